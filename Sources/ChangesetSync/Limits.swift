@@ -51,6 +51,18 @@ package enum Limits {
     static let bytesAtOnce = 8 * 1024 * 1024
     /// Objects that are asked for at once; each may have ``envelopeBytes``.
     static let objectsAtOnce = 32
+    /// The longest acknowledgement of a replica.
+    package static let acknowledgementBytes = 256 * 1024
+    /// The bytes and the rows after which a part of a checkpoint ends.
+    static let checkpointPartBytes = 448 * 1024
+    static let checkpointPartRows = 8_000
+    /// Parts that are got and stored at once.
+    static let checkpointPartsAtOnce = 8
+    /// How long one transaction applies parts of a checkpoint.
+    static let checkpointSlice = Duration.milliseconds(100)
+    /// Commits that one transaction of a compaction removes.
+    static let removedCommits = 1_000
+
     /// The longest wait for another process that syncs the same store.
     static let turnWait = Duration.seconds(60)
     /// The first and the longest pause of that wait.

@@ -10,7 +10,7 @@ package struct Commit: Hashable, Sendable {
         case ordinary = 0
         /// The merge of two commits.
         case merge = 1
-        /// Stands for all commits up to it.
+        /// Stands for the commit in whose place it is, and for all of that one's ancestors. No remote has it.
         case checkpoint = 2
     }
 
@@ -71,8 +71,9 @@ package struct Commit: Hashable, Sendable {
             isFirst
                 ? generation == 1 : generation > UInt64(parents.isEmpty ? 0 : 1) && generation <= Self.greatestNumber,
             .generation)
-        try require((author == .none) == (kind == .merge), .author)
-        try require((authorSequence == 0) == (kind == .merge) && authorSequence <= Self.greatestNumber, .authorSequence)
+        let isMerge = kind == .checkpoint ? author == .none : kind == .merge
+        try require((author == .none) == isMerge, .author)
+        try require((authorSequence == 0) == isMerge && authorSequence <= Self.greatestNumber, .authorSequence)
         try require(time <= .latest, .time)
         try require(meta.utf8.count <= Limits.commitMetaBytes && (kind != .merge || meta.isEmpty), .meta)
         for digest in digests { try require(!digest.table.isEmpty && !digest.table.utf8.contains(0), .digests) }

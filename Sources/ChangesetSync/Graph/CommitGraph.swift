@@ -98,6 +98,24 @@ final class CommitGraph {
         return { isUnder[$0] ?? true }
     }
 
+    /// The first commit, in the order of walks, through which all ways lead from some commits to the beginning of the
+    /// graph, and that satisfies a condition.
+    ///
+    /// - Parameter isSuitable: Called with the commit, and with itself and all from which ways lead to it.
+    func dominator(
+        of tips: Set<Int64>, where isSuitable: (CommitNode, _ above: Set<Int64>) throws -> Bool
+    ) throws -> CommitNode? {
+        var (heap, seen) = (NodeHeap(), tips)
+        for n in tips { heap.push(try node(n)) }
+        while let next = heap.pop() {
+            if heap.isEmpty, try isSuitable(next, seen) { return next }
+            // A way has ended.
+            if next.parents.isEmpty { return nil }
+            for parent in next.parents where seen.insert(parent).inserted { heap.push(try node(parent)) }
+        }
+        return nil
+    }
+
     // MARK: Paths
 
     /// One step from a parent to a child.
@@ -192,6 +210,8 @@ final class CommitGraph {
 /// Commits by generation and identifier, the last in the order of walks first.
 private struct NodeHeap {
     private var items: [CommitNode] = []
+
+    var isEmpty: Bool { items.isEmpty }
 
     mutating func push(_ node: CommitNode) {
         items.append(node)

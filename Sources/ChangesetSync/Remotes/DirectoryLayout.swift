@@ -6,6 +6,7 @@ import Synchronization
 enum DirectoryLayout {
     static let objects = "objects"
     static let log = "log"
+    static let acknowledgements = "ack"
     static let temporary = "tmp"
     static let format = "format"
     /// The content of the file ``format``.

@@ -14,8 +14,8 @@ public final class DirectoryRemote: SyncRemote {
     public let repository: RepositoryID
 
     private let isShared: Bool
-    private let openRoot: @Sendable () throws(SystemError) -> any RemoteFolder
-    private let durable = DurableFolders()
+    fileprivate let openRoot: @Sendable () throws(SystemError) -> any RemoteFolder
+    fileprivate let durable = DurableFolders()
     private let hasSwept = Atomic<Bool>(false)
     /// Calls wait for disks and networks, which tasks of the program must not.
     private let queue = DispatchQueue(label: "CipherStore.DirectoryRemote", attributes: .concurrent)
@@ -90,14 +90,16 @@ public final class DirectoryRemote: SyncRemote {
             .filter { try root.status(of: $0.description)?.kind == .directory }.sorted()
     }
 
-    private func refuseOthers(in root: any RemoteFolder) throws {
+    fileprivate func refuseOthers(in root: any RemoteFolder) throws {
         guard !isShared, try root.status(of: repository.description) == nil else { return }
         let found = try Self.repositories(in: root)
         if !found.isEmpty { throw RemoteError.otherRepository(remote: name, found: found) }
     }
 
+    public var compaction: (any RemoteCompaction)? { self }
+
     /// Whether a call shall stop.
-    private final class Call: Sendable {
+    fileprivate final class Call: Sendable {
         private let isCancelled = Atomic<Bool>(false)
 
         func cancel() { isCancelled.store(true, ordering: .relaxed) }
@@ -107,7 +109,7 @@ public final class DirectoryRemote: SyncRemote {
         }
     }
 
-    private func run<Result: Sendable>(_ work: @escaping @Sendable (Call) throws -> Result) async throws -> Result {
+    fileprivate func run<Result: Sendable>(_ work: @escaping @Sendable (Call) throws -> Result) async throws -> Result {
         let call = Call()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -124,6 +126,40 @@ public final class DirectoryRemote: SyncRemote {
             }
         } onCancel: {
             call.cancel()
+        }
+    }
+}
+
+extension DirectoryRemote: RemoteCompaction {
+    public func acknowledge(_ acknowledgement: RemoteAcknowledgement) async throws {
+        try await run { _ in
+            let root = try self.openRoot()
+            try self.refuseOthers(in: root)
+            let folders = try DirectoryFolders.make(
+                in: root, self.repository, remote: self.name, durable: self.durable)
+            try DirectoryCompaction(folders: folders).put(acknowledgement)
+        }
+    }
+
+    public func acknowledgements() async throws -> [RemoteAcknowledgement] {
+        try await run { _ in
+            let root = try self.openRoot()
+            try self.refuseOthers(in: root)
+            let folders = try DirectoryFolders.open(
+                in: root, self.repository, remote: self.name, durable: self.durable)
+            return try folders.map { try DirectoryCompaction(folders: $0).all() } ?? []
+        }
+    }
+
+    public func delete(
+        _ objects: [ObjectID], through cursor: RemoteCursor, except needed: Set<ObjectID>
+    ) async throws {
+        try await run { call in
+            let folders = try DirectoryFolders.open(
+                in: self.openRoot(), self.repository, remote: self.name, durable: self.durable)
+            guard let folders else { return }
+            try DirectoryCompaction(folders: folders).delete(
+                objects, through: cursor, except: needed, while: call.check)
         }
     }
 }

@@ -65,3 +65,10 @@ public struct RemoteCursor: Hashable, Sendable {
         self.sequences = sequences
     }
 }
+
+extension RemoteCursor {
+    /// Moves over all that the other cursor has read as well: entries that nobody needs to read.
+    mutating func formUnion(_ other: RemoteCursor) {
+        sequences.merge(other.sequences) { max($0, $1) }
+    }
+}

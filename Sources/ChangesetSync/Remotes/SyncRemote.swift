@@ -42,10 +42,44 @@ public protocol SyncRemote: Sendable {
 
     /// Emits when something may be new; nil where the remote cannot notify. It may emit for nothing, and may miss changes.
     func watch() -> AsyncStream<Void>?
+
+    /// What the remote can do for checkpoints; nil where it keeps all history for ever.
+    var compaction: (any RemoteCompaction)? { get }
 }
 
 extension SyncRemote {
     public func watch() -> AsyncStream<Void>? { nil }
+    public var compaction: (any RemoteCompaction)? { nil }
+}
+
+/// The part of a remote that lets replicas agree what may be removed. Like all else it is encrypted, and decides nothing.
+public protocol RemoteCompaction: Sendable {
+    /// Replaces what the author has in its place, durably. Nobody else writes there.
+    func acknowledge(_ acknowledgement: RemoteAcknowledgement) async throws
+
+    /// What all authors have there, with the bytes as they are: nobody has checked them.
+    func acknowledgements() async throws -> [RemoteAcknowledgement]
+
+    /// Removes what a checkpoint has replaced. It may be repeated, and then removes what is left.
+    ///
+    /// - Parameters:
+    ///   - objects: Objects that are in no log.
+    ///   - cursor: For each log the last entry that is replaced. That entry stays, so that the log is seen to go on; what
+    ///     is before it is removed, and the objects of all of them.
+    ///   - needed: Objects that stay, because another entry has them.
+    func delete(_ objects: [ObjectID], through cursor: RemoteCursor, except needed: Set<ObjectID>) async throws
+}
+
+/// The acknowledgement of one replica, as it is sent to a remote or comes from it.
+public struct RemoteAcknowledgement: Hashable, Sendable {
+    public let author: AuthorPseudonym
+    /// The envelope.
+    public let bytes: [UInt8]
+
+    public init(author: AuthorPseudonym, bytes: [UInt8]) {
+        self.author = author
+        self.bytes = bytes
+    }
 }
 
 /// A place in the log of an author.

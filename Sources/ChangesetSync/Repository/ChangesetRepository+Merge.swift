@@ -39,6 +39,7 @@ extension ChangesetRepository {
     @discardableResult
     public func mergeAll() throws -> [Changeset] {
         var merges: [Changeset] = []
+        guard try !hasUnfinishedCheckpoint() else { throw SyncError(.checkpointPending) }
         try takeUpSchema()
         while try hasSeveralLeaves() {
             let merge = try applying { transaction in
@@ -69,7 +70,7 @@ extension ChangesetRepository {
     /// - Returns: The new head; nil where it is the same as before.
     /// - Throws: As ``mergeAll()`` and ``pull()``, but `.needsMerge`.
     func mergeAndPull() throws -> Changeset? {
-        var last: Changeset?
+        var last = try pullCheckpoint()
         try takeUpSchema()
         while try hasSeveralLeaves(orTarget: true) {
             let step = try applying { transaction -> Changeset? in

@@ -187,6 +187,9 @@ public final class ChangesetRepository: Sendable {
     public func revert(_ id: CommitID, meta: String = "{}") throws -> Changeset? {
         try applying { transaction in
             let node = try transaction.store.requireNode(id)
+            guard node.kind != .checkpoint else {
+                throw SyncError(.unknownCommit, commit: id, "A checkpoint stands for it and what was before it.")
+            }
             let delta = try transaction.store.delta(node.n).inverted
             try Pull.applyDelta(delta, in: &transaction)
             guard let node = try transaction.record(delta, meta: meta) else { return nil }
@@ -211,7 +214,7 @@ public final class ChangesetRepository: Sendable {
     ///   which it is thrown changes nothing.
     @discardableResult
     public func pull() throws -> Changeset? {
-        var last: Changeset?
+        var last = try pullCheckpoint()
         while true {
             guard try hasTarget() else { return last }
             let step = try applying { try pullSlice(&$0) }
@@ -303,6 +306,7 @@ public final class ChangesetRepository: Sendable {
             }
             try db.execute(sql: "DELETE FROM main.\(SyncTables.commit)")
             try db.execute(sql: "UPDATE main.\(SyncTables.state) SET leaves = x''")
+            try CheckpointStore(db: db).removeAll(except: nil)
             let names = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.remote)")
             try db.execute(sql: "DELETE FROM main.\(SyncTables.remote)")
             for name in names { try RemoteState.create(name, db) }

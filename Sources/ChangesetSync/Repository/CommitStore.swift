@@ -99,8 +99,14 @@ struct CommitStore {
     }
 
     /// The delta of a commit from one of its parents.
+    ///
+    /// That of a checkpoint are all rows of its state, from its parts.
     func delta(_ n: Int64, fromParent index: Int = 0) throws -> Delta {
-        try reading(n) { try commit(n).delta(fromParent: index) }
+        try reading(n) {
+            let commit = try commit(n)
+            if commit.kind == .checkpoint { return try CheckpointStore(db: db).rows(ofCommit: node(n).id) }
+            return try commit.delta(fromParent: index)
+        }
     }
 
     func author(_ n: Int64) throws -> AuthorID {
@@ -117,6 +123,19 @@ struct CommitStore {
     }
 
     func graphLeaves() throws -> GraphLeaves { try RepositoryState(db).leaves }
+
+    /// Removes commits.
+    ///
+    /// The state is saved anew: the last commits may be among them, and then their numbers are given again.
+    ///
+    /// - Parameter removed: Those that are no parent.
+    func remove(leaves removed: Set<Int64> = [], _ removal: () throws -> Void) throws {
+        let state = try RepositoryState(db)
+        var leaves = state.leaves
+        leaves.remove(Array(removed))
+        try removal()
+        try state.save(db, leaves: leaves)
+    }
 
     // MARK: Inserting
 

@@ -157,6 +157,8 @@ struct RepositoryTransaction {
             }
             return nil
         }
+        // A commit beside the checkpoint could not be merged with it.
+        if try state.head == nil && CheckpointStore(db: db).unfinished() != nil { throw SyncError(.checkpointPending) }
         guard meta.utf8.count <= Limits.commitMetaBytes else {
             throw SyncError(.payloadTooLarge, "A description may have \(Limits.commitMetaBytes) bytes.")
         }
@@ -240,6 +242,25 @@ struct RepositoryTransaction {
         state.schema = tables.schema
         digests = state.digests.mapValues { _ in RowDigest() }
         try moveHead(to: nil)
+    }
+
+    /// Says that there are no rows and no commits, as before the rows of a checkpoint come.
+    mutating func beginWithoutRows() throws {
+        digests = state.digests.mapValues { _ in RowDigest() }
+        try moveHead(to: nil)
+    }
+
+    /// Puts the work of this store onto another commit, to be recorded there: the rows are those that the commit shall
+    /// have.
+    ///
+    /// - Parameters:
+    ///   - names: The tables that differ from that commit.
+    ///   - isRenamed: Whether the store goes on under another name.
+    mutating func rebase(onto node: CommitNode, changing names: [String], isRenamed: Bool) throws {
+        if isRenamed { state = try state.withNewAuthor(db) }
+        state.head = node.n
+        try state.save(db)
+        for name in names { digests[name] = try digest(of: name) }
     }
 
     private static let insertionIntoOutbox = """

@@ -46,6 +46,14 @@ public struct SyncError: Error, Hashable, Sendable {
         case collision
         /// The store belongs to another repository.
         case otherRepository
+        /// The history that this store builds on was replaced by a checkpoint while it was away.
+        case baseTooOld
+        /// A checkpoint is being made, or its rows are still to be pulled.
+        case checkpointPending
+        /// The remote cannot keep checkpoints.
+        case checkpointUnsupported
+        /// There is no such replica.
+        case unknownReplica
         /// A state of the repository that cannot be.
         case damagedRepository
     }
@@ -101,6 +109,10 @@ extension SyncError.Code {
         case .payloadTooLarge: "It is too long."
         case .collision: "The remote has something else under the same name."
         case .otherRepository: "The store belongs to another repository."
+        case .baseTooOld: "The history that this store builds on was replaced by a checkpoint while it was away."
+        case .checkpointPending: "A checkpoint is being made, or its rows are not all here."
+        case .checkpointUnsupported: "The remote cannot keep checkpoints."
+        case .unknownReplica: "There is no such replica."
         case .damagedRepository: "The tables of the repository contradict each other."
         }
     }
@@ -129,6 +141,10 @@ extension SyncError.Code {
         case .payloadTooLarge: "Divide the change into several commits."
         case .collision: "The store may be a copy of another one, or the remote is not to be trusted. See status()."
         case .otherRepository: "Join the repository with an empty store."
+        case .baseTooOld: "Nothing is lost. Call rejoin(): it takes up the checkpoint and keeps the work of this store."
+        case .checkpointPending: "Call sync() again, or pull()."
+        case .checkpointUnsupported: "Use a remote that can, such as a folder."
+        case .unknownReplica: "See the replicas of status()."
         case .damagedRepository: "Restore the store from a backup, or call reset()."
         }
     }

@@ -18,6 +18,9 @@ enum SyncTables {
     static let outbox = prefix + "outbox"
     static let quarantine = prefix + "quarantine"
     static let conflict = prefix + "conflict"
+    static let checkpoint = prefix + "checkpoint"
+    static let part = prefix + "part"
+    static let replica = prefix + "replica"
     static let changesetView = prefix + "changeset"
     static let headView = prefix + "head"
 
@@ -81,9 +84,23 @@ enum SyncTables {
         "LEFT JOIN \(schema)\(commit) AS l ON l.n > s.upto AND l.n = (SELECT max(n) FROM \(schema)\(commit))"
     }
 
+    /// - `checkpoint`: the manifests of checkpoints; `applied` counts the parts that the rows have.
+    /// - `part`: their parts, as far as they are here.
+    /// - `replica`: what the replicas have acknowledged at the remotes; this store's own is what it has put there last.
+    static let creationForCheckpoints = """
+        CREATE TABLE main.\(checkpoint) (
+            id BLOB NOT NULL PRIMARY KEY, name BLOB NOT NULL, applied INTEGER NOT NULL, body BLOB NOT NULL);
+        CREATE TABLE main.\(part) (
+            checkpoint BLOB NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (checkpoint, number));
+        CREATE TABLE main.\(replica) (
+            remote INTEGER NOT NULL, author BLOB NOT NULL, retired INTEGER NOT NULL, body BLOB,
+            PRIMARY KEY (remote, author)) WITHOUT ROWID;
+        """
+
     /// Makes the tables where there are none. Inside a transaction.
     static func create(_ db: Database) throws {
-        if try db.tableExists(state, in: "main") { return }
-        try db.execute(sql: creation)
+        if try !db.tableExists(state, in: "main") { try db.execute(sql: creation) }
+        // A store that an earlier version has set up does not have these.
+        if try !db.tableExists(replica, in: "main") { try db.execute(sql: creationForCheckpoints) }
     }
 }

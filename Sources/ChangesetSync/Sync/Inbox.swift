@@ -5,9 +5,14 @@ import Foundation
 /// graph and its time are those of its canonical bytes. Inside a transaction.
 struct Inbox {
     let db: Database
+    /// The commit on which all new ones build.
+    private let floor: (commit: CommitID, generation: UInt64)?
     private var store: CommitStore { CommitStore(db: db) }
 
-    init(db: Database) { self.db = db }
+    init(db: Database) throws {
+        self.db = db
+        floor = try CheckpointStore(db: db).floor()
+    }
 
     /// What a remote returned under an identifier.
     enum Found: Sendable {
@@ -66,11 +71,26 @@ struct Inbox {
     private func take(_ content: CommitContent, _ id: CommitID, from remote: RemoteState) throws -> Int {
         if try isStored(id) || isPending(id) { return 0 }
         let commit = try read(content)
+        try requireBase(commit)
         if let missing = try commit.parents.first(where: { try !isStored($0) }) {
             try wait(id, for: missing, content.canonical)
             return 0
         }
         return try insert(commit, id, content.canonical, from: remote)
+    }
+
+    /// Refuses what a replica has made before it knew of the checkpoint: nobody could merge it.
+    private func requireBase(_ commit: Commit) throws {
+        guard let floor else { return }
+        let parents = try commit.parents.map(store.node)
+        // A merge has no work of its own; where its parents are, it does no harm.
+        if commit.kind == .merge && parents.allSatisfy({ $0 != nil }) { return }
+        let isAbove = parents.allSatisfy { parent in
+            parent.map { $0.id == floor.commit || $0.generation > floor.generation } ?? true
+        }
+        guard isAbove, commit.generation > floor.generation else {
+            throw Refusal(reason: "a checkpoint has replaced what it builds on: its author must rejoin")
+        }
     }
 
     /// The commit, where the header of its envelope says the same.
@@ -182,7 +202,7 @@ struct Inbox {
         guard commit.time.isPossible(for: commit.kind, after: parents.map(\.time)) else {
             throw Refusal(reason: "its time does not follow those of its parents")
         }
-        guard commit.kind != .checkpoint else { throw Refusal(reason: "this version does not read checkpoints") }
+        guard commit.kind != .checkpoint else { throw Refusal(reason: "a checkpoint is in no log") }
     }
 
     /// Gives this store another author, where it finds commits of its own that it does not have: it was restored from a

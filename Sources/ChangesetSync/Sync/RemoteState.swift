@@ -39,13 +39,13 @@ struct RemoteState: Sendable {
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.remote) (name, pusher, cursor, sequence, stalled)
-                VALUES (?, ?, ?, (SELECT count(*) FROM main.\(SyncTables.commit)), 0)
+                VALUES (?, ?, ?, (SELECT count(*) FROM main.\(SyncTables.commit) WHERE kind <> 2), 0)
                 """,
             arguments: [name, Data(try AuthorID.random().bytes), Data(RemoteCursor().encoded)])
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)
-                SELECT ?, row_number() OVER (ORDER BY n), n FROM main.\(SyncTables.commit)
+                SELECT ?, row_number() OVER (ORDER BY n), n FROM main.\(SyncTables.commit) WHERE kind <> 2
                 """,
             arguments: [db.lastInsertedRowID])
     }

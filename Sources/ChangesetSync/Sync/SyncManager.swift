@@ -38,6 +38,10 @@ public final class SyncManager: Sendable {
         try await inTransaction { db, remote in
             let transaction = try RepositoryTransaction(db)
             guard transaction.state.repository == remote.repository else { throw SyncError(.otherRepository) }
+            try SyncTables.create(db)
+            if try remote.compaction == nil && CheckpointStore(db: db).anchor() != nil {
+                throw SyncError(.checkpointUnsupported)
+            }
             if try RemoteState(named: remote.name, db) == nil { try RemoteState.create(remote.name, db) }
         }
     }
@@ -50,6 +54,7 @@ public final class SyncManager: Sendable {
             for name in [SyncTables.outbox, SyncTables.quarantine] {
                 try db.execute(sql: "DELETE FROM main.\(name) WHERE remote = ?", arguments: [former.n])
             }
+            try CheckpointStore(db: db).removeReplicas(at: former.n)
             try db.execute(sql: "DELETE FROM main.\(SyncTables.remote) WHERE n = ?", arguments: [former.n])
             try RemoteState.create(remote.name, db)
         }
@@ -90,20 +95,27 @@ public final class SyncManager: Sendable {
     @discardableResult
     public func push() async throws -> Int { try await inTurn { try await pushAll() } }
 
-    private func pushAll() async throws -> Int {
+    func pushAll() async throws -> Int {
         try await reporting {
-            var count = 0
-            while true {
-                try Task.checkCancellation()
-                let batch = try await self.nextBatch()
-                guard let last = batch.last else { return count }
-                let results = try await self.remote.put(batch.flatMap(\.objects))
-                let done = Outbox.acknowledged(batch, results)
-                try await self.remove(through: done, of: last.remote)
-                count += done
-                if let failure = Outbox.collision(batch, results) { throw failure }
-                guard done > 0 else { return count }
-            }
+            try await self.register()
+            let count = try await self.pushOutbox()
+            try await self.acknowledge()
+            return count
+        }
+    }
+
+    private func pushOutbox() async throws -> Int {
+        var count = 0
+        while true {
+            try Task.checkCancellation()
+            let batch = try await self.nextBatch()
+            guard let last = batch.last else { return count }
+            let results = try await self.remote.put(batch.flatMap(\.objects))
+            let done = Outbox.acknowledged(batch, results)
+            try await self.remove(through: done, of: last.remote)
+            count += done
+            if let failure = Outbox.collision(batch, results) { throw failure }
+            guard done > 0 else { return count }
         }
     }
 
@@ -136,8 +148,9 @@ public final class SyncManager: Sendable {
     @discardableResult
     public func fetch() async throws -> Int { try await inTurn { try await fetchAll() } }
 
-    private func fetchAll() async throws -> Int {
+    func fetchAll() async throws -> Int {
         try await reporting {
+            guard try await self.takeUpCheckpoint() else { return 0 }
             var count = try await self.fetchQuarantined()
             while true {
                 try Task.checkCancellation()
@@ -160,18 +173,18 @@ public final class SyncManager: Sendable {
         return try await store(try await open(ids), of: nil).commits
     }
 
-    private func remoteState() async throws -> RemoteState {
+    func remoteState() async throws -> RemoteState {
         let name = remote.name
         return try await writer.read { try RemoteState.require(name, $0) }
     }
 
-    private func unknown(_ ids: [ObjectID]) async throws -> [ObjectID] {
+    func unknown(_ ids: [ObjectID]) async throws -> [ObjectID] {
         try await writer.read { db in try Inbox(db: db).unknown(ids) }
     }
 
     /// Gets objects and decrypts them; each has what it contains, or why it was refused. What the remote does not return
     /// has no entry.
-    private func open(_ ids: [ObjectID]) async throws -> [ObjectID: Inbox.Found] {
+    func open(_ ids: [ObjectID]) async throws -> [ObjectID: Inbox.Found] {
         let key = try await writer.read { try RepositoryState.key($0) }
         var found: [ObjectID: Inbox.Found] = [:]
         var rest = ids[...]
@@ -239,7 +252,7 @@ public final class SyncManager: Sendable {
     ) async throws -> (commits: Int, hasAdvanced: Bool) {
         try await inTransaction { db, remote in
             var state = try RemoteState.require(remote.name, db)
-            let inbox = Inbox(db: db)
+            let inbox = try Inbox(db: db)
             let commits = try inbox.store(found, from: state)
             let former = state.cursor
             if let page {
@@ -266,7 +279,7 @@ public final class SyncManager: Sendable {
     }
 
     /// Notes the error of a call, or that there was none, for ``status()``.
-    private func reporting<T>(_ body: () async throws -> T) async throws -> T {
+    func reporting<T>(_ body: () async throws -> T) async throws -> T {
         defer { emitStatus() }
         do {
             let result = try await body()

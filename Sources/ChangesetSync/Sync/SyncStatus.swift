@@ -2,6 +2,20 @@ import CipherDatabase
 import Foundation
 import Synchronization
 
+/// A replica, as it is known at a remote.
+public struct SyncReplica: Hashable, Sendable {
+    /// Its name, as the author of commits.
+    public let author: AuthorID
+    /// The commit that its rows were the state of, when it said so last; nil before the first one.
+    public let commit: CommitID?
+    /// When it said so, by its clock; nil where nothing is known but that it is retired.
+    public let date: Date?
+    /// Whether checkpoints do not wait for it.
+    public let isRetired: Bool
+    /// Whether it is this store.
+    public let isThisStore: Bool
+}
+
 /// Where a store stands to a remote.
 public struct SyncStatus: Hashable, Sendable {
     /// Commits of this store that the remote has not acknowledged.
@@ -22,6 +36,8 @@ public struct SyncStatus: Hashable, Sendable {
     public let lastError: String?
     /// How far the clock of an author was ahead of this one; nil up to 24 hours.
     public let skew: Duration?
+    /// The replicas that have acknowledged something at the remote, those that are retired too.
+    public let replicas: [SyncReplica]
 
     /// Whether both have the same, as far as the last fetch has seen, and nothing is left to do: not even to look at
     /// conflicts (``ChangesetRepository/removeConflicts()``), or at a clock.
@@ -56,8 +72,18 @@ extension SyncManager {
                     pending: try count(SyncTables.pending), stalled: remote.stalled,
                     quarantined: Dictionary(reasons, uniquingKeysWith: { first, _ in first }),
                     conflicts: try count(SyncTables.conflict), foreignWrites: try transaction.writtenTables(),
-                    lastError: remote.error, skew: try Self.skew(db))
+                    lastError: remote.error, skew: try Self.skew(db),
+                    replicas: try Self.replicas(db, remote, transaction.state.author))
             }
+        }
+    }
+
+    private static func replicas(_ db: Database, _ remote: RemoteState, _ own: AuthorID) throws -> [SyncReplica] {
+        try CheckpointStore(db: db).replicas().filter { $0.remote == remote.n }.map { replica in
+            SyncReplica(
+                author: replica.author, commit: replica.acknowledgement?.head,
+                date: replica.acknowledgement.map { Date(timeIntervalSince1970: Double($0.time) / 1000) },
+                isRetired: replica.isRetired, isThisStore: replica.author == own)
         }
     }
 

@@ -20,16 +20,36 @@ final class MemoryRemote: SyncRemote {
         /// Whether logs are listed with the last author first, one entry a page.
         var isReversed = false
         var calls = 0
+        /// The call that fails before it does anything.
+        var failAt: Int?
+        /// What the replicas have acknowledged.
+        var acknowledgements: [AuthorPseudonym: [UInt8]] = [:]
+        /// How many entries of each log were removed.
+        var removed: [AuthorPseudonym: Int] = [:]
+        /// The kinds of the calls.
+        var names: [String] = []
+        /// What happens before the next call of a kind, once.
+        var before: (name: String, action: @Sendable (inout Content) -> Void)?
     }
 
     let name = "memory"
     let repository: RepositoryID
     let content = Mutex(Content())
+    /// Whether checkpoints can be made here.
+    let isCompacting: Bool
 
-    init(_ repository: RepositoryID) { self.repository = repository }
+    init(_ repository: RepositoryID, isCompacting: Bool = false) {
+        (self.repository, self.isCompacting) = (repository, isCompacting)
+    }
 
-    private func call(_ content: inout Content) throws {
+    private func call(_ content: inout Content, _ name: String = #function) throws {
         content.calls += 1
+        content.names.append(String(name.prefix { $0 != "(" }))
+        if let before = content.before, before.name == content.names.last {
+            content.before = nil
+            before.action(&content)
+        }
+        if content.failAt == content.calls { throw Fault() }
         guard content.failures > 0 else { return }
         content.failures -= 1
         throw Fault()
@@ -84,6 +104,12 @@ final class MemoryRemote: SyncRemote {
             let authors = content.logs.keys.sorted { content.isReversed ? $1 < $0 : $0 < $1 }
             let most = content.isReversed ? 1 : limit
             for author in authors {
+                let removed = content.removed[author] ?? 0
+                if cursor.sequence(of: author) < removed {
+                    if cursor.sequence(of: author) == 0 { continue }
+                    let missing = LogPosition(author: author, sequence: cursor.sequence(of: author))
+                    throw RemoteError.remoteRewound(remote: name, missing: missing)
+                }
                 for (index, id) in (content.logs[author] ?? []).enumerated()
                 where index >= Int(cursor.sequence(of: author)) {
                     guard entries.count < most else {
@@ -112,5 +138,42 @@ final class MemoryRemote: SyncRemote {
     /// Changes what the remote has.
     func edit<T: Sendable>(_ body: (inout sending Content) throws -> sending T) rethrows -> T {
         try content.withLock(body)
+    }
+}
+
+extension MemoryRemote: RemoteCompaction {
+    var compaction: (any RemoteCompaction)? { isCompacting ? self : nil }
+
+    func acknowledge(_ acknowledgement: RemoteAcknowledgement) async throws {
+        try content.withLock { content in
+            try call(&content)
+            content.acknowledgements[acknowledgement.author] = acknowledgement.bytes
+            if content.lostAcknowledgements > 0 {
+                content.lostAcknowledgements -= 1
+                throw Fault()
+            }
+        }
+    }
+
+    func acknowledgements() async throws -> [RemoteAcknowledgement] {
+        try content.withLock { content in
+            try call(&content)
+            return content.acknowledgements.map { RemoteAcknowledgement(author: $0, bytes: $1) }
+        }
+    }
+
+    func delete(
+        _ objects: [ObjectID], through cursor: RemoteCursor, except needed: Set<ObjectID>
+    ) async throws {
+        try content.withLock { content in
+            try call(&content)
+            for id in objects where !needed.contains(id) { content.objects[id] = nil }
+            for (author, last) in cursor.sequences {
+                for id in (content.logs[author] ?? []).prefix(Int(last)) where !needed.contains(id) {
+                    content.objects[id] = nil
+                }
+                content.removed[author] = max(content.removed[author] ?? 0, Int(last) - 1)
+            }
+        }
     }
 }

@@ -1,0 +1,121 @@
+import CipherDatabase
+import Foundation
+
+/// The rows of a checkpoint, which a new replica begins with.
+extension ChangesetRepository {
+    /// Whether a checkpoint stands in the graph whose rows are not all in the tables.
+    func hasUnfinishedCheckpoint() throws -> Bool {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated { try CheckpointStore(db: db).unfinished() != nil }
+        }
+    }
+
+    /// Brings the rows of a checkpoint into the tables, some parts in each transaction. Until the last one the store has no
+    /// head, and makes no commit. A process that is killed continues with the next part.
+    ///
+    /// - Returns: The checkpoint; nil where there is none to take up.
+    func pullCheckpoint() throws -> Changeset? {
+        var last: Changeset?
+        while try hasUnfinishedCheckpoint() {
+            guard let step = try applying({ try Self.applyParts(&$0) }) else { break }
+            last = step
+        }
+        return last
+    }
+
+    /// One transaction's share of the parts.
+    private static func applyParts(_ transaction: inout RepositoryTransaction) throws -> Changeset? {
+        let store = CheckpointStore(db: transaction.db)
+        guard let (anchor, stored) = try store.unfinished() else { return nil }
+        let end = ContinuousClock.now + Limits.checkpointSlice
+        var applied = stored.applied
+        while applied < stored.manifest.parts.count {
+            let rows = try store.part(applied, of: stored.id).rows
+            var changed: [(TrackedTable, DeltaRecord?)] = []
+            // Foreign keys were checked where the rows were written; a row may come before the one that it refers to.
+            try DeltaApplier(db: transaction.db, tables: transaction.tables) { changed.append(($0, $2)) }.apply(rows)
+            for (table, row) in changed { try transaction.noteChange(of: table, from: nil, to: row) }
+            applied += 1
+            if ContinuousClock.now >= end { break }
+        }
+        try store.setApplied(applied, of: stored.id)
+        guard applied == stored.manifest.parts.count else {
+            try transaction.moveHead(to: nil)
+            return try changeset(anchor, transaction.db)
+        }
+        try requireDigests(stored.manifest, transaction)
+        try transaction.moveHead(to: anchor)
+        return try changeset(anchor, transaction.db)
+    }
+
+    private static func requireDigests(_ manifest: CheckpointManifest, _ transaction: RepositoryTransaction) throws {
+        // With other columns the rows are others.
+        guard manifest.anchor.schema == transaction.tables.schema else { return }
+        for digest in manifest.anchor.digests where try transaction.digest(of: digest.table).bytes != digest.bytes {
+            throw SyncError(.digestMismatch, table: digest.table)
+        }
+    }
+
+    // MARK: Replacing the history
+
+    /// Puts a checkpoint in the place of the commits that it replaces. The rows stay.
+    func replaceHistory(by made: CheckpointMaker.Made, _ id: ObjectID, at place: CheckpointMaker.Place) throws {
+        for start in stride(from: 0, to: made.parts.count, by: Limits.checkpointPartsAtOnce) {
+            try writing { db in
+                let end = min(start + Limits.checkpointPartsAtOnce, made.parts.count)
+                for number in start..<end {
+                    try CheckpointStore(db: db).insertPart(made.parts[number], number, of: id)
+                }
+            }
+        }
+        try writing { db in
+            let store = CheckpointStore(db: db)
+            try store.insert(id, made.manifest)
+            try store.setApplied(made.manifest.parts.count, of: id)
+            let body = try made.manifest.anchor.encoded()
+            try db.execute(
+                sql: """
+                    UPDATE main.\(SyncTables.commit) SET parent1 = NULL, parent2 = NULL, kind = ?, body = ?,
+                        meta_bytes = ?, delta_bytes = ?, merge_bytes = 0 WHERE n = ?
+                    """,
+                arguments: [
+                    Int(Commit.Kind.checkpoint.rawValue), Data(body), made.manifest.anchor.meta.utf8.count,
+                    made.manifest.anchor.deltas[0].count, place.node.n,
+                ])
+            try CommitStore(db: db).remove(leaves: place.replacedMerges) {
+                for n in place.replacedMerges {
+                    try db.execute(sql: "DELETE FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [n])
+                }
+            }
+            try store.removeAll(except: id)
+        }
+        try removeReplacedCommits()
+    }
+
+    /// Removes the commits below the checkpoint: nothing leads to them any more. What a killed process has left is removed
+    /// by the next call.
+    func removeReplacedCommits() throws {
+        var isDone = false
+        while !isDone {
+            isDone = try writing { db in
+                guard let anchor = try CheckpointStore(db: db).anchor() else { return true }
+                var count = 0
+                try CommitStore(db: db).remove {
+                    try db.execute(
+                        sql: """
+                            DELETE FROM main.\(SyncTables.commit) WHERE n IN (
+                                SELECT n FROM main.\(SyncTables.commit) WHERE generation <= ? AND n <> ?
+                                ORDER BY n LIMIT ?)
+                            """,
+                        arguments: [Int64(clamping: anchor.generation), anchor.n, Limits.removedCommits])
+                    count = db.changesCount
+                }
+                return count < Limits.removedCommits
+            }
+        }
+    }
+
+    private func writing<T>(_ body: (Database) throws -> T) throws -> T {
+        try writer.unsafeReentrantWrite { db in try Self.inTransaction(db) { try body(db) } }
+    }
+}

@@ -1,0 +1,253 @@
+import CipherDatabase
+import Foundation
+
+/// The return of a replica whose history a checkpoint has replaced: its rows become those of the checkpoint, with what it
+/// had not pushed over them. Inside a transaction in which neither the triggers of the database nor foreign keys act.
+///
+/// What it had not pushed is nowhere else, so it wins: a cell that it has changed keeps its value, a row that it has
+/// changed stays. What the others had there is in the checkpoint, in the conflicts, and comes back when the commit is
+/// reverted.
+struct Rejoin {
+    private let transaction: RepositoryTransaction
+    private let checkpoint: CheckpointStore.Stored
+    /// The number of the remote that has the checkpoint.
+    private let remote: Int64
+    private let graph: CommitGraph
+    private var db: Database { transaction.db }
+    private var store: CommitStore { transaction.store }
+    private var tables: TrackedTables { transaction.tables }
+
+    init(_ transaction: RepositoryTransaction, _ checkpoint: CheckpointStore.Stored, at remote: Int64) {
+        (self.transaction, self.checkpoint, self.remote) = (transaction, checkpoint, remote)
+        graph = CommitGraph(transaction.store)
+    }
+
+    /// What is to be done with the rows.
+    struct Outcome {
+        /// Whether another store has made commits with the numbers of this one's: it was copied, or restored.
+        let isCopy: Bool
+        /// From the rows as they are.
+        let toRows: Delta
+        /// From the checkpoint: what is to be committed.
+        let toCommit: Delta
+        let conflicts: [MergeConflict]
+    }
+
+    /// - Parameter head: The commit of the rows.
+    /// - Throws: ``SyncError`` `.schemaAhead`, `.digestMismatch`, `.damagedCommit`; `DatabaseError`.
+    func outcome(from head: CommitNode) throws -> Outcome {
+        do {
+            return try merged(head)
+        } catch let error as DeltaError {
+            throw SyncError(.damagedCommit, "\(error)")
+        }
+    }
+
+    private func merged(_ head: CommitNode) throws -> Outcome {
+        let (known, base, isCopy) = try knownCommits(under: head)
+        var composer = DeltaComposer()
+        for step in try graph.path(from: base?.n, to: head.n) ?? [] {
+            try composer.add(tables.fitting(store.delta(step.child, fromParent: step.parent)))
+        }
+        let own = try composer.result()
+        let (fromHead, fromBase) = try differences(own)
+        let rows = TableRows(db)
+        let views = [StateView(rows, tables), try StateView(rows, tables, delta: fromHead)]
+        // The commits on both sides of the base; that of the checkpoint has a number that no commit has.
+        let under = try base.map { try graph.ancestors(of: $0.n, notBelow: 0) } ?? []
+        let side = try graph.ancestors(of: head.n, notBelow: 0).subtracting(under)
+        let other = CommitNode(
+            n: .max, id: checkpoint.manifest.commit, parents: [], generation: checkpoint.manifest.anchor.generation,
+            kind: .ordinary, author: .max, time: HybridTime(rawValue: 0))
+        let writers = [
+            try RowWriters(side, graph, author: store.author) { try tables.fitting(store.delta($0)) },
+            try RowWriters([other.n], CommitGraph { _ in other }, author: { _ in .none }, delta: { _ in fromBase }),
+        ]
+        let sides = [side, known.intersection(side).union([other.n])]
+        var state = MergeState(db, tables, views: views, writers: writers, sides: sides)
+        let nets = [own, fromBase]
+        for name in Set(nets.flatMap { $0.tables.map(\.table.name) }).sorted(by: Merger.precedes) {
+            guard let table = tables[name] else { continue }
+            try state.mergeRows(of: table, nets.map { net in net.tables.first { $0.table.name == name } })
+        }
+        try state.repair()
+        return try outcome(of: state, views, isCopy: isCopy)
+    }
+
+    private func outcome(of state: MergeState, _ views: [StateView], isCopy: Bool) throws -> Outcome {
+        var deltas: [[TableDelta]] = [[], []]
+        for (name, rows) in state.merged.overlay {
+            guard let table = tables[name] else { continue }
+            for side in 0...1 {
+                let changes = try rows.compactMap { key, row in
+                    try table.table.change(from: views[side].row(table, key), to: row)
+                }
+                if !changes.isEmpty { deltas[side].append(try TableDelta(table: table.table, changes: changes)) }
+            }
+        }
+        return Outcome(
+            isCopy: isCopy, toRows: try Delta(deltas[0]), toCommit: try Delta(deltas[1]), conflicts: state.conflicts)
+    }
+
+    /// The commits under the head for which the checkpoint stands as well, and the last of them that has only such ones
+    /// under it.
+    ///
+    /// The number of a commit alone does not show that: a store that was restored from a backup has given numbers again.
+    /// What it made since is still to be pushed.
+    private func knownCommits(under head: CommitNode) throws -> (Set<Int64>, base: CommitNode?, isCopy: Bool) {
+        let (authors, own) = (checkpoint.manifest.authors, transaction.state.author)
+        let unpushed = Set(
+            try Int64.fetchAll(
+                db, sql: "SELECT n FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [remote]))
+        var isCopy = authors[own].map { $0 > transaction.state.sequence } ?? false
+        let nodes = try graph.ancestors(of: head.n, notBelow: 0).map(graph.node).sorted(by: CommitNode.precedes)
+        var (known, complete, base): (Set<Int64>, Set<Int64>, CommitNode?) = ([], [], nil)
+        for node in nodes {
+            if node.kind == .ordinary {
+                let sequence = try Int64.fetchOne(
+                    db, sql: "SELECT sequence FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [node.n])
+                let author = try store.author(node.author)
+                let isNumbered = authors[author].map { UInt64(clamping: sequence ?? .max) <= $0 } ?? false
+                if isNumbered && !unpushed.contains(node.n) { known.insert(node.n) }
+                if isNumbered && unpushed.contains(node.n) && author == own { isCopy = true }
+            } else {
+                known.insert(node.n)
+            }
+            guard known.contains(node.n), node.parents.allSatisfy(complete.contains) else { continue }
+            complete.insert(node.n)
+            base = node
+        }
+        return (known, base, isCopy)
+    }
+
+    /// What differs between the rows, or those of the base, and the checkpoint.
+    ///
+    /// - Parameter own: From the base to the rows.
+    private func differences(_ own: Delta) throws -> (fromHead: Delta, fromBase: Delta) {
+        let former = try StateView(TableRows(db), tables, delta: own.inverted).overlay
+        let dump = try tables.fitting(CheckpointStore(db: db).rows(of: checkpoint))
+        var deltas: [[TableDelta]] = [[], []]
+        for table in tables.all {
+            var wanted: [RowKey: DeltaRecord] = [:]
+            for change in dump.tables.first(where: { $0.table == table.table })?.changes ?? [] {
+                wanted[table.table.key(of: change.keyRecord)] = change.new
+            }
+            try requireDigest(table, wanted)
+            var unseen = former[table.name] ?? [:]
+            var changes: [[RowChange]] = [[], []]
+            func compare(_ key: RowKey, _ row: DeltaRecord?, _ base: DeltaRecord?) throws {
+                let new = wanted.removeValue(forKey: key)
+                if let change = try table.table.change(from: row, to: new) { changes[0].append(change) }
+                if let change = try table.table.change(from: base, to: new) { changes[1].append(change) }
+            }
+            let statement = try db.makeStatement(sql: "SELECT \(table.columnList) FROM \(table.qualifiedName)")
+            try statement.forEachRecord { row in
+                let key = table.table.key(of: row)
+                try compare(key, row, unseen.removeValue(forKey: key) ?? row)
+            }
+            for (key, base) in unseen { try compare(key, nil, base) }
+            for key in Array(wanted.keys) { try compare(key, nil, nil) }
+            for side in 0...1 where !changes[side].isEmpty {
+                deltas[side].append(try TableDelta(table: table.table, changes: changes[side]))
+            }
+        }
+        return (try Delta(deltas[0]), try Delta(deltas[1]))
+    }
+
+    private func requireDigest(_ table: TrackedTable, _ rows: [RowKey: DeltaRecord]) throws {
+        guard checkpoint.manifest.anchor.schema == tables.schema else { return }
+        var digest = RowDigest()
+        for row in rows.values { try digest.add(row, transaction.key) }
+        let wanted = checkpoint.manifest.anchor.digests.first { $0.table == table.name }
+        guard digest.bytes == wanted?.bytes ?? RowDigest().bytes else {
+            throw SyncError(.digestMismatch, table: table.name)
+        }
+    }
+}
+
+extension ChangesetRepository {
+    /// Puts a checkpoint, whose parts are all here, in the place of all commits, in one transaction.
+    ///
+    /// - Returns: The commit with what was not pushed; nil where there was nothing.
+    func rejoin(
+        _ announcement: Acknowledgement.Announcement, at remote: Int64, meta: String
+    ) throws -> Changeset? {
+        try applying { transaction in
+            let db = transaction.db
+            guard let checkpoint = try CheckpointStore(db: db).checkpoint(announcement.manifest) else {
+                throw CommitStore.damaged("A checkpoint is missing.")
+            }
+            let head = try transaction.head()
+            let outcome = try head.map { try Rejoin(transaction, checkpoint, at: remote).outcome(from: $0) }
+            if let outcome { try Pull.applyDelta(outcome.toRows, in: &transaction) }
+            let anchor = try replaceGraph(by: checkpoint, transaction)
+            guard let outcome else {
+                // The rows that there are come from another checkpoint.
+                for table in transaction.tables.all { try db.execute(sql: "DELETE FROM \(table.qualifiedName)") }
+                try transaction.beginWithoutRows()
+                try finishRejoin(announcement.replaced, remote, db)
+                return nil
+            }
+            try CheckpointStore(db: db).setApplied(checkpoint.manifest.parts.count, of: checkpoint.id)
+            // Others do not wait for the name any more, or another store has it as well.
+            let isRenamed = try outcome.isCopy || Self.isRetired(transaction)
+            try transaction.rebase(
+                onto: anchor, changing: outcome.toCommit.tables.map(\.table.name), isRenamed: isRenamed)
+            let made = try transaction.record(outcome.toCommit, meta: meta)
+            if made == nil { try transaction.moveHead(to: anchor) }
+            if let made { try ConflictStore(db: db).insert(outcome.conflicts, of: made.id) }
+            try finishRejoin(announcement.replaced, remote, db)
+            return try made.map { try Self.changeset($0, db) }
+        }
+    }
+
+    private static func isRetired(_ transaction: RepositoryTransaction) throws -> Bool {
+        try CheckpointStore(db: transaction.db).replicas()
+            .contains { $0.author == transaction.state.author && $0.isRetired }
+    }
+
+    private func replaceGraph(
+        by checkpoint: CheckpointStore.Stored, _ transaction: RepositoryTransaction
+    ) throws -> CommitNode {
+        let db = transaction.db
+        try CommitStore(db: db).remove(leaves: Set(transaction.state.leaves.numbers)) {
+            for name in [SyncTables.outbox, SyncTables.pending, SyncTables.commit] {
+                try db.execute(sql: "DELETE FROM main.\(name)")
+            }
+        }
+        try CheckpointStore(db: db).removeAll(except: checkpoint.id)
+        return try CommitStore(db: db).insertAnchor(checkpoint)
+    }
+
+    private func finishRejoin(_ replaced: RemoteCursor, _ remote: Int64, _ db: Database) throws {
+        // The log of this store may have entries that nobody can use.
+        try RemoteState.beginNewLogs(db)
+        try RemoteState.move(remote, over: replaced, db)
+    }
+}
+
+extension CommitStore {
+    /// Inserts the commit that stands for what a checkpoint has replaced.
+    func insertAnchor(_ checkpoint: CheckpointStore.Stored) throws -> CommitNode {
+        let anchor = checkpoint.manifest.anchor
+        guard let node = try insert(anchor, id: checkpoint.manifest.commit, canonical: try anchor.encoded()) else {
+            throw Self.damaged("A commit was inserted twice.")
+        }
+        return node
+    }
+}
+
+extension RemoteState {
+    /// Moves the cursor of a remote over entries that a checkpoint has replaced.
+    static func move(_ n: Int64, over replaced: RemoteCursor, _ db: Database) throws {
+        let bytes = try Data.fetchOne(
+            db, sql: "SELECT cursor FROM main.\(SyncTables.remote) WHERE n = ?", arguments: [n])
+        guard let bytes, var cursor = RemoteCursor(decoding: Array(bytes)) else {
+            throw CommitStore.damaged("What is known of a remote has no valid content.")
+        }
+        cursor.formUnion(replaced)
+        try db.execute(
+            sql: "UPDATE main.\(SyncTables.remote) SET cursor = ? WHERE n = ?",
+            arguments: [Data(cursor.encoded), n])
+    }
+}

@@ -1,0 +1,231 @@
+import CipherDatabase
+import Foundation
+
+/// How replicas tell each other, by way of a remote, up to where they are.
+///
+/// A replica makes itself known before it looks for checkpoints, and looks before it pushes. Whoever makes a checkpoint
+/// announces it, and then looks whether somebody has come. So one of the two always sees the other.
+extension SyncManager {
+    /// Reads what the replicas say, and keeps it. A store that others have retired goes on under another name.
+    @discardableResult
+    func readAcknowledgements() async throws -> [Acknowledgement] {
+        guard let compaction = remote.compaction else { return [] }
+        let key = try await writer.read { try RepositoryState.key($0) }
+        let found = try await compaction.acknowledgements().compactMap { try Acknowledgement($0, with: key) }
+        let name = remote.name
+        if try await writer.read({ try AcknowledgementNotes(db: $0, name: name).hasNews(found) }) {
+            try await inTransaction { db, _ in try AcknowledgementNotes(db: db, name: name).note(found) }
+        }
+        return found
+    }
+
+    /// Makes this replica known, and throws where what it would push cannot be used any more.
+    func register() async throws {
+        guard remote.compaction != nil else {
+            let hasAnchor = try await writer.read { try CheckpointStore(db: $0).anchor() != nil }
+            if hasAnchor { throw SyncError(.checkpointUnsupported) }
+            return
+        }
+        let name = remote.name
+        var found = try await readAcknowledgements()
+        if try await writer.read({ try AcknowledgementNotes(db: $0, name: name).own() == nil }) {
+            let first = try await writer.read { [found] db in
+                try AcknowledgementNotes(db: db, name: name).next(found, isComplete: false)
+            }
+            if let first { try await put(first) }
+            found = try await readAcknowledgements()
+        }
+        try await putOwnCheckpoint(unlessKnownBy: found)
+        try await requireBase(found, beforePush: true)
+    }
+
+    /// Says up to where this store is, where that is not known at the remote yet. While something is still to be pushed
+    /// it says nothing.
+    func acknowledge(preparing prepared: Acknowledgement.Announcement? = nil) async throws {
+        guard remote.compaction != nil else { return }
+        let name = remote.name
+        let next = try await writer.read { db in
+            let notes = AcknowledgementNotes(db: db, name: name)
+            var next = try notes.next([], isComplete: true)
+            next?.prepared = prepared
+            return try notes.own().map { $0.isSame(as: next) } == true ? nil : next
+        }
+        if let next { try await put(next) }
+    }
+
+    func put(_ acknowledgement: Acknowledgement) async throws {
+        guard let compaction = remote.compaction else { return }
+        let key = try await writer.read { try RepositoryState.key($0) }
+        try await compaction.acknowledge(acknowledgement.sealed(with: key))
+        try await inTransaction { db, remote in
+            try CheckpointStore(db: db).note(acknowledgement, at: RemoteState.require(remote.name, db).n)
+        }
+    }
+
+    /// Throws where commits that are to be pushed, or the whole history, do not build on the latest checkpoint.
+    func requireBase(_ found: [Acknowledgement], beforePush: Bool) async throws {
+        guard let latest = CheckpointStore.best(found) else {
+            return try await requireNothingPrepared(found, beforePush)
+        }
+        let name = remote.name
+        let isReplaced = try await writer.read { db in
+            try OutboxCheck(db: db, remote: RemoteState.require(name, db)).replaced(by: latest.commit)
+        }
+        if !isReplaced.isEmpty {
+            // What was to be pushed again after a reset, and is in the checkpoint.
+            try await inTransaction { db, _ in
+                for n in isReplaced {
+                    try db.execute(sql: "DELETE FROM main.\(SyncTables.outbox) WHERE n = ?", arguments: [n])
+                }
+                try RemoteState.beginNewLogs(db)
+            }
+        }
+        try await requireNothingPrepared(found, beforePush)
+    }
+
+    private func requireNothingPrepared(_ found: [Acknowledgement], _ beforePush: Bool) async throws {
+        guard beforePush else { return }
+        let name = remote.name
+        try await writer.read { db in
+            let state = try RepositoryState(db)
+            let retired = Set(try CheckpointStore(db: db).replicas().filter(\.isRetired).map(\.author))
+            for other in found where other.author != state.author && !retired.contains(other.author) {
+                guard let prepared = other.prepared else { continue }
+                do {
+                    let check = OutboxCheck(db: db, remote: try RemoteState.require(name, db))
+                    _ = try check.replaced(by: prepared.commit)
+                } catch let error as SyncError where error.code == .baseTooOld {
+                    throw SyncError(.checkpointPending, commit: prepared.commit)
+                }
+            }
+        }
+    }
+
+    // MARK: Retiring
+
+    /// Says that a replica does not come back: checkpoints do not wait for it any more. Where it does come back, it goes on
+    /// under another name, and ``rejoin(meta:)`` keeps its work.
+    ///
+    /// - Throws: ``SyncError`` `.unknownReplica` where it has acknowledged nothing at this remote, or is this store;
+    ///   `.checkpointUnsupported`; as ``push()``.
+    public func retire(_ replica: AuthorID) async throws {
+        guard remote.compaction != nil else { throw SyncError(.checkpointUnsupported) }
+        try await inTurn {
+            try await reporting {
+                try await self.readAcknowledgements()
+                let next = try await self.inTransaction { db, remote in
+                    let (state, store) = (try RemoteState.require(remote.name, db), CheckpointStore(db: db))
+                    let isKnown = try store.replicas().contains { $0.remote == state.n && $0.author == replica }
+                    guard isKnown, try RepositoryState(db).author != replica else {
+                        throw SyncError(.unknownReplica)
+                    }
+                    try store.noteRetired(replica, at: state.n)
+                    return try AcknowledgementNotes(db: db, name: remote.name).next([], isComplete: false)
+                }
+                if let next { try await self.put(next) }
+            }
+        }
+    }
+}
+
+extension Acknowledgement {
+    /// Whether both say the same, whenever it was said.
+    func isSame(as other: Acknowledgement?) -> Bool {
+        guard var other else { return true }
+        other.time = time
+        return self == other
+    }
+}
+
+/// What a store keeps of acknowledgements at one remote. Inside a transaction.
+struct AcknowledgementNotes {
+    let db: Database
+    let name: String
+    private var store: CheckpointStore { CheckpointStore(db: db) }
+
+    /// What this store has put at the remote last; nil where it is not known there under its name.
+    func own() throws -> Acknowledgement? {
+        let (author, remote) = (try RepositoryState(db).author, try RemoteState.require(name, db).n)
+        return try store.replicas().first { $0.remote == remote && $0.author == author }?.acknowledgement
+    }
+
+    private func retired(_ found: [Acknowledgement]) throws -> Set<AuthorID> {
+        Set(found.flatMap(\.retired)).union(try store.replicas().filter(\.isRetired).map(\.author))
+    }
+
+    func hasNews(_ found: [Acknowledgement]) throws -> Bool {
+        let (author, remote) = (try RepositoryState(db).author, try RemoteState.require(name, db).n)
+        let known = try store.replicas().filter { $0.remote == remote }
+        let byAuthor = Dictionary(known.map { ($0.author, $0) }, uniquingKeysWith: { first, _ in first })
+        return try retired(found).contains { $0 == author || byAuthor[$0]?.isRetired != true }
+            || found.contains { $0.author != author && byAuthor[$0.author]?.acknowledgement != $0 }
+    }
+
+    func note(_ found: [Acknowledgement]) throws {
+        let (state, remote) = (try RepositoryState(db), try RemoteState.require(name, db).n)
+        for other in found where other.author != state.author { try store.note(other, at: remote) }
+        let retired = try retired(found)
+        for author in retired { try store.noteRetired(author, at: remote) }
+        if retired.contains(state.author) { try state.withNewAuthor(db).save(db) }
+    }
+
+    /// What this store has to say.
+    ///
+    /// - Parameters:
+    ///   - found: What the remote has, of which nothing that is announced may be forgotten.
+    ///   - isComplete: Whether it says how far it is; otherwise that stays as it is.
+    /// - Returns: Nil where something is still to be pushed, and nothing can be said of that.
+    func next(_ found: [Acknowledgement], isComplete: Bool) throws -> Acknowledgement? {
+        let (state, remote) = (try RepositoryState(db), try RemoteState.require(name, db))
+        let key = try db.syncSession.key(state, db)
+        let pusher = try remote.pusher.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
+        let known = try store.replicas().filter { $0.remote == remote.n }
+        var next = try own() ?? Acknowledgement(author: state.author, pusher: pusher)
+        if isComplete {
+            let row = try Row.fetchOne(
+                db,
+                sql: """
+                    SELECT sequence, EXISTS (SELECT 1 FROM main.\(SyncTables.outbox) WHERE remote = ?1)
+                    FROM main.\(SyncTables.remote) WHERE n = ?1
+                    """,
+                arguments: [remote.n])
+            guard let row, try !row.stored(1, as: Bool.self) else { return nil }
+            next = Acknowledgement(author: state.author, pusher: pusher)
+            next.sequence = state.sequence
+            next.pushed = UInt64(clamping: try row.stored(0, as: Int64.self))
+            next.head = try state.head.map { try CommitStore(db: db).node($0).id }
+        }
+        next.time = UInt64(max(0, min(try db.transactionDate.timeIntervalSince1970 * 1000, 9e15)))
+        next.retired = try retired(found).sorted()
+        next.checkpoint = CheckpointStore.best(known.compactMap(\.acknowledgement) + found)
+        next.prepared = nil
+        return next
+    }
+}
+
+/// Looks whether what is to be pushed builds on a checkpoint. Inside a transaction.
+struct OutboxCheck {
+    let db: Database
+    let remote: RemoteState
+
+    /// - Returns: Commits that the checkpoint has replaced.
+    /// - Throws: ``SyncError`` `.baseTooOld` where others do not build on it.
+    func replaced(by id: CommitID) throws -> [Int64] {
+        let wanted = try Int64.fetchAll(
+            db, sql: "SELECT n FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [remote.n])
+        if wanted.isEmpty { return [] }
+        let (store, graph) = (CommitStore(db: db), CommitGraph(CommitStore(db: db)))
+        guard let floor = try store.node(id) else { throw SyncError(.baseTooOld, commit: id) }
+        func isAbove(_ node: CommitNode) throws -> Bool {
+            try !node.parents.isEmpty
+                && node.parents.map(graph.node).allSatisfy { $0.n == floor.n || $0.generation > floor.generation }
+        }
+        let others = try wanted.map(graph.node).filter { try !isAbove($0) }
+        if others.isEmpty { return [] }
+        let under = try graph.ancestors(of: floor.n, notBelow: 0)
+        guard others.allSatisfy({ under.contains($0.n) || $0.kind == .merge }) else {
+            throw SyncError(.baseTooOld, commit: id)
+        }
+        return others.map(\.n)
+    }
+}

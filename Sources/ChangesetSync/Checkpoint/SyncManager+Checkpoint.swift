@@ -1,0 +1,422 @@
+import CipherDatabase
+import Foundation
+
+/// A checkpoint that was made.
+public struct SyncCheckpoint: Hashable, Sendable {
+    /// The commit whose state it has; all of its ancestors are replaced.
+    public let commit: CommitID
+    /// Commits of this store that it has replaced.
+    public let commitCount: Int
+    public let rowCount: Int
+}
+
+extension SyncManager {
+    // MARK: Making one
+
+    /// Replaces the history below a commit that all replicas have by the rows of that commit: at the remote, and in this
+    /// store. New replicas begin with these rows. Rows, and commits above it, stay as they are.
+    ///
+    /// The commit is the latest that every replica has acknowledged that is not retired, and that no commit is beside. It
+    /// fetches and pushes before. It may be interrupted and repeated at any time.
+    /// - Returns: Nil where no such commit has ancestors; ``SyncStatus/replicas`` shows whom it waits for.
+    /// - Throws: ``SyncError`` `.checkpointUnsupported`, `.checkpointPending`, `.digestMismatch`; as ``push()`` and
+    ///   ``fetch()``.
+    public func checkpoint() async throws -> SyncCheckpoint? {
+        guard remote.compaction != nil else { throw SyncError(.checkpointUnsupported) }
+        return try await inTurn {
+            _ = try await fetchAll()
+            _ = try await pushAll()
+            return try await reporting { try await self.makeCheckpoint() }
+        }
+    }
+
+    private func makeCheckpoint() async throws -> SyncCheckpoint? {
+        let repository = repository
+        try await outsideTasks { try repository.removeReplacedCommits() }
+        let found = try await readAcknowledgements()
+        guard let plan = try await outsideTasks({ try repository.planCheckpoint() }) else { return nil }
+        let list = try await objects(of: plan.made)
+        let known = CheckpointStore.best(found)
+        // Another replica has gone further.
+        guard let id = list.last?.id, known?.generation ?? 0 <= plan.place.node.generation else { return nil }
+        var announcement = Acknowledgement.Announcement(
+            manifest: id, commit: plan.place.node.id, generation: plan.place.node.generation,
+            replaced: known?.replaced ?? RemoteCursor())
+        let needed = try await readLogs(plan, &announcement.replaced)
+        if known?.manifest != id {
+            try await putAll(list)
+            guard try await announce(announcement, beside: found) else { return nil }
+        }
+        var loose = plan.objects
+        if let known, known.manifest != id { loose += try await formerObjects(known) }
+        try await remote.compaction?.delete(loose, through: announcement.replaced, except: needed)
+        try await outsideTasks { try repository.replaceHistory(by: plan.made, id, at: plan.place) }
+        return SyncCheckpoint(
+            commit: plan.place.node.id, commitCount: plan.place.ancestors.count + plan.place.replacedMerges.count,
+            rowCount: Int(clamping: plan.made.manifest.rowCount))
+    }
+
+    /// The objects of the checkpoint before.
+    private func formerObjects(_ former: Acknowledgement.Announcement) async throws -> [ObjectID] {
+        guard case .commit(let content)? = try await open([former.manifest])[former.manifest],
+            let manifest = try? CheckpointManifest(encoded: content.canonical[...])
+        else { return [] }
+        return [former.manifest] + manifest.parts
+    }
+
+    /// Reads the logs up to the first entry of each that is not replaced.
+    ///
+    /// - Returns: The objects of the other entries.
+    private func readLogs(_ plan: CheckpointPlan, _ replaced: inout RemoteCursor) async throws -> Set<ObjectID> {
+        var (needed, cursor): (Set<ObjectID>, RemoteCursor) = ([], replaced)
+        while true {
+            let page = try await remote.list(after: cursor, limit: Limits.commitsAtOnce)
+            for entry in page.entries {
+                let isNext = replaced.sequence(of: entry.position.author) + 1 == entry.position.sequence
+                if isNext && plan.replaced.contains(entry.id) {
+                    replaced.advance(after: entry.position)
+                } else {
+                    needed.insert(entry.id)
+                }
+            }
+            if !page.hasMore || page.next == cursor { return needed }
+            cursor = page.next
+        }
+    }
+
+    /// Announces a checkpoint, unless a replica has come that has not acknowledged it.
+    private func announce(
+        _ announcement: Acknowledgement.Announcement, beside found: [Acknowledgement]
+    ) async throws -> Bool {
+        try await acknowledge(preparing: announcement)
+        let again = try await readAcknowledgements()
+        let known = Set(found.map(\.author)).union(again.flatMap(\.retired))
+        guard again.allSatisfy({ known.contains($0.author) }) else {
+            try await acknowledge()
+            return false
+        }
+        let name = remote.name
+        let last = try await writer.read { db in try AcknowledgementNotes(db: db, name: name).own() }
+        guard var next = last else { return false }
+        next.checkpoint = CheckpointStore.best(again + [Self.announcing(announcement, next)])
+        next.prepared = nil
+        try await put(next)
+        return true
+    }
+
+    private static func announcing(
+        _ announcement: Acknowledgement.Announcement, _ own: Acknowledgement
+    ) -> Acknowledgement {
+        var own = own
+        own.checkpoint = announcement
+        return own
+    }
+
+    // MARK: The objects
+
+    /// The objects of a checkpoint: its parts, and last its manifest.
+    private func objects(of made: CheckpointMaker.Made) async throws -> [CheckpointObject] {
+        let key = try await writer.read { try RepositoryState.key($0) }
+        let manifest = try made.manifest.encoded()
+        let id = try manifest.withUnsafeBytes { try key.commitID(of: $0) }
+        return zip(made.manifest.parts, made.parts).map(CheckpointObject.init)
+            + [CheckpointObject(id: id, bytes: manifest)]
+    }
+
+    /// Puts objects that are in no log, some at a time.
+    private func putAll(_ objects: [CheckpointObject]) async throws {
+        let key = try await writer.read { try RepositoryState.key($0) }
+        for object in objects {
+            try Task.checkCancellation()
+            let content = CommitContent(parents: [], author: .nobody, generation: 0, canonical: object.bytes)
+            let envelopes = try key.seal(content).map { envelope in
+                RemoteObject(repository: key.repository, id: envelope.id, position: nil, bytes: envelope.bytes)
+            }
+            var rest = envelopes[...]
+            while !rest.isEmpty {
+                let results = try await remote.put(Array(rest))
+                if results.contains(where: { if case .collision = $0 { true } else { false } }) {
+                    throw SyncError(.collision, commit: object.id)
+                }
+                rest = rest.dropFirst(results.count)
+            }
+        }
+    }
+
+    /// Puts the checkpoint that this store begins with at a remote that does not know it: another one, or one that was
+    /// emptied.
+    func putOwnCheckpoint(unlessKnownBy found: [Acknowledgement]) async throws {
+        let best = CheckpointStore.best(found)?.generation ?? 0
+        let stored = try await writer.read { db -> CheckpointStore.Stored? in
+            let store = CheckpointStore(db: db)
+            guard let anchor = try store.anchor(), anchor.generation > best else { return nil }
+            return try store.checkpoint(ofCommit: anchor.id)
+        }
+        guard let stored else { return }
+        for (number, id) in stored.manifest.parts.enumerated() {
+            let bytes = try await writer.read { try CheckpointStore(db: $0).partBytes(number, of: stored.id) }
+            try await putAll([CheckpointObject(id: id, bytes: bytes)])
+        }
+        try await putAll([CheckpointObject(id: stored.id, bytes: stored.manifest.encoded())])
+        let name = remote.name
+        let next = try await writer.read { db -> Acknowledgement? in
+            var next = try AcknowledgementNotes(db: db, name: name).next(found, isComplete: false)
+            next?.checkpoint = Acknowledgement.Announcement(
+                manifest: stored.id, commit: stored.manifest.commit, generation: stored.manifest.anchor.generation,
+                replaced: RemoteCursor())
+            return next
+        }
+        if let next { try await put(next) }
+    }
+
+    // MARK: Taking one up
+
+    /// Begins with the latest checkpoint, where the store has nothing yet; where it has that commit, passes what was
+    /// removed from the logs.
+    ///
+    /// - Returns: False where a part is missing or was refused.
+    /// - Throws: ``SyncError`` `.baseTooOld`
+    func takeUpCheckpoint() async throws -> Bool {
+        let found = try await readAcknowledgements()
+        guard let latest = CheckpointStore.best(found) else { return true }
+        let isEmpty = try await writer.read { db in
+            if try CommitStore(db: db).node(latest.commit) != nil { return false }
+            let count = try Int.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM main.\(SyncTables.commit))")
+            guard count == 0 else { throw SyncError(.baseTooOld, commit: latest.commit) }
+            return true
+        }
+        if isEmpty {
+            guard try await download(latest) else { return false }
+            let repository = repository
+            let name = remote.name
+            try await outsideTasks { try repository.beginWithCheckpoint(latest, at: name) }
+            return true
+        }
+        try await requireBase(found, beforePush: false)
+        var cursor = try await remoteState().cursor
+        let former = cursor
+        cursor.formUnion(latest.replaced)
+        if cursor != former {
+            try await inTransaction { db, remote in
+                try RemoteState.move(RemoteState.require(remote.name, db).n, over: latest.replaced, db)
+            }
+        }
+        return true
+    }
+
+    /// Gets manifest and parts of a checkpoint, as far as they are not here. What is not right is set aside.
+    ///
+    /// - Returns: Whether all of it is here.
+    private func download(_ announcement: Acknowledgement.Announcement) async throws -> Bool {
+        let id = announcement.manifest
+        var stored = try await writer.read { try CheckpointStore(db: $0).checkpoint(id) }
+        if stored == nil {
+            let found = try await open([id])[id] ?? .refused("the remote does not have it")
+            stored = try await inTransaction { db, remote in
+                try CheckpointInbox(db: db, remote: RemoteState.require(remote.name, db)).store(found, announcement)
+            }
+        }
+        guard let parts = stored?.manifest.parts else { return false }
+        let present = try await writer.read { try CheckpointStore(db: $0).partNumbers(of: id) }
+        var missing = parts.indices.filter { !present.contains($0) }[...]
+        var isComplete = true
+        while !missing.isEmpty {
+            try Task.checkCancellation()
+            let numbers = Array(missing.prefix(Limits.checkpointPartsAtOnce))
+            missing = missing.dropFirst(numbers.count)
+            let found = try await open(numbers.map { parts[$0] })
+            let isStored = try await inTransaction { db, remote in
+                let inbox = CheckpointInbox(db: db, remote: try RemoteState.require(remote.name, db))
+                return try numbers.map { number in
+                    let object = found[parts[number]] ?? .refused("the remote does not have it")
+                    return try inbox.store(object, number, parts[number], of: announcement)
+                }
+            }
+            if isStored.contains(false) { isComplete = false }
+        }
+        return isComplete
+    }
+
+    // MARK: Coming back
+
+    /// Takes up the latest checkpoint after ``SyncError`` `.baseTooOld`, and keeps what this store has not pushed: as one
+    /// commit on top of it. A process that is killed has done all of it or nothing.
+    ///
+    /// Where others have changed the same cell, the value of this store stays, because it is nowhere else; theirs is in
+    /// ``ChangesetRepository/conflicts(limit:)``. It holds the write lock while it compares all rows.
+    /// - Parameter meta: What the program says of the commit.
+    /// - Returns: The commit; nil where there was nothing that was not pushed, or nothing to do.
+    /// - Throws: ``SyncError`` `.foreignWrites`, `.schemaAhead`, `.checkpointPending` where a part of the checkpoint is not
+    ///   there yet, `.checkpointUnsupported`; as ``fetch()``. Nothing is changed then.
+    @discardableResult
+    public func rejoin(meta: String = "{}") async throws -> Changeset? {
+        guard remote.compaction != nil else { throw SyncError(.checkpointUnsupported) }
+        return try await inTurn {
+            try await reporting { try await self.rejoinInTurn(meta) }
+        }
+    }
+
+    private func rejoinInTurn(_ meta: String) async throws -> Changeset? {
+        guard let latest = CheckpointStore.best(try await readAcknowledgements()) else { return nil }
+        guard try await isBehind(latest) else { return nil }
+        guard try await download(latest) else { throw SyncError(.checkpointPending) }
+        let (repository, n) = (repository, try await remoteState().n)
+        return try await outsideTasks { try repository.rejoin(latest, at: n, meta: meta) }
+    }
+
+    private func isBehind(_ latest: Acknowledgement.Announcement) async throws -> Bool {
+        let name = remote.name
+        return try await writer.read { db in
+            guard try CommitStore(db: db).node(latest.commit) != nil else { return true }
+            do {
+                _ = try OutboxCheck(db: db, remote: RemoteState.require(name, db)).replaced(by: latest.commit)
+                return false
+            } catch let error as SyncError where error.code == .baseTooOld {
+                return true
+            }
+        }
+    }
+}
+
+/// An object of a checkpoint before it is sealed.
+private struct CheckpointObject: Sendable {
+    let id: ObjectID
+    let bytes: [UInt8]
+}
+
+/// What is to be done for a checkpoint.
+struct CheckpointPlan: Sendable {
+    let place: CheckpointMaker.Place
+    let made: CheckpointMaker.Made
+    /// The commits that it replaces, itself included.
+    let replaced: Set<CommitID>
+    /// Objects that are in no log: parts of long commits, and the checkpoint before.
+    let objects: [ObjectID]
+}
+
+extension ChangesetRepository {
+    /// Chooses and makes a checkpoint of what the store knows, without the write lock.
+    func planCheckpoint() throws -> CheckpointPlan? {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                let maker = CheckpointMaker(try RepositoryTransaction(db))
+                guard let place = try maker.place() else { return nil }
+                let nodes = try place.ancestors.union(place.replacedMerges).union([place.node.n]).map(maker.graph.node)
+                var objects: [ObjectID] = []
+                for node in nodes { objects += try maker.looseObjects(of: node) }
+                return CheckpointPlan(
+                    place: place, made: try maker.make(at: place), replaced: Set(nodes.map(\.id)), objects: objects)
+            }
+        }
+    }
+
+    /// Makes a checkpoint, whose parts are all here, the beginning of the graph. The rows come with the next pull.
+    ///
+    /// - Throws: ``SyncError`` `.baseTooOld` where the store has got commits meanwhile; `.foreignWrites`
+    func beginWithCheckpoint(_ announcement: Acknowledgement.Announcement, at name: String) throws {
+        try applying { transaction in
+            let db = transaction.db
+            let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(SyncTables.commit)")
+            guard let stored = try CheckpointStore(db: db).checkpoint(announcement.manifest), count == 0 else {
+                throw SyncError(.baseTooOld)
+            }
+            _ = try CommitStore(db: db).insertAnchor(stored)
+            try RemoteState.move(RemoteState.require(name, db).n, over: announcement.replaced, db)
+            if let last = stored.manifest.authors[transaction.state.author], last > transaction.state.sequence {
+                try transaction.state.withNewAuthor(db).save(db)
+            }
+        }
+    }
+}
+
+extension CheckpointMaker {
+    /// Objects at the remote that no log names: those of a checkpoint, and the parts of a long commit.
+    fileprivate func looseObjects(of node: CommitNode) throws -> [ObjectID] {
+        let (db, store) = (transaction.db, transaction.store)
+        if node.kind == .checkpoint {
+            guard let former = try CheckpointStore(db: db).checkpoint(ofCommit: node.id) else { return [] }
+            return [former.id] + former.manifest.parts
+        }
+        let length = try Int.fetchOne(
+            db, sql: "SELECT length(body) FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [node.n])
+        guard let length, length > Limits.objectPlaintextBytes else { return [] }
+        let canonical = try store.canonical(node.n)
+        return try canonical.withUnsafeBytes { bytes in
+            try stride(from: 0, to: bytes.count, by: Limits.objectPlaintextBytes).enumerated().map { number, start in
+                let end = min(start + Limits.objectPlaintextBytes, bytes.count)
+                return try transaction.key.chunkID(
+                    of: node.id, number: UInt64(number), UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+            }
+        }
+    }
+}
+
+/// Stores what comes of a checkpoint, when it is proved. Inside a transaction.
+private struct CheckpointInbox {
+    let db: Database
+    let remote: RemoteState
+    private var store: CheckpointStore { CheckpointStore(db: db) }
+
+    /// - Returns: Nil where it was refused.
+    func store(
+        _ found: Inbox.Found, _ announcement: Acknowledgement.Announcement
+    ) throws -> CheckpointStore.Stored? {
+        let id = announcement.manifest
+        var reason = "it is the checkpoint of another commit"
+        switch found {
+        case .refused(let refusal): reason = refusal
+        case .commit(let content):
+            let manifest: CheckpointManifest
+            do {
+                manifest = try CheckpointManifest(encoded: content.canonical[...])
+            } catch {
+                reason = "\(error)"
+                break
+            }
+            guard manifest.commit == announcement.commit, manifest.anchor.generation == announcement.generation else {
+                break
+            }
+            try store.removeAll(except: id, keepingAnchor: true)
+            try store.insert(id, manifest)
+            try forget(id)
+            return try store.checkpoint(id)
+        }
+        try quarantine(id, reason)
+        return nil
+    }
+
+    func store(
+        _ found: Inbox.Found, _ number: Int, _ id: ObjectID, of announcement: Acknowledgement.Announcement
+    ) throws -> Bool {
+        var reason = "it is another part of a checkpoint"
+        switch found {
+        case .refused(let refusal): reason = refusal
+        case .commit(let content):
+            let part: CheckpointPart
+            do {
+                part = try CheckpointPart(encoded: content.canonical[...])
+            } catch {
+                reason = "\(error)"
+                break
+            }
+            guard part.commit == announcement.commit, Int(part.number) == number else { break }
+            try store.insertPart(content.canonical, number, of: announcement.manifest)
+            try forget(id)
+            return true
+        }
+        try quarantine(id, reason)
+        return false
+    }
+
+    private func quarantine(_ id: ObjectID, _ reason: String) throws {
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO main.\(SyncTables.quarantine) (remote, id, reason) VALUES (?, ?, ?)",
+            arguments: [remote.n, Data(id.bytes), reason])
+    }
+
+    private func forget(_ id: ObjectID) throws {
+        try db.execute(
+            sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
+            arguments: [remote.n, Data(id.bytes)])
+    }
+}

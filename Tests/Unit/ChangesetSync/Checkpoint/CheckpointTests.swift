@@ -1,0 +1,270 @@
+import CipherDatabase
+import CipherRecords
+import TestKit
+import Testing
+
+@testable import ChangesetSync
+
+@Suite("Checkpoints")
+struct CheckpointTests {
+    @Test("a checkpoint replaces the history, here and at the remote; a new store begins with it, and all go on")
+    func replacement() async throws {
+        var fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...20)
+        try await fleet.settle()
+        try fleet.replicas[1].run("DELETE FROM player WHERE id = 3")
+        try fleet.replicas[0].run("UPDATE player SET score = 9 WHERE id = 4")
+        try await fleet.settle()
+        let before = fleet.objects
+        let head = try fleet.replicas[0].head
+        let made = try #require(try await fleet.managers[0].checkpoint())
+        #expect(made.commit == head && made.rowCount == 19 && made.commitCount >= 21)
+        #expect(before.isDisjoint(with: fleet.objects) && fleet.objects.count == 2)
+        #expect(try fleet.replicas[0].commitCount == 1 && fleet.replicas[0].head == head)
+        try await fleet.join()
+        try await fleet.managers[2].sync()
+        try fleet.expectEqual()
+        #expect(try fleet.replicas[2].commitCount == 1)
+        #expect(try fleet.managers[2].status().isInSync)
+        // What it has says so at the remote, so the next one is made with it.
+        for place in 0..<3 { try fleet.insert(place, (100 + place)...(100 + place)) }
+        try fleet.replicas[2].run("UPDATE player SET name = 'new' WHERE id = 1")
+        try await fleet.settle()
+        try fleet.expectEqual()
+        #expect(try fleet.replicas[0].strings("SELECT count(*) FROM player") == ["22"])
+        #expect(try await fleet.managers[2].checkpoint() != nil)
+        try await fleet.join()
+        try await fleet.settle()
+        try fleet.expectEqual()
+        for manager in fleet.managers { #expect(try manager.status().isInSync) }
+    }
+
+    @Test("it waits for every replica that is not retired, and says for whom")
+    func acknowledgements() async throws {
+        let fleet = try await CheckpointFleet(3)
+        try fleet.insert(0, 1...3)
+        try await fleet.settle()
+        try fleet.insert(0, 4...6)
+        try await fleet.settle([0, 1])
+        // The latest commit that all three have.
+        let first = try #require(try await fleet.managers[0].checkpoint())
+        #expect(first.rowCount == 3)
+        #expect(try await fleet.managers[0].checkpoint() == nil)
+        let replicas = try fleet.managers[0].status().replicas
+        let head = try fleet.replicas[0].head
+        #expect(replicas.count == 3 && replicas.filter { $0.commit == head }.count == 2)
+        let late = try #require(replicas.first { $0.commit != head })
+        #expect(late.commit == first.commit && !late.isThisStore && late.date != nil)
+        try await fleet.managers[0].retire(late.author)
+        #expect(try await fleet.managers[0].checkpoint()?.rowCount == 6)
+        #expect(try fleet.managers[0].status().replicas.filter(\.isRetired).map(\.author) == [late.author])
+        // The others learn of it.
+        try await fleet.managers[1].sync()
+        #expect(try fleet.managers[1].status().replicas.filter(\.isRetired).map(\.author) == [late.author])
+        #expect(await syncCode { try await fleet.managers[0].retire(AuthorID.random()) } == .unknownReplica)
+    }
+
+    @Test("an acknowledgement that is lost, or its answer, is repeated; nothing is removed before")
+    func lostAcknowledgement() async throws {
+        let fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...3)
+        try await fleet.settle([0])
+        try await fleet.settle([1])
+        try await fleet.settle([0])
+        try fleet.insert(0, 4...5)
+        try await fleet.managers[0].sync()
+        fleet.remote.edit { $0.before = ("acknowledge", { $0.failures = 1 }) }
+        // The failure comes with the next call of the kind.
+        fleet.remote.edit { $0.lostAcknowledgements = 0 }
+        await #expect(throws: MemoryRemote.Fault.self) { try await fleet.managers[1].sync() }
+        #expect(try await fleet.managers[0].checkpoint()?.rowCount == 3)
+        fleet.remote.edit { $0.before = ("acknowledge", { $0.lostAcknowledgements = 1 }) }
+        await #expect(throws: MemoryRemote.Fault.self) { try await fleet.managers[1].sync() }
+        #expect(try await fleet.managers[0].checkpoint()?.rowCount == 5)
+        try await fleet.settle()
+        try fleet.expectEqual()
+    }
+
+    @Test("equal checkpoints have equal bytes, whoever makes them; two may do so at once")
+    func determinism() async throws {
+        var fleet = try await CheckpointFleet(3)
+        for place in 0..<3 { try fleet.insert(place, (10 * place)...(10 * place + 5)) }
+        try await fleet.settle()
+        // Whatever the order in which the rows were stored.
+        let made = try fleet.replicas.map { replica in
+            try #require(try replica.repository.planCheckpoint()).made
+        }
+        #expect(made[0].parts == made[1].parts && made[0].manifest == made[2].manifest)
+        let managers = fleet.managers
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for manager in managers { group.addTask { _ = try await manager.checkpoint() } }
+            try await group.waitForAll()
+        }
+        #expect(fleet.objects.count == 2)
+        try await fleet.join()
+        try await fleet.settle()
+        try fleet.expectEqual()
+    }
+
+    @Test("parts have a bounded size; where one is damaged or missing nothing is taken up")
+    func parts() async throws {
+        var fleet = try await CheckpointFleet(1)
+        try fleet.replicas[0].run(
+            """
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+            INSERT INTO player SELECT i, hex(randomblob(40)), i FROM n
+            """)
+        try fleet.replicas[0].run("INSERT INTO player VALUES (0, hex(randomblob(400000)), 0)")
+        try await fleet.settle()
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        let sizes = fleet.remote.edit { $0.objects.values.map(\.count) }
+        #expect(sizes.count >= 6 && sizes.allSatisfy { $0 <= Limits.envelopeBytes })
+        // One part is damaged, one missing.
+        let manifest = try #require(try fleet.announced(by: 0)).manifest
+        let parts = fleet.objects.subtracting([manifest]).sorted()
+        let genuine = fleet.remote.edit { content in
+            let genuine = content.objects
+            content.objects[parts[0]]?[200] ^= 1
+            content.objects[parts[1]] = nil
+            return genuine
+        }
+        try await fleet.join()
+        #expect(try await fleet.managers[1].sync() == nil)
+        let status = try fleet.managers[1].status()
+        #expect(!status.quarantined.isEmpty && !status.isInSync)
+        #expect(try fleet.replicas[1].state().isEmpty && fleet.replicas[1].commitCount == 0)
+        fleet.remote.edit { $0.objects = genuine }
+        // A commit beside the checkpoint could not be merged with it.
+        #expect(try await fleet.managers[1].fetch() == 0)
+        #expect(code { try fleet.replicas[1].run("INSERT INTO player VALUES (-1, 'x', 1)") } == .checkpointPending)
+        #expect(code { try fleet.replicas[1].repository.mergeAll() } == .checkpointPending)
+        #expect(try fleet.replicas[1].repository.pull() != nil)
+        try fleet.expectEqual()
+        #expect(try fleet.managers[1].status().quarantined.isEmpty)
+    }
+
+    @Test("an error at any call of the remote loses nothing, and the next calls complete the checkpoint")
+    func faults() async throws {
+        for failing in 0..<24 {
+            var fleet = try await CheckpointFleet(2)
+            try fleet.insert(0, 1...4)
+            try await fleet.settle()
+            try fleet.insert(1, 5...6)
+            try await fleet.settle()
+            fleet.remote.edit { content in
+                content.before = nil
+                content.failAt = content.calls + failing + 1
+            }
+            _ = try? await fleet.managers[0].checkpoint()
+            // Meanwhile the other one works, and a new one comes.
+            try fleet.insert(1, 7...7)
+            _ = try? await fleet.managers[1].sync()
+            try await fleet.join()
+            try fleet.replicas[0].run("UPDATE player SET score = 5 WHERE id = 1")
+            fleet.remote.edit { $0.failAt = nil }
+            try await fleet.settle()
+            _ = try await fleet.managers[0].checkpoint()
+            try await fleet.join()
+            try await fleet.settle()
+            try fleet.expectEqual(nil, "\(failing)")
+            for manager in fleet.managers {
+                let status = try manager.status()
+                #expect(status.quarantined.isEmpty && status.pending == 0 && status.ahead == 0, "\(failing)")
+            }
+        }
+    }
+
+    @Test("a store that came while a checkpoint was made is waited for")
+    func race() async throws {
+        var fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...4)
+        try await fleet.settle()
+        // It registers between the look of the maker and its announcement.
+        let late = Acknowledgement(author: try AuthorID.random(), pusher: .nobody)
+        let object = try late.sealed(with: fleet.replicas[0].key())
+        try await fleet.join()
+        let before = fleet.objects
+        fleet.remote.edit { $0.before = ("put", { $0.acknowledgements[object.author] = object.bytes }) }
+        #expect(try await fleet.managers[0].checkpoint() == nil)
+        #expect(try before.isSubset(of: fleet.objects) && fleet.replicas[0].commitCount > 1)
+        #expect(try fleet.announced(by: 0) == nil)
+    }
+
+    @Test("writes outside of commits are found after the history was replaced, and the checkpoint is not reverted")
+    func foreignWrites() async throws {
+        let fleet = try await CheckpointFleet(1)
+        try fleet.insert(0, 1...4)
+        try await fleet.settle()
+        let made = try #require(try await fleet.managers[0].checkpoint())
+        let replica = fleet.replicas[0]
+        try replica.write("UPDATE player SET score = 7 WHERE id = 2")
+        try replica.repository.commitForeignWrites()
+        let delta = try replica.delta(#require(try replica.head))
+        #expect(delta.changeCount == 1)
+        #expect(try replica.repository.verify().isEmpty)
+        #expect(try replica.repository.diff(from: nil, to: #require(try replica.head)).count == 4)
+        #expect(code { try replica.repository.revert(made.commit) } == .unknownCommit)
+        try replica.repository.reset()
+        try await fleet.managers[0].sync()
+        #expect(try replica.strings("SELECT count(*) FROM player") == ["4"])
+    }
+
+    @Test("a store that begins with a checkpoint brings it to another remote, and to one that was emptied")
+    func otherRemote() async throws {
+        var fleet = try await CheckpointFleet(1)
+        try fleet.insert(0, 1...4)
+        try await fleet.settle()
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        try fleet.insert(0, 5...5)
+        try await fleet.settle()
+        fleet.remote.edit { ($0.objects, $0.logs, $0.acknowledgements, $0.removed) = ([:], [:], [:], [:]) }
+        try await fleet.managers[0].reset()
+        try await fleet.settle()
+        try await fleet.join()
+        try await fleet.settle()
+        try fleet.expectEqual()
+        #expect(try fleet.replicas[1].strings("SELECT count(*) FROM player") == ["5"])
+        let plain = SyncManager(fleet.replicas[0].repository, remote: PlainRemote(fleet.remote))
+        #expect(await syncCode { try await plain.setup() } == .checkpointUnsupported)
+        #expect(await syncCode { try await plain.checkpoint() } == .checkpointUnsupported)
+    }
+
+    @Test("what is forged is no acknowledgement")
+    func forgery() async throws {
+        let fleet = try await CheckpointFleet(2)
+        let key = try fleet.replicas[0].key()
+        var genuine = Acknowledgement(author: try AuthorID.random(), pusher: .nobody)
+        genuine.retired = [try AuthorID.random()]
+        genuine.checkpoint = .init(
+            manifest: Samples.id(1), commit: Samples.id(2), generation: 3, replaced: RemoteCursor())
+        let object = try genuine.sealed(with: key)
+        #expect(try Acknowledgement(object, with: key) == genuine)
+        for index in object.bytes.indices {
+            var bytes = object.bytes
+            bytes[index] ^= 1
+            #expect(try Acknowledgement(.init(author: object.author, bytes: bytes), with: key) == nil)
+        }
+        #expect(try Acknowledgement(.init(author: .nobody, bytes: object.bytes), with: key) == nil)
+        #expect(try Acknowledgement(object, with: RepositoryKey.random()) == nil)
+        for count in 0..<genuine.encoded().count {
+            #expect(throws: CheckpointError.self) {
+                try Acknowledgement(encoded: Array(genuine.encoded().prefix(count)))
+            }
+        }
+    }
+}
+
+/// A remote that keeps all history.
+private struct PlainRemote: SyncRemote {
+    let base: MemoryRemote
+    let name = "plain"
+    var repository: RepositoryID { base.repository }
+
+    init(_ base: MemoryRemote) { self.base = base }
+
+    func put(_ objects: [RemoteObject]) async throws -> [PutResult] { try await base.put(objects) }
+    func list(after cursor: RemoteCursor, limit: Int) async throws -> RemotePage {
+        try await base.list(after: cursor, limit: limit)
+    }
+    func get(_ ids: [ObjectID]) async throws -> [RemoteObject] { try await base.get(ids) }
+}

@@ -1,0 +1,173 @@
+import CipherDatabase
+import TestKit
+import Testing
+
+@testable import ChangesetSync
+
+@Suite("The return of a replica after a checkpoint")
+struct RejoinTests {
+    /// Two that went on and made a checkpoint, and a third that was away and has work of its own.
+    private func fleet(_ work: String) async throws -> CheckpointFleet {
+        let fleet = try await CheckpointFleet(3)
+        try fleet.insert(0, 1...6)
+        try await fleet.settle()
+        try fleet.replicas[0].run("UPDATE player SET name = 'theirs' WHERE id IN (1, 2)")
+        try fleet.replicas[1].run("DELETE FROM player WHERE id IN (3, 4)")
+        try fleet.insert(1, 20...20)
+        try await fleet.settle([0, 1])
+        try fleet.replicas[2].run(work)
+        let away = try fleet.replicas[2].read { try RepositoryState($0).author }
+        try await fleet.managers[0].retire(away)
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        return fleet
+    }
+
+    private static let work = """
+        UPDATE player SET score = 50 WHERE id = 1;
+        UPDATE player SET name = 'mine' WHERE id = 2;
+        UPDATE player SET name = 'mine' WHERE id = 3;
+        DELETE FROM player WHERE id = 5;
+        INSERT INTO player VALUES (30, 'mine', 1), (20, 'mine', 2);
+        """
+
+    @Test("offline for longer than the history is kept: every call says what to do, and nothing is changed")
+    func baseTooOld() async throws {
+        let fleet = try await fleet(Self.work)
+        let before = try fleet.replicas[2].state()
+        let manager = fleet.managers[2]
+        #expect(await syncCode { try await manager.fetch() } == .baseTooOld)
+        #expect(await syncCode { try await manager.sync() } == .baseTooOld)
+        #expect(await syncCode { try await manager.push() } == .baseTooOld)
+        #expect(try fleet.replicas[2].state() == before)
+        #expect(try manager.status().lastError?.contains("rejoin()") == true)
+        try await fleet.settle([0, 1])
+        #expect(try fleet.managers[0].status().isInSync)
+    }
+
+    @Test("its work becomes a commit on top: cells and rows that it has changed stay, the rest is theirs")
+    func work() async throws {
+        let fleet = try await fleet(Self.work)
+        let made = try #require(try await fleet.managers[2].rejoin(meta: "back"))
+        #expect(made.meta == "back")
+        #expect(
+            try fleet.replicas[2].strings("SELECT id, name, score FROM player ORDER BY id") == [
+                "1,'theirs',50", "2,'mine',0", "3,'mine',0", "6,'p6',0", "20,'mine',2", "30,'mine',1",
+            ])
+        #expect(try fleet.replicas[2].repository.verify().isEmpty)
+        let conflicts = try fleet.replicas[2].repository.conflicts()
+        #expect(conflicts.contains { $0.column == "name" && $0.key == [2.databaseValue] })
+        #expect(conflicts.contains { $0.reason == .deletedAndChanged && $0.key == [3.databaseValue] })
+        try await fleet.settle()
+        try fleet.expectEqual()
+        for manager in fleet.managers { #expect(try manager.status().quarantined.isEmpty) }
+        // Under another name, which checkpoints wait for.
+        #expect(try fleet.managers[0].status().replicas.filter { !$0.isRetired }.count == 3)
+        #expect(try await fleet.managers[2].rejoin() == nil)
+        try await fleet.settle()
+        #expect(try await fleet.managers[1].checkpoint() != nil)
+        try await fleet.settle()
+        try fleet.expectEqual()
+    }
+
+    @Test("what it has not changed it does not bring back")
+    func withoutWork() async throws {
+        let fleet = try await fleet("SELECT 1")
+        #expect(await syncCode { try await fleet.managers[2].sync() } == .baseTooOld)
+        #expect(try await fleet.managers[2].rejoin() == nil)
+        try fleet.expectEqual()
+        try await fleet.settle()
+        try fleet.expectEqual()
+    }
+
+    @Test("the commit is reverted as any other, and then the rows are those of the others")
+    func revert() async throws {
+        let fleet = try await fleet(Self.work)
+        let theirs = try fleet.replicas[0].state()
+        let made = try #require(try await fleet.managers[2].rejoin())
+        try fleet.replicas[2].repository.revert(try #require(CommitID(made.uuid)))
+        #expect(try fleet.replicas[2].state() == theirs)
+    }
+
+    @Test("several commits, merges among them, and rows that others knew: only what was not pushed is kept")
+    func mergesAway() async throws {
+        let fleet = try await CheckpointFleet(3)
+        try fleet.insert(0, 1...6)
+        try await fleet.settle()
+        try fleet.replicas[2].run("UPDATE player SET score = 7 WHERE id = 1")
+        try fleet.replicas[0].run("UPDATE player SET score = 8 WHERE id = 2")
+        try await fleet.settle()
+        try fleet.replicas[2].run("UPDATE player SET score = 9 WHERE id = 3")
+        try fleet.replicas[0].run("UPDATE player SET score = 10 WHERE id IN (1, 2)")
+        try await fleet.managers[0].sync()
+        try await fleet.managers[2].fetch()
+        try fleet.replicas[2].repository.mergeAll()
+        try fleet.replicas[2].repository.pull()
+        try fleet.replicas[0].run("UPDATE player SET score = 11 WHERE id IN (1, 4)")
+        try await fleet.settle([0, 1])
+        try await fleet.managers[0].retire(fleet.replicas[2].read { try RepositoryState($0).author })
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        #expect(try await fleet.managers[2].rejoin() != nil)
+        #expect(
+            try fleet.replicas[2].strings("SELECT score FROM player ORDER BY id") == ["11", "10", "9", "11", "0", "0"])
+        try await fleet.settle()
+        try fleet.expectEqual()
+    }
+
+    @Test("a store with rows of its own that joins after a checkpoint brings them by rejoining")
+    func rowsOfANewStore() async throws {
+        var fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...3)
+        try await fleet.settle()
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        try await fleet.join()
+        try fleet.replicas[2].run("INSERT INTO player VALUES (3, 'own', 3), (4, 'own', 4)")
+        #expect(await syncCode { try await fleet.managers[2].sync() } == .baseTooOld)
+        #expect(try await fleet.managers[2].rejoin() != nil)
+        try await fleet.settle()
+        try fleet.expectEqual()
+        let names = try fleet.replicas[0].strings("SELECT name FROM player ORDER BY id")
+        #expect(names == ["'p1'", "'p2'", "'own'", "'own'"])
+    }
+
+    @Test("a store restored from a backup rejoins under another name")
+    func restored() async throws {
+        let fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...3)
+        try await fleet.settle()
+        let copy = try Replica(copyOf: fleet.replicas[1])
+        try fleet.insert(1, 4...4)
+        try await fleet.settle()
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        let manager = SyncManager(copy.repository, remote: fleet.remote)
+        #expect(await syncCode { try await manager.sync() } == .baseTooOld)
+        try copy.run("INSERT INTO player VALUES (9, 'after', 9)")
+        #expect(try await manager.rejoin() != nil)
+        let authors = try [copy, fleet.replicas[1]].map { try $0.read { try RepositoryState($0).author } }
+        #expect(authors[0] != authors[1])
+        try await manager.sync()
+        try await fleet.settle()
+        #expect(try copy.state() == fleet.replicas[0].state())
+        try fleet.expectEqual()
+    }
+
+    @Test("a damaged part, a newer schema and rows outside of commits stop it, and nothing is changed")
+    func refusals() async throws {
+        let fleet = try await fleet(Self.work)
+        let (replica, manager) = (fleet.replicas[2], fleet.managers[2])
+        let before = try replica.state()
+        let genuine = fleet.remote.edit { content in
+            let genuine = content.objects
+            for id in genuine.keys { content.objects[id]?[150] ^= 1 }
+            return genuine
+        }
+        #expect(await syncCode { try await manager.rejoin() } == .checkpointPending)
+        #expect(try replica.state() == before && !manager.status().quarantined.isEmpty)
+        fleet.remote.edit { $0.objects = genuine }
+        try replica.write("UPDATE player SET score = 77 WHERE id = 6")
+        #expect(await syncCode { try await manager.rejoin() } == .foreignWrites)
+        try replica.repository.commitForeignWrites()
+        #expect(try await manager.rejoin() != nil)
+        #expect(try replica.strings("SELECT score FROM player WHERE id = 6") == ["77"])
+        #expect(try manager.status().quarantined.isEmpty)
+    }
+}
