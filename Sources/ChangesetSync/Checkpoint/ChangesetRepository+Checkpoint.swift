@@ -14,6 +14,7 @@ extension ChangesetRepository {
     /// head, and makes no commit. A process that is killed continues with the next part.
     ///
     /// - Returns: The checkpoint; nil where there is none to take up.
+    @discardableResult
     func pullCheckpoint() throws -> Changeset? {
         var last: Changeset?
         while try hasUnfinishedCheckpoint() {

@@ -69,6 +69,9 @@ struct SyncErrorReport {
             "Nothing was changed. Somebody may have written rows outside of commits: cipherctl sync commit"
         case .columnRemoved: "Add the column again with: cipherctl sql"
         case .damagedRepository: "Restore the store from a backup, or join the repository with a new store."
+        case .baseTooOld: "Nothing is lost. Take up the checkpoint, and keep what was not pushed: cipherctl sync rejoin"
+        case .checkpointPending: "Run it again, or cipherctl sync pull."
+        case .unknownReplica: "They are listed by: cipherctl sync status"
         case .collision: "Where the store was restored from a backup, or copied: cipherctl sync reset"
         default: code.remedy
         }
@@ -76,9 +79,11 @@ struct SyncErrorReport {
 
     private static func exitCode(_ code: SyncError.Code) -> ExitCode {
         switch code {
-        case .foreignWrites, .needsMerge, .schemaAhead, .columnRemoved, .olderSchema, .foreignKeyViolation:
+        case .foreignWrites, .needsMerge, .schemaAhead, .columnRemoved, .olderSchema, .foreignKeyViolation, .baseTooOld:
             .needsAttention
-        case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .otherRepository:
+        case .checkpointPending: .tryAgain
+        case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .otherRepository,
+            .unknownReplica, .checkpointUnsupported:
             .usage
         case .workingStateDiverged, .digestMismatch, .damagedCommit, .damagedRepository, .collision: .damagedData
         default: .failed

@@ -100,6 +100,8 @@ final class MeteredRemote: SyncRemote {
     }
 
     func watch() -> AsyncStream<Void>? { base.watch() }
+
+    var compaction: (any RemoteCompaction)? { base.compaction }
 }
 
 /// A remote by its name alone, to ask a store what it knows of it. Nothing is connected.

@@ -94,6 +94,7 @@ struct SyncReport {
             "stalled": .int(status.stalled), "quarantined": quarantined(status),
             "last_error": .optional(status.lastError, JSON.string),
             "skew_seconds": .optional(status.skew) { .int($0.components.seconds) }, "in_sync": .bool(status.isInSync),
+            "replicas": SyncReplicaReport.json(status.replicas),
         ])
     }
 
@@ -118,6 +119,7 @@ struct SyncReport {
             ].filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
             let state = status.isInSync ? "in sync" : "\(status.ahead) to push, \(status.behind) to pull" + rest
             lines.append("remote       \(known.address.map { "\($0)" } ?? known.name): \(state)")
+            lines += SyncReplicaReport.lines(status.replicas)
         }
         return lines + attention.map { "attention    \($0)" }
     }

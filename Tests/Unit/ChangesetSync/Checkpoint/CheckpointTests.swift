@@ -137,7 +137,6 @@ struct CheckpointTests {
         // A commit beside the checkpoint could not be merged with it.
         #expect(try await fleet.managers[1].fetch() == 0)
         #expect(code { try fleet.replicas[1].run("INSERT INTO player VALUES (-1, 'x', 1)") } == .checkpointPending)
-        #expect(code { try fleet.replicas[1].repository.mergeAll() } == .checkpointPending)
         #expect(try fleet.replicas[1].repository.pull() != nil)
         try fleet.expectEqual()
         #expect(try fleet.managers[1].status().quarantined.isEmpty)
