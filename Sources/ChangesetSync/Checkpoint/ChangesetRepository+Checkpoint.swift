@@ -18,14 +18,14 @@ extension ChangesetRepository {
     func pullCheckpoint() throws -> Changeset? {
         var last: Changeset?
         while try hasUnfinishedCheckpoint() {
-            guard let step = try applying({ try Self.applyParts(&$0) }) else { break }
+            guard let step = try applying({ try applyParts(&$0) }) else { break }
             last = step
         }
         return last
     }
 
     /// One transaction's share of the parts.
-    private static func applyParts(_ transaction: inout RepositoryTransaction) throws -> Changeset? {
+    private func applyParts(_ transaction: inout RepositoryTransaction) throws -> Changeset? {
         let store = CheckpointStore(db: transaction.db)
         guard let (anchor, stored) = try store.unfinished() else { return nil }
         let end = ContinuousClock.now + Limits.checkpointSlice
@@ -36,17 +36,18 @@ extension ChangesetRepository {
             // Foreign keys were checked where the rows were written; a row may come before the one that it refers to.
             try DeltaApplier(db: transaction.db, tables: transaction.tables) { changed.append(($0, $2)) }.apply(rows)
             for (table, row) in changed { try transaction.noteChange(of: table, from: nil, to: row) }
+            try follow(rows, transaction)
             applied += 1
             if ContinuousClock.now >= end { break }
         }
         try store.setApplied(applied, of: stored.id)
         guard applied == stored.manifest.parts.count else {
             try transaction.moveHead(to: nil)
-            return try changeset(anchor, transaction.db)
+            return try Self.changeset(anchor, transaction.db)
         }
-        try requireDigests(stored.manifest, transaction)
+        try Self.requireDigests(stored.manifest, transaction)
         try transaction.moveHead(to: anchor)
-        return try changeset(anchor, transaction.db)
+        return try Self.changeset(anchor, transaction.db)
     }
 
     private static func requireDigests(_ manifest: CheckpointManifest, _ transaction: RepositoryTransaction) throws {

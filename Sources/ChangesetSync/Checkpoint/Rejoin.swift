@@ -179,7 +179,10 @@ extension ChangesetRepository {
             }
             let head = try transaction.head()
             let outcome = try head.map { try Rejoin(transaction, checkpoint, at: remote).outcome(from: $0) }
-            if let outcome { try Pull.applyDelta(outcome.toRows, in: &transaction) }
+            if let outcome {
+                try Pull.applyDelta(outcome.toRows, in: &transaction)
+                try follow(outcome.toRows, transaction)
+            }
             let anchor = try replaceGraph(by: checkpoint, transaction)
             guard let outcome else {
                 // The rows that there are come from another checkpoint.

@@ -209,8 +209,8 @@ public final class ChangesetRepository: Sendable {
     ///   ``mergeAll()`` unites them.
     /// - Throws: ``SyncError`` `.needsMerge`, `.schemaAhead`, `.columnRemoved`, `.workingStateDiverged`,
     ///   `.digestMismatch`, `.foreignKeyViolation`, `.foreignWrites`, `.damagedCommit`, `.insideTransaction`,
-    ///   `.unsuitableTable` where a tracked table is gone, `.trackedTableWritten`; `DatabaseError`
-    ///   `.SQLITE_CONSTRAINT_CHECK` where a table of this store has another CHECK; what the block after a pull throws; `DatabaseError`. The transaction in
+    ///   `.unsuitableTable` where a tracked table is gone, `.trackedTableWritten`; what the block after a pull throws;
+    ///   `DatabaseError`, as `.SQLITE_CONSTRAINT_CHECK` where a table of this store has another CHECK. The transaction in
     ///   which it is thrown changes nothing.
     @discardableResult
     public func pull() throws -> Changeset? {
@@ -234,7 +234,7 @@ public final class ChangesetRepository: Sendable {
     }
 
     /// Runs the block of the program after rows were moved. What it writes to tracked tables is captured, and refused.
-    private func follow(_ delta: Delta, _ transaction: RepositoryTransaction) throws {
+    func follow(_ delta: Delta, _ transaction: RepositoryTransaction) throws {
         guard let afterApply, !delta.isEmpty else { return }
         let (db, session, tables) = (transaction.db, transaction.session, transaction.tables)
         try CaptureInstallation.ensure(db, session, tables, revision: transaction.state.revision)
@@ -244,7 +244,7 @@ public final class ChangesetRepository: Sendable {
             try afterApply(db, Self.changes(delta))
         }
         try Self.requireSameSchema(db, transaction)
-        let written = try session.capture.delta(db) { _, _, _ in }
+        let written = try session.capture.delta(db, transaction.key) { _, _ in }
         if let table = written.tables.first?.table.name { throw SyncError(.trackedTableWritten, table: table) }
     }
 
