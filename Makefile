@@ -15,6 +15,8 @@ MINUTES ?= 30
 KILLS ?= 10000
 COMMITS ?= 1000000
 SCHEDULES ?= 10000
+# How many seconds eight stores sync while they are killed and their server ends.
+SYNC_SECONDS ?= $$(( $(MINUTES) * 60 ))
 # What `make lint` checks beside Swift.
 SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync .ci/fuzz
 # Where `make install` puts things.
@@ -40,10 +42,10 @@ soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 obse
 	*[!0-9]*) echo "MINUTES, KILLS, COMMITS and SCHEDULES are whole numbers" >&2; exit 1;; esac
 	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
 	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all CIPHERSTORE_COMMITS=$(COMMITS) \
-	CIPHERSTORE_SCHEDULES=$(SCHEDULES) CIPHERSTORE_OBJECTS=50000 $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
+	CIPHERSTORE_SCHEDULES=$(SCHEDULES) CIPHERSTORE_OBJECTS=50000 CIPHERSTORE_SYNC_SECONDS=$(SYNC_SECONDS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
 	$(SWIFT) test --disable-xctest --no-parallel $(BUILD) \
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests' \
-	--filter 'ChangesetSyncTests|ServerAccessTests|SyncProcessTests' \
+	--filter 'ChangesetSyncTests|ServerAccessTests|SyncProcessTests|SyncSoakTests' \
 	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|WakeUpTests|CrashTests.RotationTests'
 
 fuzz: setup  ## give the readers of files inputs that libFuzzer finds, each for SECONDS=4 (ONLY=TARGET for one)

@@ -132,7 +132,7 @@ let package = Package(
             name: "StoreActor",
             dependencies: [
                 "ChangesetSync", "CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "KeyCustody", "KeyRotation",
-                "StoreCrypto", "StorePlatform", "StoreSharing", "TestKit",
+                "PostgreSQLRemote", "StoreCrypto", "StorePlatform", "StoreSharing", "TestKit",
             ],
             path: "Tests/Support/StoreActor"
         ),

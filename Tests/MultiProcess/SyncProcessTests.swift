@@ -54,7 +54,7 @@ import Testing
         let file = folder.path("done-\(name)")
         let process = try actor(store)
         process.send(
-            worker < 4 ? "sync-commit \(file) \(name) \(Self.commits)" : "sync-for-ever \(remote) \(file)")
+            worker < 4 ? "sync-commit \(file) \(name) \(Self.commits)" : "sync-for-ever \(file) 0 \(remote)")
         return Life(process: process, store: store, name: name, file: file)
     }
 

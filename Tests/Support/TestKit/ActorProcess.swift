@@ -78,6 +78,12 @@ public final class ActorProcess: @unchecked Sendable {
         Foundation.kill(process.processIdentifier, SIGKILL)
     }
 
+    /// Whether there is an answer to read, or the process has ended. It does not wait.
+    public var hasAnswered: Bool {
+        var look = pollfd(fd: output.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
+        return !buffer.isEmpty || poll(&look, 1, 0) > 0
+    }
+
     /// Sends a command and waits for its answer; nil when the process died of it.
     @discardableResult
     public func ask(_ command: String) -> String? {
