@@ -45,7 +45,7 @@ soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 obse
 	CIPHERSTORE_SCHEDULES=$(SCHEDULES) CIPHERSTORE_OBJECTS=50000 CIPHERSTORE_SYNC_SECONDS=$(SYNC_SECONDS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
 	$(SWIFT) test --disable-xctest --no-parallel $(BUILD) \
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests' \
-	--filter 'ChangesetSyncTests|ServerAccessTests|SyncProcessTests|SyncSoakTests' \
+	--filter 'ChangesetSyncTests|ServerAccessTests|SyncProcessTests|SyncSoakTests|SyncCrashTests' \
 	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|WakeUpTests|CrashTests.RotationTests'
 
 fuzz: setup  ## give the readers of files inputs that libFuzzer finds, each for SECONDS=4 (ONLY=TARGET for one)

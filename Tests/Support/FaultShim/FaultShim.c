@@ -110,6 +110,15 @@ static const char *path_of(int descriptor, char *path) {
     return path;
 }
 
+/* The path of a name in an open folder. */
+static const char *path_in(int folder, const char *name, char *whole) {
+    if (folder == AT_FDCWD || name[0] == '/') return name;
+    path_of(folder, whole);
+    size_t length = strlen(whole);
+    snprintf(whole + length, PATH_MAX - length, "/%s", name);
+    return whole;
+}
+
 static const struct {
     const char *name;
     unsigned call;
@@ -201,13 +210,15 @@ static unsigned long inode_of(int descriptor) {
 
 /* MARK: The calls */
 
-static int shim_open(int folder, const char *path, int flags, mode_t mode) {
-    if (!atomic_load(&active)) return (int)syscall(SYS_openat, folder, path, flags, mode);
+static int shim_open(int folder, const char *name, int flags, mode_t mode) {
+    char whole[PATH_MAX];
+    if (!atomic_load(&active)) return (int)syscall(SYS_openat, folder, name, flags, mode);
     pthread_mutex_lock(&guard);
+    const char *path = path_in(folder, name, whole);
     int result = -1;
     if (judge(FAULT_OPEN, path) == FAULT_NONE) {
-        bool is_new = (flags & O_CREAT) && syscall(SYS_faccessat, folder, path, F_OK) != 0;
-        result = (int)syscall(SYS_openat, folder, path, flags, mode);
+        bool is_new = (flags & O_CREAT) && syscall(SYS_faccessat, folder, name, F_OK) != 0;
+        result = (int)syscall(SYS_openat, folder, name, flags, mode);
         if (result >= 0 && is_new && is_recorded(path)) record("create", inode_of(result), 0, 0, path, NULL, NULL);
     }
     int failure = errno;
@@ -232,11 +243,12 @@ static int shim_mknod(const char *path, mode_t mode, dev_t device) {
     return result;
 }
 
-static int shim_mkdir(const char *path, mode_t mode) {
+static int shim_mkdir(int folder, const char *name, mode_t mode) {
+    char whole[PATH_MAX];
     pthread_mutex_lock(&guard);
     int result = -1;
-    if (!atomic_load(&active) || judge(FAULT_FOLDER, path) == FAULT_NONE) {
-        result = (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+    if (!atomic_load(&active) || judge(FAULT_FOLDER, path_in(folder, name, whole)) == FAULT_NONE) {
+        result = (int)syscall(SYS_mkdirat, folder, name, mode);
     }
     int failure = errno;
     pthread_mutex_unlock(&guard);
@@ -309,22 +321,32 @@ static int shim_descriptor(unsigned kind, const char *name, long number, int des
     return result;
 }
 
-/* A call on names; `other` is the new name, or NULL. */
-static int shim_name(unsigned kind, const char *name, const char *path, const char *other) {
-    bool is_rename = strcmp(name, "rename") == 0;
+/* A name in an open folder. */
+struct place {
+    int folder;
+    const char *name;
+};
+
+/* A call on names; `other` is the new name, or has none. The flags are those of unlinkat and linkat. */
+static int shim_name(unsigned kind, const char *call, struct place from, struct place to, int flags) {
+    bool is_rename = strcmp(call, "rename") == 0;
+    char whole[PATH_MAX], other_whole[PATH_MAX];
     pthread_mutex_lock(&guard);
+    bool is_looked_at = atomic_load(&active);
+    const char *path = is_looked_at ? path_in(from.folder, from.name, whole) : from.name;
+    const char *other = is_looked_at && to.name ? path_in(to.folder, to.name, other_whole) : to.name;
     int result = -1;
-    int action = atomic_load(&active) ? judge(kind, other ? other : path) : FAULT_NONE;
+    int action = is_looked_at ? judge(kind, other ? other : path) : FAULT_NONE;
     int lost = errno;
     if (action == FAULT_NONE || action == FAULT_LOSE) {
         if (!other) {
-            result = (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+            result = (int)syscall(SYS_unlinkat, from.folder, from.name, flags);
         } else if (is_rename) {
-            result = (int)syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, other, 0);
+            result = (int)syscall(SYS_renameat2, from.folder, from.name, to.folder, to.name, 0);
         } else {
-            result = (int)syscall(SYS_linkat, AT_FDCWD, path, AT_FDCWD, other, 0);
+            result = (int)syscall(SYS_linkat, from.folder, from.name, to.folder, to.name, flags);
         }
-        if (result == 0 && is_recorded(path)) record(name, 0, 0, 0, path, other, NULL);
+        if (result == 0 && is_recorded(path)) record(call, 0, 0, 0, path, other, NULL);
     }
     int failure = action == FAULT_LOSE ? lost : errno;
     if (action == FAULT_LOSE) result = -1;
@@ -349,7 +371,8 @@ int open64(const char *path, int flags, ...) { OPEN_BODY(AT_FDCWD) }
 int openat(int folder, const char *path, int flags, ...) { OPEN_BODY(folder) }
 int openat64(int folder, const char *path, int flags, ...) { OPEN_BODY(folder) }
 int mknod(const char *path, mode_t mode, dev_t device) { return shim_mknod(path, mode, device); }
-int mkdir(const char *path, mode_t mode) { return shim_mkdir(path, mode); }
+int mkdir(const char *path, mode_t mode) { return shim_mkdir(AT_FDCWD, path, mode); }
+int mkdirat(int folder, const char *path, mode_t mode) { return shim_mkdir(folder, path, mode); }
 ssize_t write(int descriptor, const void *bytes, size_t count) { return shim_write(descriptor, bytes, count, -1); }
 ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
     return shim_write(descriptor, bytes, count, offset);
@@ -372,9 +395,21 @@ int ftruncate(int descriptor, off_t length) {
 int ftruncate64(int descriptor, off64_t length) {
     return shim_descriptor(FAULT_TRUNCATE, "truncate", SYS_ftruncate, descriptor, length);
 }
-int rename(const char *path, const char *other) { return shim_name(FAULT_NAME, "rename", path, other); }
-int link(const char *path, const char *other) { return shim_name(FAULT_NAME, "link", path, other); }
-int unlink(const char *path) { return shim_name(FAULT_UNLINK, "unlink", path, NULL); }
+int renameat(int folder, const char *path, int other_folder, const char *other) {
+    struct place from = {folder, path}, to = {other_folder, other};
+    return shim_name(FAULT_NAME, "rename", from, to, 0);
+}
+int rename(const char *path, const char *other) { return renameat(AT_FDCWD, path, AT_FDCWD, other); }
+int linkat(int folder, const char *path, int other_folder, const char *other, int flags) {
+    struct place from = {folder, path}, to = {other_folder, other};
+    return shim_name(FAULT_NAME, "link", from, to, flags);
+}
+int link(const char *path, const char *other) { return linkat(AT_FDCWD, path, AT_FDCWD, other, 0); }
+int unlinkat(int folder, const char *path, int flags) {
+    struct place from = {folder, path}, to = {AT_FDCWD, NULL};
+    return shim_name(FAULT_UNLINK, "unlink", from, to, flags);
+}
+int unlink(const char *path) { return unlinkat(AT_FDCWD, path, 0); }
 
 /* MARK: A program that is not linked with it */
 

@@ -3,7 +3,7 @@ import Foundation
 
 extension Actor {
     /// The system's calls of this process, by `FaultShim`. PATTERN names files as `fnmatch` does; KINDS are `open`,
-    /// `write`, `sync`, `truncate`, `name`, `unlink`, `read` with commas between, or `all` of them but `read`.
+    /// `write`, `sync`, `truncate`, `name`, `unlink`, `read`, `folder` with commas between, or `all` of them but the last two.
     ///
     /// - `count-calls PATTERN KINDS`: counts; `calls` tells how many there were since counting or arming began.
     /// - `fail-call PATTERN KINDS NUMBER once|always EIO|ENOSPC [torn]`: call NUMBER fails, or all from there on.
@@ -57,7 +57,7 @@ extension Actor {
 
     private static let kindsByName: [String: Int] = [
         "open": FAULT_OPEN, "write": FAULT_WRITE, "sync": FAULT_SYNC, "truncate": FAULT_TRUNCATE, "name": FAULT_NAME,
-        "unlink": FAULT_UNLINK, "read": FAULT_READ, "all": FAULT_READ - 1,
+        "unlink": FAULT_UNLINK, "read": FAULT_READ, "folder": FAULT_FOLDER, "all": FAULT_READ - 1,
     ]
 
     private static func kinds(_ words: [String]) throws -> UInt32 {

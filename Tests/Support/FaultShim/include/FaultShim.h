@@ -20,10 +20,10 @@ enum {
     FAULT_WRITE = 2,    /* write, pwrite */
     FAULT_SYNC = 4,     /* fsync, fdatasync */
     FAULT_TRUNCATE = 8, /* ftruncate */
-    FAULT_NAME = 16,    /* rename, link; the new name counts */
-    FAULT_UNLINK = 32,  /* unlink */
+    FAULT_NAME = 16,    /* rename, link and those in open folders; the new name counts */
+    FAULT_UNLINK = 32,  /* unlink, unlinkat */
     FAULT_READ = 64,    /* read, pread */
-    FAULT_FOLDER = 128  /* mkdir */
+    FAULT_FOLDER = 128  /* mkdir, mkdirat */
 };
 
 /* What happens to the chosen call. */
