@@ -68,7 +68,7 @@ demo-sync: setup  ## two devices, offline and online, and one that joins: a remo
 	.ci/demo-sync "$$($(SWIFT) build --show-bin-path $(BUILD))/cipherctl"
 
 examples: setup  ## run the programs of Sources/Examples, each with a second process
-	@for name in PlayersAndTeams Bookshelf Inbox LiveTable; do \
+	@for name in PlayersAndTeams Bookshelf Inbox LiveTable SyncTwoDevices; do \
 		$(SWIFT) build --product $$name $(BUILD) && "$$($(SWIFT) build --show-bin-path $(BUILD))/$$name" || exit 1; \
 	done
 

@@ -113,6 +113,9 @@ let package = Package(
             name: "LiveTable", dependencies: ["CipherStore"], path: "Sources/Examples/LiveTable",
             exclude: ["README.md", "screenshot.py"]),
         .executableTarget(
+            name: "SyncTwoDevices", dependencies: ["ChangesetSync", "CipherStore"],
+            path: "Sources/Examples/SyncTwoDevices", exclude: ["README.md"]),
+        .executableTarget(
             name: "StoreBenchmark",
             dependencies: [
                 "CBaseline", "ChangesetSync", "CipherStore", "KeyRotation", "PageFormat", "StoreCrypto",
