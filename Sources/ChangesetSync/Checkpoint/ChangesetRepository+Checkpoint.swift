@@ -72,6 +72,17 @@ extension ChangesetRepository {
         }
         try writing { db in
             let store = CheckpointStore(db: db)
+            // Another process has made it a remote's meanwhile, or has reset the repository.
+            let isWanted = try Bool.fetchOne(
+                db,
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM main.\(SyncTables.outbox) AS o
+                        JOIN main.\(SyncTables.commit) AS c ON c.n = o.n WHERE c.generation <= ?)
+                    """,
+                arguments: [Int64(clamping: place.node.generation)])
+            guard try isWanted == false && CommitStore(db: db).node(place.node.id)?.n == place.node.n else {
+                throw SyncError(.checkpointPending)
+            }
             try store.insert(id, made.manifest)
             try store.setApplied(made.manifest.parts.count, of: id)
             let body = try made.manifest.anchor.encoded()

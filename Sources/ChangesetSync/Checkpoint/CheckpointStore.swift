@@ -163,6 +163,7 @@ struct CheckpointStore {
     }
 
     func noteRetired(_ author: AuthorID, at remote: Int64) throws {
+        guard try exists else { return }
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.replica) (remote, author, retired) VALUES (?, ?, 1)
@@ -171,9 +172,11 @@ struct CheckpointStore {
             arguments: [remote, Data(author.bytes)])
     }
 
-    func removeReplicas(at remote: Int64) throws {
+    /// - Parameter remote: The remote; nil for all.
+    func removeReplicas(at remote: Int64? = nil) throws {
         guard try exists else { return }
-        try db.execute(sql: "DELETE FROM main.\(SyncTables.replica) WHERE remote = ?", arguments: [remote])
+        try db.execute(
+            sql: "DELETE FROM main.\(SyncTables.replica) WHERE remote = ifnull(?, remote)", arguments: [remote])
     }
 
     // MARK: What is known of checkpoints

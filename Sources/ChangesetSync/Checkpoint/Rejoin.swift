@@ -13,13 +13,18 @@ struct Rejoin {
     /// The number of the remote that has the checkpoint.
     private let remote: Int64
     private let graph: CommitGraph
+    private let rules: MergeRules
     private var db: Database { transaction.db }
     private var store: CommitStore { transaction.store }
     private var tables: TrackedTables { transaction.tables }
 
-    init(_ transaction: RepositoryTransaction, _ checkpoint: CheckpointStore.Stored, at remote: Int64) {
+    init(
+        _ transaction: RepositoryTransaction, _ checkpoint: CheckpointStore.Stored, at remote: Int64,
+        _ policy: MergePolicy
+    ) throws {
         (self.transaction, self.checkpoint, self.remote) = (transaction, checkpoint, remote)
         graph = CommitGraph(transaction.store)
+        rules = try MergeRules(policy, transaction.tables)
     }
 
     /// What is to be done with the rows.
@@ -64,7 +69,13 @@ struct Rejoin {
             try RowWriters([other.n], CommitGraph { _ in other }, author: { _ in .none }, delta: { _ in fromBase }),
         ]
         let sides = [side, known.intersection(side).union([other.n])]
-        var state = MergeState(db, tables, views: views, writers: writers, sides: sides)
+        let counters = try MergeCounters(
+            rules, tables,
+            deltas: known.intersection(side).filter { try graph.node($0).kind == .ordinary }.map {
+                try tables.fitting(store.delta($0))
+            })
+        var state = MergeState(db, tables, views: views, writers: writers, sides: sides, rules, counters)
+        defer { state.states.close() }
         let nets = [own, fromBase]
         for name in Set(nets.flatMap { $0.tables.map(\.table.name) }).sorted(by: Merger.precedes) {
             guard let table = tables[name] else { continue }
@@ -166,11 +177,13 @@ struct Rejoin {
 }
 
 extension ChangesetRepository {
-    /// Puts a checkpoint, whose parts are all here, in the place of all commits, in one transaction.
+    /// Puts a checkpoint, whose parts are all here, in the place of all commits, in one transaction. A store without a head
+    /// has nothing to keep; its rows come with the next pull.
     ///
+    /// - Parameter onlyWithoutHead: Whether to refuse a store that has a head.
     /// - Returns: The commit with what was not pushed; nil where there was nothing.
     func rejoin(
-        _ announcement: Acknowledgement.Announcement, at remote: Int64, meta: String
+        _ announcement: Acknowledgement.Announcement, at remote: Int64, meta: String, onlyWithoutHead: Bool = false
     ) throws -> Changeset? {
         try applying { transaction in
             let db = transaction.db
@@ -178,7 +191,8 @@ extension ChangesetRepository {
                 throw CommitStore.damaged("A checkpoint is missing.")
             }
             let head = try transaction.head()
-            let outcome = try head.map { try Rejoin(transaction, checkpoint, at: remote).outcome(from: $0) }
+            if head != nil && onlyWithoutHead { throw SyncError(.baseTooOld, commit: announcement.commit) }
+            let outcome = try head.map { try Rejoin(transaction, checkpoint, at: remote, mergePolicy).outcome(from: $0) }
             if let outcome {
                 try Pull.applyDelta(outcome.toRows, in: &transaction)
                 try follow(outcome.toRows, transaction)
@@ -187,7 +201,9 @@ extension ChangesetRepository {
             guard let outcome else {
                 // The rows that there are come from another checkpoint.
                 for table in transaction.tables.all { try db.execute(sql: "DELETE FROM \(table.qualifiedName)") }
-                try transaction.beginWithoutRows()
+                try CheckpointStore(db: db).setApplied(0, of: checkpoint.id)
+                let last = checkpoint.manifest.authors[transaction.state.author] ?? 0
+                try transaction.beginWithoutRows(isRenamed: last > transaction.state.sequence)
                 try finishRejoin(announcement.replaced, remote, db)
                 return nil
             }

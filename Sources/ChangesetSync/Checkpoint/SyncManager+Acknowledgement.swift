@@ -28,7 +28,9 @@ extension SyncManager {
         }
         let name = remote.name
         var found = try await readAcknowledgements()
-        if try await writer.read({ try AcknowledgementNotes(db: $0, name: name).own() == nil }) {
+        let own = try await writer.read { try AcknowledgementNotes(db: $0, name: name).own() }
+        // A remote that was restored from a backup may have lost it.
+        if own == nil || !found.contains(where: { $0.author == own?.author }) {
             let first = try await writer.read { [found] db in
                 try AcknowledgementNotes(db: db, name: name).next(found, isComplete: false)
             }

@@ -181,15 +181,13 @@ extension SyncManager {
         guard let latest = CheckpointStore.best(found) else { return true }
         let isEmpty = try await writer.read { db in
             if try CommitStore(db: db).node(latest.commit) != nil { return false }
-            let count = try Int.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM main.\(SyncTables.commit))")
-            guard count == 0 else { throw SyncError(.baseTooOld, commit: latest.commit) }
+            guard try RepositoryState(db).head == nil else { throw SyncError(.baseTooOld, commit: latest.commit) }
             return true
         }
         if isEmpty {
             guard try await download(latest) else { return false }
-            let repository = repository
-            let name = remote.name
-            try await outsideTasks { try repository.beginWithCheckpoint(latest, at: name) }
+            let (repository, n) = (repository, try await remoteState().n)
+            _ = try await outsideTasks { try repository.rejoin(latest, at: n, meta: "", onlyWithoutHead: true) }
             return true
         }
         try await requireBase(found, beforePush: false)
@@ -306,24 +304,6 @@ extension ChangesetRepository {
                 for node in nodes { objects += try maker.looseObjects(of: node) }
                 return CheckpointPlan(
                     place: place, made: try maker.make(at: place), replaced: Set(nodes.map(\.id)), objects: objects)
-            }
-        }
-    }
-
-    /// Makes a checkpoint, whose parts are all here, the beginning of the graph. The rows come with the next pull.
-    ///
-    /// - Throws: ``SyncError`` `.baseTooOld` where the store has got commits meanwhile; `.foreignWrites`
-    func beginWithCheckpoint(_ announcement: Acknowledgement.Announcement, at name: String) throws {
-        try applying { transaction in
-            let db = transaction.db
-            let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(SyncTables.commit)")
-            guard let stored = try CheckpointStore(db: db).checkpoint(announcement.manifest), count == 0 else {
-                throw SyncError(.baseTooOld)
-            }
-            _ = try CommitStore(db: db).insertAnchor(stored)
-            try RemoteState.move(RemoteState.require(name, db).n, over: announcement.replaced, db)
-            if let last = stored.manifest.authors[transaction.state.author], last > transaction.state.sequence {
-                try transaction.state.withNewAuthor(db).save(db)
             }
         }
     }

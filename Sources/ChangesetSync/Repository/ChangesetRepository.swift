@@ -309,7 +309,11 @@ public final class ChangesetRepository: Sendable {
             try CheckpointStore(db: db).removeAll(except: nil)
             let names = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.remote)")
             try db.execute(sql: "DELETE FROM main.\(SyncTables.remote)")
+            let former = transaction.state.author
+            try CheckpointStore(db: db).removeReplicas()
             for name in names { try RemoteState.create(name, db) }
+            // Checkpoints would wait for a name under which nobody works any more.
+            for name in names { try CheckpointStore(db: db).noteRetired(former, at: RemoteState.require(name, db).n) }
             try transaction.beginAsNewAuthor()
         }
     }

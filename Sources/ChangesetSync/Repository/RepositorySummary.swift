@@ -84,7 +84,7 @@ extension ChangesetRepository {
 
     /// Why one of the latest commits does not fit the tables.
     private static func obstacle(in nodes: [CommitNode], _ transaction: RepositoryTransaction) throws -> String? {
-        for node in nodes.prefix(Limits.comparedCommits) {
+        for node in nodes.prefix(Limits.comparedCommits) where node.kind != .checkpoint {
             let commit = try transaction.store.commit(node.n)
             for index in commit.deltas.indices {
                 let delta = try transaction.store.delta(node.n, fromParent: index)

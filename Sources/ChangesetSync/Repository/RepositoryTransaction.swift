@@ -245,7 +245,8 @@ struct RepositoryTransaction {
     }
 
     /// Says that there are no rows and no commits, as before the rows of a checkpoint come.
-    mutating func beginWithoutRows() throws {
+    mutating func beginWithoutRows(isRenamed: Bool) throws {
+        if isRenamed { state = try state.withNewAuthor(db) }
         digests = state.digests.mapValues { _ in RowDigest() }
         try moveHead(to: nil)
     }

@@ -34,6 +34,8 @@ struct CheckpointConvergenceTests {
         var numbers = Simulation.seed.numbers(500 + index)
         let name: Comment = "\(Simulation.seed), simulation \(index)"
         var fleet = try await CheckpointFleet(3, Self.schema, tracking: ["p", "c", "r"])
+        // A replica counts from its first push on.
+        try await fleet.settle()
         var checkpoints = 0
         for step in 0..<90 {
             let place = Int.random(in: 0..<fleet.managers.count, using: &numbers)

@@ -204,8 +204,12 @@ struct CheckpointTests {
         #expect(try replica.repository.diff(from: nil, to: #require(try replica.head)).count == 4)
         #expect(code { try replica.repository.revert(made.commit) } == .unknownCommit)
         try replica.repository.reset()
-        try await fleet.managers[0].sync()
+        try await fleet.settle()
         #expect(try replica.strings("SELECT count(*) FROM player") == ["4"])
+        // Nobody waits for its former name.
+        try replica.run("DELETE FROM player WHERE id = 1")
+        try await fleet.settle()
+        #expect(try await fleet.managers[0].checkpoint()?.rowCount == 3)
     }
 
     @Test("a store that begins with a checkpoint brings it to another remote, and to one that was emptied")

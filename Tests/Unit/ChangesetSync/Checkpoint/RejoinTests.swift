@@ -1,4 +1,6 @@
 import CipherDatabase
+import CipherObservation
+import Synchronization
 import TestKit
 import Testing
 
@@ -147,6 +149,39 @@ struct RejoinTests {
         try await manager.sync()
         try await fleet.settle()
         #expect(try copy.state() == fleet.replicas[0].state())
+        try fleet.expectEqual()
+    }
+
+    /// Refuses transactions that write players.
+    private final class Refusal: TransactionObserver {
+        struct Refused: Error {}
+        private let hasPlayers = Mutex(false)
+
+        func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { eventKind.tableName == "player" }
+        func databaseDidChange(with event: DatabaseEvent) { hasPlayers.withLock { $0 = true } }
+        func databaseWillCommit() throws { if hasPlayers.withLock(\.self) { throw Refused() } }
+        func databaseDidCommit(_ db: Database) {}
+        func databaseDidRollback(_ db: Database) {}
+    }
+
+    @Test("it is done as a whole or not at all: rows, graph, outbox and name")
+    func atomicity() async throws {
+        let fleet = try await fleet(Self.work)
+        let (replica, manager) = (fleet.replicas[2], fleet.managers[2])
+        #expect(await syncCode { try await manager.fetch() } == .baseTooOld)
+        func picture() throws -> [[String]] {
+            try ["commit", "outbox", "state", "conflict"].map { name in
+                try replica.strings("SELECT * FROM cipherstore_sync_\(name) ORDER BY 1, 2")
+            } + [replica.strings("SELECT * FROM player ORDER BY id")]
+        }
+        let before = try picture()
+        let refusal = Refusal()
+        replica.queue.add(transactionObserver: refusal, extent: .observerLifetime)
+        await #expect(throws: Refusal.Refused.self) { try await manager.rejoin() }
+        replica.queue.remove(transactionObserver: refusal)
+        #expect(try picture() == before)
+        #expect(try await manager.rejoin() != nil)
+        try await fleet.settle()
         try fleet.expectEqual()
     }
 
