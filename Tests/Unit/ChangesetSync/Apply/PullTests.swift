@@ -127,6 +127,23 @@ struct PullTests {
         #expect(try two.state() == one.state())
     }
 
+    @Test("a row with any other value is neither deleted nor updated by a delta")
+    func otherValues() throws {
+        let one = try Replica()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        let update = try one.delta(#require(try one.run("UPDATE player SET score = 2")))
+        let deletion = try one.delta(#require(try one.run("DELETE FROM player")))
+        for (delta, values) in [(update, "'Ann', 9"), (deletion, "'Anna', 2")] {
+            let two = try sibling(of: one)
+            try two.write("INSERT INTO player VALUES (1, \(values))")
+            let state = try two.state()
+            let found = code {
+                try two.repository.applying(takesForeignWrites: true) { try Pull.applyDelta(delta, in: &$0) }
+            }
+            #expect(try found == .workingStateDiverged && two.state() == state, "\(values)")
+        }
+    }
+
     @Test("a commit whose digest is not that of the rows stops a pull, and nothing is changed")
     func wrongDigest() throws {
         let one = try Replica()
@@ -192,6 +209,24 @@ struct PullTests {
         try two.fetch(one)
         try two.repository.pull()
         #expect(try two.state() == one.state())
+    }
+
+    @Test("a deletion of a row to which another one still refers stops a pull")
+    func deletedParent() throws {
+        let schema = """
+            CREATE TABLE player (id INTEGER PRIMARY KEY NOT NULL);
+            CREATE TABLE log (n INTEGER PRIMARY KEY NOT NULL, player REFERENCES player(id));
+            """
+        let one = try Replica(schema, tracking: ["player", "log"])
+        try one.run("INSERT INTO player VALUES (1), (2); INSERT INTO log VALUES (1, 1)")
+        let two = try sibling(of: one, schema, ["player", "log"])
+        try two.fetch(one)
+        try two.repository.pull()
+        try one.queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA foreign_keys = OFF") }
+        try one.run("DELETE FROM player")
+        try two.fetch(one)
+        #expect(code { try two.repository.pull() } == .foreignKeyViolation)
+        #expect(try two.strings("SELECT count(*) FROM player") == ["2"])
     }
 
     @Test("rows that exchange unique values are updated all the same")
