@@ -260,7 +260,9 @@ struct RepositoryTransaction {
     mutating func rebase(onto node: CommitNode, changing names: [String], isRenamed: Bool) throws {
         if isRenamed { state = try state.withNewAuthor(db) }
         state.head = node.n
-        try state.save(db)
+        // The commits that it knows are gone.
+        state.leaves = try store.graphLeaves()
+        try state.save(db, leaves: state.leaves)
         for name in names { digests[name] = try digest(of: name) }
     }
 
