@@ -61,10 +61,14 @@ private struct ManifestScanner {
     }
 
     mutating func literal(_ text: String) throws(BackupManifest.SyntaxError) {
-        guard bytes[position...].starts(with: text.utf8) else {
-            throw failure(text.split(separator: "\n").last.map { $0.trimmed } ?? text)
+        let matching = zip(bytes[position...], text.utf8).prefix { $0 == $1 }.count
+        position += matching
+        guard matching == text.utf8.count else {
+            // The text may span lines: the one that counts has the first byte that differs.
+            let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+            let line = lines[text.utf8.prefix(matching).count { $0 == UInt8(ascii: "\n") }].trimmed
+            throw failure(line.isEmpty ? "the end of the line" : line)
         }
-        position += text.utf8.count
     }
 
     mutating func field(_ name: String, after former: String) throws(BackupManifest.SyntaxError) -> UInt64 {
