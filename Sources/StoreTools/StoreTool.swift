@@ -70,6 +70,8 @@ extension StoreTool {
 public struct ToolProgress: Hashable, Sendable {
     /// The kind of work in progress.
     public enum Phase: String, Hashable, Sendable, CaseIterable {
+        /// Pages are authenticated; counted in pages.
+        case authenticatingPages
         /// The source is read and hashed; counted in rows.
         case readingSource
         /// Rows are copied; counted in rows.
@@ -80,8 +82,6 @@ public struct ToolProgress: Hashable, Sendable {
         case copyingFile
         /// The copy is read back and hashed; counted in rows.
         case verifyingCopy
-        /// Pages are authenticated; counted in pages.
-        case authenticatingPages
         /// SQLite checks the content; not counted.
         case checkingContent
     }

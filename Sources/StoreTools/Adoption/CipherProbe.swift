@@ -66,9 +66,9 @@ struct CipherProbe {
         return nil
     }
 
-    private func fits(_ pageBytes: Int) -> Bool {
-        fileBytes >= pageBytes && fileBytes.isMultiple(of: pageBytes) && first.count >= pageBytes
-    }
+    /// Page 1 alone decides: a file that lost a part of its last page is reported as truncated, not as one of another
+    /// key.
+    private func fits(_ pageBytes: Int) -> Bool { fileBytes >= pageBytes && first.count >= pageBytes }
 
     private static func defaults(of version: Int) -> CipherSettings? {
         switch version {

@@ -41,6 +41,8 @@ struct FileAdoption {
     }
 
     /// The caller holds the opening lock.
+    ///
+    /// - Throws: As ``StoreAdoption/perform(_:)``.
     func adopt() throws -> Result {
         let file = try AdoptedFile(target.path)
         let known = found.map { UnlockedKey(raw: $0.dataKey) } ?? key
@@ -50,6 +52,7 @@ struct FileAdoption {
         defer { staging.remove() }
         var kept: (path: String, isNew: Bool)?
         do {
+            try requireWhole()
             try source.fold()
             let replacement = try prepare(file, source, at: staged)
             CrashPoint.reach(.adoptionPrepared)
@@ -66,6 +69,47 @@ struct FileAdoption {
             source.restore()
             throw error
         }
+    }
+
+    // MARK: Examining
+
+    /// Authenticates every page: a store is not made of a damaged file. No query may read a free page, or a page of an
+    /// index, for years, and the content hash reads none of them.
+    ///
+    /// - Throws: `StoreError` `truncated`, `pageDamaged`. Pages of version 1 have no code.
+    private func requireWhole() throws {
+        guard let found else { return }
+        let file = try RawFile(target.path)
+        let scan = StoreScan(
+            path: target.path, file: file, dataKey: found.dataKey,
+            sidecar: try .creating(settings: found.settings, salt: salt), run: run)
+        let report = try scan.authenticate(pageCount: pageCount(file, found))
+        let remedy = "Restore it from a backup, then adopt it. The file was not changed."
+        if !report.missingPages.isEmpty {
+            throw StoreError(
+                .truncated, what: "The end of \"\(target.path)\" is missing.",
+                why: "\(report.missingPages.count) pages belong to it that are neither in the file nor in its WAL.",
+                remedy: remedy)
+        }
+        let damaged = report.damagedPages.ranges.first?.lowerBound ?? report.damagedFrames.first?.page
+        if let damaged {
+            throw StoreError(
+                .pageDamaged(damaged), what: "Page \(damaged) of \"\(target.path)\" is damaged.",
+                why: "Its authentication code does not fit its content, while the key fits page 1.", remedy: remedy)
+        }
+    }
+
+    /// The number of pages in the header of page 1; nil where SQLite counts them by the length of the file.
+    private func pageCount(_ file: RawFile, _ found: CipherProbe.Found) throws -> Int? {
+        let page = try file.bytes(at: 0, count: found.settings.pageBytes)
+        var plain = page
+        var codec = try found.codec(salt, found.settings)
+        try page.withUnsafeBytes { page in
+            try plain.withUnsafeMutableBytes { try codec.decrypt(page, number: 1, into: $0) }
+        }
+        let counter = plain[DatabaseHeader.Offset.changeCounter...].prefix(4)
+        guard counter.elementsEqual(plain[DatabaseHeader.Offset.versionValidFor...].prefix(4)) else { return nil }
+        return DatabaseHeader(plain).map { Int($0.pageCount) }
     }
 
     // MARK: Preparing

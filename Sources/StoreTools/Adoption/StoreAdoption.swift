@@ -53,8 +53,8 @@ public struct StoreAdoption: StoreTool {
     }
 
     /// - Throws: ``ToolError`` `noSuchFile`, `notAdoptable`, `alreadyStore`, `otherVersion`, `exists`,
-    ///   `contentDiffers`; `StoreError` `wrongKey`, `storeInUse`, `saltMissing`, `foreignSidecar`,
-    ///   `unsupportedFilesystem`; the errors of reading and writing; `CancellationError`: the file is then unchanged.
+    ///   `contentDiffers`; `StoreError` `wrongKey`, `pageDamaged`, `truncated`, `storeInUse`, `saltMissing`,
+    ///   `foreignSidecar`, `unsupportedFilesystem`; the errors of reading and writing; `CancellationError`: the file is then unchanged.
     ///   ``ToolError`` `adoptionInterrupted` and `incomplete` describe the state and the remaining steps.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now

@@ -141,7 +141,7 @@ struct StoreTransferTests {
         let adoption = StoreAdoption(fixture.store, unlockedBy: fixture.source)
         let report = try adoption.run(progress: record.add)
         record.expectMonotone()
-        #expect(record.phases == [.readingSource, .copyingFile, .verifyingCopy])
+        #expect(record.phases == [.authenticatingPages, .readingSource, .copyingFile, .verifyingCopy])
         #expect(report.contentHash != nil && !report.completedEarlierAdoption && report.original == nil)
         #expect(try StoreVerification(fixture.store, unlockedBy: fixture.source).run().isSound)
         #expect(try fixture.rowCount() == ToolFixture.rows)
