@@ -77,6 +77,16 @@ extension FileDiagnosis {
             remedy: "Restore the file from a backup.")
     }
 
+    func logOfOtherDatabase(pageBytes: Int, expected: Int) -> StoreError {
+        let log = StorePaths(path).wal
+        return StoreError(
+            .logDamaged,
+            what: "\"\(log)\" is not the WAL of \"\(path)\".",
+            why: "Its pages have \(pageBytes) bytes, those of the database \(expected).",
+            remedy: "Put the WAL of this database back in its place. If there is none, move that file away: commits "
+                + "that were only in the WAL are then missing.")
+    }
+
     func foreignSidecar() -> StoreError {
         StoreError(
             .foreignSidecar,

@@ -148,6 +148,9 @@ struct FileDiagnosis {
         try scanLog(.saltsOnly) { scan, _ in Set(scan.lastFrames.keys) }
     }
 
+    /// The page size in the header of the WAL, which SQLite then takes for that of the database; nil without commits.
+    private func pageBytesInLog() throws -> Int? { try scanLog(.saltsOnly) { scan, _ in scan.header.pageBytes } }
+
     /// Page 1 of the last commit in the WAL; nil when the WAL does not contain it.
     private func firstPageInLog(pageBytes: Int) throws -> [UInt8]? {
         try scanLog(.checksums) { scan, log in
@@ -184,6 +187,9 @@ struct FileDiagnosis {
         let unreadable: [ResultCode] = [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_NOMEM]
         guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else {
             return error
+        }
+        if let settings, let logged = try? pageBytesInLog(), logged != settings.pageBytes {
+            return logOfOtherDatabase(pageBytes: logged, expected: settings.pageBytes)
         }
         guard let settings else {
             // SQLCipher derived the key itself, or there was no key.

@@ -52,7 +52,7 @@ public struct StoreError: Error, Sendable {
         case databaseMissing
         /// The WAL or its index is missing, and a read-only process may not create it.
         case logMissing
-        /// The WAL does not match its index.
+        /// The WAL does not match its index, or is that of another database.
         case logDamaged
         /// There is no store at this path.
         case noSuchStore
