@@ -243,7 +243,11 @@ let package = Package(
         ),
         .testTarget(
             name: "ConformanceTests",
-            dependencies: ["CipherStore", "KeyRotation", "StoreCrypto", "TestKit", "StoreActor"],
+            dependencies: [
+                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "RotationCore", "StoreCrypto",
+                "StorePlatform",
+                "StoreSharing", "StoreTools", "TestKit", "StoreActor",
+            ],
             path: "Tests/Conformance"
         ),
         .testTarget(
@@ -263,7 +267,7 @@ let package = Package(
             dependencies: ["CipherDatabase", "TestKit"],
             path: "Tests/Property"
         ),
-        .testTarget(name: "TidyTests", dependencies: ["TestHarness"], path: "Tests/Tidy"),
+        .testTarget(name: "TidyTests", dependencies: ["StoreCrypto", "TestHarness"], path: "Tests/Tidy"),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -165,6 +165,10 @@ def rotation_vectors(v: Vectors) -> None:
         add(f"copy-{name}-wal-emptied", f"{comment}, and the last commits were in it alone", "switching", refused, copy=bad, log=b"")
     add("copy-missing-wal-flipped", "neither the copy nor the WAL is whole", "switching", refused, log=bad_log)
     add("copy-missing-wal-cut", "the WAL lacks its end", "switching", refused, log=log[:-1])
+    two_commits = wal([(1, 4, store.pages.encrypt(1, newer[0], " wal")), (3, 4, store.pages.encrypt(3, newer[2], " wal"))])
+    add("copy-missing-wal-of-two-commits", "the copy is missing, and both commits are there: undone", "switching", log=two_commits)
+    add("copy-missing-wal-lacks-last-commit", "after the last whole commit there is a part of another", "switching", refused,
+        log=two_commits[:-1])
     forged_log = wal([(3, 4, flipped[PAGE * 2:PAGE * 3])])
     add("copy-missing-wal-forged", "the WAL has right checksums and a page of another key", "switching", refused, log=forged_log)
     add("copy-missing-wal-other-length", "the WAL ends with another number of pages than the copy has", "switching", refused,
@@ -272,6 +276,9 @@ def combined_backups(v: Vectors, store, plain: list, pages: bytes, sidecar: byte
     forged = sidecar.replace(b'"state":"ready"', b'"state":"creating"')
     add("sidecar-forged", "sidecarForged", "a changed sidecar, with its hash in the manifest",
         backup_manifest(store, pages, forged, 3), sidecar=forged)
+    other = store.sidecar(generation=3, edit=('"kdf_rounds":1000', '"kdf_rounds":1001'))
+    add("sidecar-exchanged", "backupDamaged", "another genuine sidecar of the store, which the manifest does not name",
+        backup_manifest(store, pages, sidecar, 3), sidecar=other)
     add("sidecar-not-a-sidecar", "backupDamaged", "a sidecar that cannot be read, with its hash in the manifest",
         backup_manifest(store, pages, sidecar[:300], 3), sidecar=sidecar[:300])
     flipped = pages[:2500] + bytes([pages[2500] ^ 8]) + pages[2501:]
@@ -355,6 +362,8 @@ def keylog_vectors(v: Vectors) -> None:
                  .lines)
     add("chain-rewritten", "everything from line 3 on was written anew, by anybody", lines[:2] + new_chain,
         limit="the hashes have no key: who may write the file can make a new chain from any line on")
+    skipped = LogLines(4, log_previous(lines[1])).add("backup-made").lines
+    add("number-skipped", "a line follows the one before by its hash, and not by its number", lines[:2] + skipped, "keylog:3")
     add("lines-swapped", "lines 3 and 4 are swapped", lines[:2] + [lines[3], lines[2]] + lines[4:], "keylog:3 keylog:4 keylog:5")
     add("line-repeated", "line 3 is there twice", lines[:3] + lines[2:], "keylog:4")
     add("line-inserted", "a line of another log", lines[:3] + LogLines(4, "ab" * 32).add("key-revealed").lines + lines[3:],
@@ -491,8 +500,9 @@ def other_forms(v: Vectors, texts: list) -> None:
 
 def page_attacks(v: Vectors, base: str) -> None:
     def bad(name: str, page: int, comment: str, *edits: str, pages: str = None, **headers) -> None:
-        v.add(f"store/{name}", f"pageDamaged {page}", comment, base=base, edits=edits,
-              **({"result_damaged_pages": pages or page} if page > 1 else {}), **headers)
+        if page > 1 and not headers:
+            headers = {"result_damaged_pages": pages or page}
+        v.add(f"store/{name}", f"pageDamaged {page}", comment, base=base, edits=edits, **headers)
 
     for page in [1, 2, 3, 6, 8]:
         start = PAGE * (page - 1)
@@ -500,7 +510,8 @@ def page_attacks(v: Vectors, base: str) -> None:
             bad(f"page-{page}-flip-{region}", page, f"one bit of page {page} is flipped", f"flip: database {start + offset} bit 5")
     bad("pages-swapped", 3, "two pages are swapped", f"swap: database {2 * PAGE} with {3 * PAGE} length {PAGE}", pages="3 4")
     bad("page-copied", 5, "a page at the place of another", f"take: database {4 * PAGE} length {PAGE} from {base} database {2 * PAGE}")
-    bad("page-of-zeros", 4, "a page with content is blanked", f"zeros-at: database {3 * PAGE} length {PAGE}")
+    bad("page-of-zeros", 4, "a page with content is blanked", f"zeros-at: database {3 * PAGE} length {PAGE}",
+        result_zero_pages=4)
     bad("page-1-second-half-zeros", 1, "page 1 is written by half", f"zeros-at: database 2048 length 2048")
     bad("page-torn", 5, "a page is written by half", f"take: database {4 * PAGE + 2048} length 2048 from {base} database {2 * PAGE}")
     bad("sector-of-zeros", 3, "a sector is lost", f"zeros-at: database {2 * PAGE + 512} length 512")
@@ -651,8 +662,8 @@ def wal_pages(v: Vectors, store: DirectStore, plain: list, pages: bytes, sidecar
     cut = [(n, 8 if n == 8 else 0, store.pages.encrypt(n, plain[n - 1], " again")) for n in [7, 8]]
     add("has-the-end-of-a-cut-file", "the file is cut, and the WAL has the missing pages", wal(cut), main=pages[:6 * PAGE],
         result_pages=8, result_frames=2)
-    add("of-another-page-size", "the WAL of a database with another page size", wal([(1, 1, bytes(1024))], 1024), result_pages=8,
-        result_frames=0, limit="such a WAL is not used; commits that were in the right one are lost without a trace")
+    add("of-another-page-size", "the WAL of a database with another page size, which SQLite would take for this one's",
+        wal([(1, 1, bytes(1024))], 1024), "logDamaged")
 
 
 def sidecar_attacks(v: Vectors, base: str, store: DirectStore, plain: list, pages: bytes) -> None:

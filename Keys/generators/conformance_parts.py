@@ -115,13 +115,14 @@ def database(texts: list, page_bytes: int = 4096, reserved: int = 80, version: i
              counter: int = 7, auto_vacuum: bool = False, spare: int = 0) -> list:
     """The plain pages of a database: table `note` with one row for each text, each row on a page of its own.
 
-    Page 1 has the schema, page 2 the root of the table, pages 3 and later the rows. `custody` is the row of the table
+    Page 1 has the schema, page 2 the root of the table, pages 3 and later the rows; a single row is in the root. `custody` is the row of the table
     that remembers the sidecar's generation: the store's identifier and the generation. `spare` pages are free.
     """
     schema = [(1, ["table", "note", "note", 2, "CREATE TABLE note(id INTEGER PRIMARY KEY, text TEXT)"])]
     leaves = [leaf_page(page_bytes, reserved, [(i + 1, [None, text])]) for i, text in enumerate(texts)]
     children = [struct.pack(">I", 3 + i) + varint(i + 1) for i in range(len(texts) - 1)]
-    pages = [None, tree_page(page_bytes, reserved, 0, 5, children, 2 + len(texts))] + leaves
+    root = [tree_page(page_bytes, reserved, 0, 5, children, 2 + len(texts))] if children else []
+    pages = [None] + root + leaves
     if custody:
         sql = ("CREATE TABLE cipherstore_custody (\n    id INTEGER PRIMARY KEY CHECK (id = 1), store BLOB NOT NULL, "
                "generation INTEGER NOT NULL)")

@@ -370,7 +370,7 @@ def forged_frames(v: Vectors, base: str, frames: list, image: dict, newer: dict,
            limit="an older version of a page, with the same key, salt and number, is authentic (FACTS 26)")
     forged("superseded-frame-damaged", "a damaged frame that a later commit supersedes is reported all the same",
            "frameDamaged 2", [frames[0], (3, 5, flipped)] + frames[2:])
-    v.add("wal/other-page-size", "walIgnored", "the WAL of a database with another page size",
+    v.add("wal/other-page-size", "logDamaged", "the WAL of a database with another page size",
           {"wal": wal([(1, 1, plain_page("other", 1, 512, 32, "sha512"))], 512)}, **headers)
 
 

@@ -12,6 +12,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import make_manifest
+
 KEYS = Path(__file__).resolve().parent.parent
 PASSPHRASE = "test only: sesame street"
 SALT = bytes(range(0x10, 0x20))
@@ -118,3 +120,4 @@ if __name__ == "__main__":
         manifest = {"format": 1, "madeWith": "SQLCipher " + version(work), "entries": vectors() + fixtures(work)}
     text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
     (KEYS / "manifest.json").write_text(text)
+    make_manifest.main()

@@ -5,8 +5,10 @@ A second implementation, written from Docs/Formats alone (Vector.md, Pages.md, S
 Python's hashlib and hmac and PyPI's `cryptography`. It shares no code with the generator of the vectors.
 
 Usage: read_conformance.py [--json] [FOLDER or VECTOR ...]
+       read_conformance.py --compare FOLDER
 Prints how many vectors of each kind have the expected verdict, and each that has not; with --json one line for each
-vector instead. Exit code: 0 all agree, 1 some do not, 2 a file is no vector.
+vector instead. With --compare it compares its verdicts with those of another reader, which are in files of such lines.
+Exit code: 0 all agree, 1 some do not, 2 a file is no vector.
 """
 
 import hashlib
@@ -363,16 +365,18 @@ class WAL:
 
     def __init__(self, content: bytes, page_bytes: int, most: int = None):
         self.frames, self.pages, self.uncommitted, self.is_used = [], 0, 0, False
-        self.content, self.has_more = content, False
+        self.has_more = False
         if len(content) < 32:
             return
         magic, version, size, _, *salts, a, b = struct.unpack(">8I", content[:32])
         order = ">" if magic & 1 else "<"
         sums = checksum(content[:24], (0, 0), order)
         is_size = 512 <= size <= 65536 and size & (size - 1) == 0
-        if magic | 1 != 0x377F0683 or version != 3_007_000 or not is_size or sums != (a, b) or size != page_bytes:
+        if magic | 1 != 0x377F0683 or version != 3_007_000 or not is_size or sums != (a, b):
             return
-        self.is_used, self.size = True, size
+        if size != page_bytes:
+            raise Refused("logDamaged")
+        self.is_used = True
         pending, offset = [], 32
         while offset + 24 + size <= len(content) and (most is None or len(self.frames) + len(pending) < most):
             number, commit, *frame_salts, a, b = struct.unpack(">6I", content[offset:offset + 24])
@@ -1225,14 +1229,16 @@ class Store:
                    and not self.reader.is_authentic(self.in_file(n), n)]
         zero = [n for n in failing if not any(self.in_file(n))]
         free = Database(self.plain).free_pages() if zero else set()
-        damaged = [n for n in failing if n not in free or n not in zero]
-        if damaged:
-            raise Refused(f"pageDamaged {damaged[0]}", damaged_pages=" ".join(map(str, damaged)))
+        damaged = [n for n in failing if n not in zero]
+        lost = sorted(damaged + [n for n in zero if n not in free])
+        if lost:
+            raise Refused(f"pageDamaged {lost[0]}", damaged_pages=" ".join(map(str, damaged)), zero_pages=" ".join(map(str, zero)))
         return zero
 
     def check(self) -> dict:
         self.check_beginning()
         frames = self.wal.damaged(self.reader)
+        zero = []
         if not frames or 1 not in [self.wal.frames[n - 1][0] for n in frames]:
             pages = self.check_length()
             if self.sidecar.version == 2:
@@ -1300,11 +1306,21 @@ def verdict_of(v: Vector) -> tuple:
         return refusal.verdict, refusal.results
 
 
+def has_argon2id() -> bool:
+    try:
+        argon2id(b"password", bytes(16), 32, 1, 1)
+    except Exception:  # An old version of the module, or of OpenSSL.
+        return False
+    return True
+
+
 def read(name: str) -> dict:
     """The verdict about a vector, and whether it is the expected one, with the results that the vector names."""
     v = Vector(name)
     if v.kind not in READERS or v.kind != name.split("/")[0]:
         raise BadVector(f"kind {v.kind}")
+    if v.headers.get("needs") == "argon2id" and not has_argon2id():
+        return {"vector": name, "verdict": "unavailable", "results": {}, "agrees": True, "expect": "", "wanted": {}}
     verdict, results = verdict_of(v)
     wanted = {key.removeprefix("result_"): value for key, value in v.headers.items() if key.startswith("result_")}
     found = {key: str(results.get(key)) for key in wanted}
@@ -1318,7 +1334,28 @@ def names(arguments: list) -> list:
     return sorted(f"{file.parent.name}/{file.stem}" for file in files)
 
 
+def compare(folder: Path) -> int:
+    """Compares the verdicts of another reader with those of this one; what one of the two cannot read is left out."""
+    others = [json.loads(row) for file in sorted(folder.glob("*.jsonl")) for row in file.read_text().splitlines()]
+    other, differing, left_out = {result["vector"]: result for result in others}, 0, 0
+    for name in names([]):
+        result = read(name)
+        theirs = other.pop(name, {"verdict": "missing", "results": {}})
+        if "unavailable" in [result["verdict"], theirs["verdict"]]:
+            left_out += 1
+        elif [theirs["verdict"], theirs["results"]] != [result["verdict"], result["results"]] or not result["agrees"]:
+            differing += 1
+            print(f"{name}: {result['verdict']} {result['results']} here, {theirs['verdict']} {theirs['results']} there")
+    for name in other:
+        differing += 1
+        print(f"{name}: not a vector of this folder")
+    print(f"{len(names([]))} vectors: {differing} differ, {left_out} cannot be read by both")
+    return 1 if differing else 0
+
+
 def main() -> int:
+    if sys.argv[1:2] == ["--compare"]:
+        return compare(Path(sys.argv[2]))
     arguments = [argument for argument in sys.argv[1:] if argument != "--json"]
     counts, status = {}, 0
     for name in names(arguments):

@@ -252,4 +252,47 @@ struct FenceTests {
             """
         #expect(SwiftCode.strip(code) == expected)
     }
+
+    @Test("a file of Keys that is not listed is found, and so is one that is gone, changed, or of no generator")
+    func listedKeys() throws {
+        // SHA-256 of "a\n".
+        let hash = "87428fc522803d31065e7bce3cf03fe4" + "75096631e5e07bbd7a0fde60c4cf25c7"
+        func entry(_ file: String, _ hash: String, by producer: String = "make.py", _ expectation: String = "ok")
+            -> String
+        {
+            #"{"file": "\#(file)", "sha256": "\#(hash)", "producer": "\#(producer)", "expectation": "\#(expectation)"}"#
+        }
+        let entries = [
+            entry("good.json", hash), entry("gone.json", hash), entry("changed.json", hash),
+            entry("orphan.json", hash, by: "lost.py"), entry("unsaid.json", hash, ""),
+        ]
+        let files = [
+            "Keys/manifest.json": #"{"files": [\#(entries.joined(separator: ",\n"))]}"#, "Keys/README.md": "text\n",
+            "Keys/generators/make.py": "pass\n", "Keys/good.json": "a\n", "Keys/changed.json": "b\n",
+            "Keys/orphan.json": "a\n", "Keys/unsaid.json": "a\n", "Keys/conformance/new.vector": "a\n",
+        ]
+        let found = [
+            "Keys/conformance/new.vector", "Keys/changed.json", "Keys/gone.json", "Keys/orphan.json",
+            "Keys/unsaid.json",
+        ]
+        #expect(try PlantedTree.places(files, KeyFence.listing) == found)
+        #expect(try PlantedTree.places(["README.md": ""], KeyFence.listing) == ["Keys/manifest.json"])
+    }
+
+    @Test("a text that looks like a real key is found, and known test keys pass")
+    func realKeys() throws {
+        let known = "f3a1c0de99b2846d7e5510ab" + "c48f2761d90b3e8a6c57f412e8b09d3a71c6254f"
+        let other = "0b9d52e7fa1c6834d7e05b92" + "3fa8c1467de90b52f3a81c4e6d7092b5ea1f3c68"
+        let files = [
+            "Keys/known.json": known + "\n",
+            "Sources/A.swift": "let key = \"\(known.uppercased())\"\nlet b = \"\(other)\"\n",
+            "Docs/Formats/Example.md": other + "\n", "Docs/Other.md": "a \(other) b\n",
+            "Tests/Zeros.swift": String(repeating: "0123456789abcdef", count: 4) + "\n",
+            "Keys/generators/make.py": (0..<32).map { ["0", "1"][$0 / 16] + String($0 % 16, radix: 16) }.joined()
+                + "\n",
+            "README.md": "-----" + "BEGIN PRIVATE KEY-----\n",
+        ]
+        let found = ["README.md:1", "Docs/Other.md:1", "Sources/A.swift:2"]
+        #expect(try PlantedTree.places(files, KeyFence.realKeys) == found)
+    }
 }

@@ -56,6 +56,12 @@ struct RepositoryTests {
     @Test("no file names a path of one machine")
     func machinePaths() throws { try expectNone(WordFence.machinePaths) }
 
+    @Test("Keys/manifest.json lists every file of Keys with its hash")
+    func keys() throws { try expectNone(KeyFence.listing) }
+
+    @Test("nothing looks like a real key")
+    func realKeys() throws { try expectNone(KeyFence.realKeys) }
+
     @Test("tests do not sleep")
     func sleeps() throws { try expectNone(WordFence.sleeps) }
 

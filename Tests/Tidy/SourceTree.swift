@@ -33,7 +33,8 @@ struct SourceTree: Sendable {
     private static let skippedFolders: Set<String> = [".build", ".git", ".setup", ".swiftpm"]
     private static let textSuffixes = [".swift", ".c", ".h", ".md", ".py", ".sh", ".json", ".modulemap"]
     private static let scripts: Set<String> = [
-        "Makefile", ".ci/bare-root", ".ci/check", ".ci/docs", ".ci/install", ".ci/readme", ".ci/run", ".ci/sanitized",
+        "Makefile", ".ci/bare-root", ".ci/check", ".ci/conformance", ".ci/docs", ".ci/install", ".ci/readme", ".ci/run",
+        ".ci/sanitized",
         ".ci/setup", ".ci/test",
     ]
 
