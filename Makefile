@@ -18,12 +18,12 @@ SCHEDULES ?= 10000
 # How many seconds eight stores sync while they are killed and their server ends.
 SYNC_SECONDS ?= $$(( $(MINUTES) * 60 ))
 # What `make lint` checks beside Swift.
-SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync .ci/fuzz
+SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync .ci/conformance .ci/fuzz
 # Where `make install` puts things.
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test soak fuzz lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync tsan asan docs install clean help
+.PHONY: setup build check test conformance soak fuzz lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -57,6 +57,10 @@ lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing w
 	$(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(BUILD)
 	@for script in $(SCRIPTS); do bash -n $$script || exit 1; done
 	@! command -v shellcheck >/dev/null || shellcheck $(SCRIPTS)
+
+conformance: setup  ## read the vectors of Keys/conformance with this code and with Python's, and compare the verdicts
+	$(SWIFT) build --build-tests $(BUILD)
+	.ci/conformance "$(SWIFT)" $(BUILD)
 
 demo: setup  ## encrypt a real database, share it between four processes, verify every page
 	$(SWIFT) build -c release --product cipherctl

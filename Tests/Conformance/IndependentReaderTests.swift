@@ -26,6 +26,13 @@ struct IndependentReaderTests {
     }
 
     @Test(
+        "it gives each conformance vector the expected verdict",
+        .enabled(if: isPossible, "python3 with the module cryptography is not here"))
+    func vectors() throws {
+        #expect(try Self.run([Self.root.appending(path: "Keys/generators/read_conformance.py").path]).status == 0)
+    }
+
+    @Test(
         "it unwraps a slot, or derives the key of a direct store, and decrypts a page",
         .enabled(if: isPossible, "python3 with the module cryptography is not here"),
         arguments: KeyScheme.allCases, [true, false])
