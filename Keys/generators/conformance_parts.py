@@ -12,7 +12,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from make_vectors import encrypt_page, reserve, stream
-from open_slot import KDF_FIELDS, data_key_context, hkdf, next_key_context, print_recovery, slot_context, slot_key
+from open_slot import KDF_FIELDS, data_key_context, hkdf, next_key_context, slot_context, slot_key
 
 FOLDER = Path(__file__).resolve().parent.parent / "conformance"
 CREATED = 1_700_000_000
