@@ -9,6 +9,7 @@ let package = Package(
         .library(name: "CipherStore", targets: ["CipherStore"]),
         .library(name: "KeyRotation", targets: ["KeyRotation"]),
         .library(name: "StoreTools", targets: ["StoreTools"]),
+        .library(name: "EncryptionConformance", targets: ["EncryptionConformance"]),
         .library(name: "ChangesetSync", targets: ["ChangesetSync"]),
         // Empty without the trait of its name.
         .library(name: "PostgreSQLRemote", targets: ["PostgreSQLRemote"]),
@@ -82,6 +83,13 @@ let package = Package(
             ]
         ),
         .target(
+            name: "EncryptionConformance",
+            dependencies: [
+                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
+                "StoreSharing", "StoreTools",
+            ]
+        ),
+        .target(
             name: "ChangesetSync",
             dependencies: [
                 "CipherDatabase", "CipherRecords", "KeyCustody", "StoreCrypto", "StorePlatform", "StoreSharing",
@@ -95,8 +103,8 @@ let package = Package(
         .executableTarget(
             name: "cipherctl",
             dependencies: [
-                "ChangesetSync", "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "PostgreSQLRemote",
-                "RotationCore", "StoreCrypto", "StorePlatform", "StoreSharing", "StoreTools",
+                "ChangesetSync", "CipherStore", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat",
+                "PostgreSQLRemote", "RotationCore", "StoreCrypto", "StorePlatform", "StoreSharing", "StoreTools",
             ]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
@@ -217,8 +225,18 @@ let package = Package(
         ),
         .testTarget(
             name: "StoreToolsTests",
-            dependencies: ["CipherStore", "KeyCustody", "StorePlatform", "StoreSharing", "StoreTools", "TestKit"],
+            dependencies: [
+                "CipherStore", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreTools", "TestKit",
+            ],
             path: "Tests/Unit/StoreTools"
+        ),
+        .testTarget(
+            name: "EncryptionConformanceTests",
+            dependencies: [
+                "CipherStore", "EncryptionConformance", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
+                "StoreSharing", "StoreTools", "TestKit",
+            ],
+            path: "Tests/Unit/EncryptionConformance"
         ),
         .testTarget(
             name: "ChangesetSyncTests",

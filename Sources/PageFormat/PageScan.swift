@@ -6,6 +6,13 @@ package enum PageScan {
     /// Reads from the file at an offset into a buffer, and returns the number of bytes read; called on all threads.
     package typealias Reader = @Sendable (_ offset: Int, _ buffer: UnsafeMutableRawBufferPointer) throws -> Int
 
+    /// Sees each page that was read; called on all threads. `place` is the number of the page in a main file, of the
+    /// frame in a WAL. The bytes are those of the file, and valid during the call only.
+    package typealias Inspector =
+        @Sendable (
+            _ place: UInt32, _ number: UInt32, _ page: UnsafeRawBufferPointer, _ isAuthentic: Bool
+        ) -> Void
+
     /// The result of a scan. Numbers are those of pages in a main file, of frames in a WAL; all in order.
     package struct Report: Hashable, Sendable {
         /// Pages that are not authentic: changed, moved, or written under another key or salt.
@@ -34,6 +41,7 @@ package enum PageScan {
     /// - Parameters:
     ///   - skipped: Pages whose valid image is in the WAL.
     ///   - workers: The number of threads.
+    ///   - inspect: Sees each page.
     ///   - progress: Called with the number of finished pages, on any thread and not strictly in order.
     ///   - isCancelled: Called before each batch.
     /// - Throws: What `read` throws, and ``PageFormatError``.
@@ -43,6 +51,7 @@ package enum PageScan {
         skipping skipped: Set<UInt32> = [],
         workers: Int,
         read: @escaping Reader,
+        inspect: Inspector? = nil,
         progress: @escaping @Sendable (Int) -> Void = { _ in },
         isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> Report {
@@ -53,18 +62,20 @@ package enum PageScan {
                 number == layout.lockBytePage || skipped.contains(number) ? nil : number
             })
         return try verify(
-            row, keys: keys, workers: workers, read: read, progress: progress, isCancelled: isCancelled)
+            row, keys: keys, workers: workers, read: read, inspect: inspect, progress: progress,
+            isCancelled: isCancelled)
     }
 
     /// Verifies every committed frame of a WAL.
     ///
     /// - Throws: What `read` throws, and ``PageFormatError``.
-    /// - SeeAlso: ``verifyPages(keys:pageCount:skipping:workers:read:progress:isCancelled:)``
+    /// - SeeAlso: ``verifyPages(keys:pageCount:skipping:workers:read:inspect:progress:isCancelled:)``
     package static func verifyFrames(
         keys: borrowing PageKeys,
         of log: WALScan,
         workers: Int,
         read: @escaping Reader,
+        inspect: Inspector? = nil,
         progress: @escaping @Sendable (Int) -> Void = { _ in },
         isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> Report {
@@ -79,7 +90,8 @@ package enum PageScan {
             pageOffsetInStride: WALFrameHeader.headerBytes, count: numbers.count,
             pageNumber: { numbers[Int($0) - 1] })
         return try verify(
-            row, keys: keys, workers: workers, read: read, progress: progress, isCancelled: isCancelled)
+            row, keys: keys, workers: workers, read: read, inspect: inspect, progress: progress,
+            isCancelled: isCancelled)
     }
 
     /// Pages at equal distances in a file.
@@ -93,7 +105,7 @@ package enum PageScan {
     }
 
     private static func verify(
-        _ row: Row, keys: borrowing PageKeys, workers: Int, read: @escaping Reader,
+        _ row: Row, keys: borrowing PageKeys, workers: Int, read: @escaping Reader, inspect: Inspector?,
         progress: @escaping @Sendable (Int) -> Void, isCancelled: @escaping @Sendable () -> Bool
     ) throws -> Report {
         let found = Mutex(Report())
@@ -110,7 +122,8 @@ package enum PageScan {
                 if indexes.contains(where: { row.pageNumber(UInt32($0 + 1)) != nil }) {
                     let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<(indexes.count * row.strideBytes)])
                     let got = try read(row.firstOffset + indexes.lowerBound * row.strideBytes, piece)
-                    check(indexes, of: row, in: UnsafeRawBufferPointer(piece), bytes: got, &codec, &report)
+                    let bytes = UnsafeRawBufferPointer(rebasing: piece[..<min(got, piece.count)])
+                    check(indexes, of: row, in: bytes, inspect, &codec, &report)
                 }
                 progress(queue.finish(indexes.count))
             }
@@ -123,7 +136,7 @@ package enum PageScan {
     }
 
     private static func check(
-        _ indexes: Range<Int>, of row: Row, in piece: UnsafeRawBufferPointer, bytes: Int,
+        _ indexes: Range<Int>, of row: Row, in piece: UnsafeRawBufferPointer, _ inspect: Inspector?,
         _ codec: inout PageCodec, _ report: inout Report
     ) {
         for index in indexes {
@@ -131,13 +144,15 @@ package enum PageScan {
             guard let number = row.pageNumber(place) else { continue }
             let start = (index - indexes.lowerBound) * row.strideBytes + row.pageOffsetInStride
             let end = start + codec.layout.pageBytes
-            guard end <= bytes else {
+            guard end <= piece.count else {
                 report.missing.append(place)
                 continue
             }
             let page = UnsafeRawBufferPointer(rebasing: piece[start..<end])
             report.checked += 1
-            if codec.verify(page, number: number) { continue }
+            let isAuthentic = codec.verify(page, number: number)
+            inspect?(place, number, page, isAuthentic)
+            if isAuthentic { continue }
             if PageCodec.isZero(page) { report.zero.append(place) } else { report.damaged.append(place) }
         }
     }

@@ -11,8 +11,16 @@ enum Limits {
     static let integrityMessages = 100
     /// Bytes of a file that are copied in one step.
     static let copiedBytes = 1 << 20
+    /// From this length on a file must not be mostly holes.
+    static let sparseFileBytes = 64 << 20
     /// The size from which a WAL needs attention.
     static let largeWALBytes = 256 << 20
     /// How far the clocks of machines may differ before a time is treated as a future one, in seconds.
     static let clockTolerance: UInt64 = 300
+    /// Rows of a page without a parent that are compared with the columns of a table.
+    static let comparedRows = 1000
+    /// Lost rows that a salvage names for each table.
+    static let listedRows = 1000
+    /// Columns of a row of an unknown table that are listed: SQLite permits 2,000 with the two of the listing.
+    static let listedColumns = 1998
 }

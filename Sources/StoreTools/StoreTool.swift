@@ -94,7 +94,7 @@ public struct ToolProgress: Hashable, Sendable {
     /// The table whose rows are copied; nil in other phases.
     public let table: String?
 
-    init(_ phase: Phase, done: Int = 0, total: Int? = nil, table: String? = nil) {
+    package init(_ phase: Phase, done: Int = 0, total: Int? = nil, table: String? = nil) {
         self.phase = phase
         self.done = done
         self.total = total
@@ -135,10 +135,10 @@ public final class ToolRun: Sendable {
     public var isCancelled: Bool { isEnded.load(ordering: .acquiring) || isCancelledOutside?() == true }
 
     /// - Throws: `CancellationError` when the run must end.
-    func check() throws { if isCancelled { throw CancellationError() } }
+    package func check() throws { if isCancelled { throw CancellationError() } }
 
     /// Reports progress unless a later value was already reported: several threads count the same phase.
-    func report(_ value: ToolProgress) {
+    package func report(_ value: ToolProgress) {
         guard let progress else { return }
         let isReporter = state.withLock { state in
             if let newest = state.newest, newest.phase == value.phase, newest.done >= value.done {
@@ -164,12 +164,12 @@ public final class ToolRun: Sendable {
         }
     }
 
-    func notice(_ text: String) {
+    package func notice(_ text: String) {
         state.withLock { $0.notices.append(text) }
         onNotice?(text)
     }
 
-    var notices: [String] { state.withLock { $0.notices } }
+    package var notices: [String] { state.withLock { $0.notices } }
 }
 
 /// Counts rows for a phase, and ends the work when it was cancelled.

@@ -26,6 +26,8 @@ public struct ToolError: Error, Sendable {
         case otherVersion
         /// The store cannot be read without creating files beside it, which this user may not.
         case needsWriting
+        /// The file is mostly holes: no store is, and reading it would take for ever.
+        case sparse
         /// The result, read back, differs from its source. Nothing was put in place.
         case contentDiffers
         /// A store was made and verified, and a last step failed.
@@ -46,7 +48,7 @@ public struct ToolError: Error, Sendable {
     /// The error that caused this one; nil where there is none.
     public let cause: (any Error)?
 
-    init(_ code: Code, what: String, why: String, remedy: String, cause: (any Error)? = nil) {
+    package init(_ code: Code, what: String, why: String, remedy: String, cause: (any Error)? = nil) {
         self.code = code
         self.what = what
         self.why = why

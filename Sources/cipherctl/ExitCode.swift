@@ -65,7 +65,7 @@ enum ExitCode: Int32, CaseIterable {
             switch error.code {
             case .noSuchFile, .noDirectory: .noSuchStore
             case .exists, .alreadyStore, .otherVersion: .usage
-            case .notPlain, .notAdoptable: .damagedData
+            case .notPlain, .notAdoptable, .sparse: .damagedData
             case .plainNeedsRecovery, .needsWriting: .notPermitted
             case .importInterrupted: .inputOutput
             case .contentDiffers, .adoptionInterrupted, .incomplete: .failed

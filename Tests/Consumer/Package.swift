@@ -21,5 +21,14 @@ let package = Package(
             ],
             swiftSettings: [.swiftLanguageMode(.v6)]
         ),
+        // A service that holds its store against all checks, in Swift Testing and in XCTest.
+        .testTarget(
+            name: "ConformanceConsumerTests",
+            dependencies: [
+                .product(name: "CipherStore", package: "CipherStore"),
+                .product(name: "EncryptionConformance", package: "CipherStore"),
+            ],
+            swiftSettings: [.swiftLanguageMode(.v6)]
+        ),
     ]
 )

@@ -269,6 +269,8 @@ package struct FileStatus: Sendable {
     package let isPipe: Bool
     package let identity: FileIdentity
     package let byteCount: Int
+    /// The disk space of the content; less than the length where the file has holes.
+    package let allocatedBytes: Int
     /// The nine permission bits and the three above them.
     package let permissions: UInt32
     package let owner: UInt32
@@ -287,6 +289,8 @@ package struct FileStatus: Sendable {
         isPipe = status.st_mode & S_IFMT == S_IFIFO
         identity = FileIdentity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino))
         byteCount = Int(status.st_size)
+        // In units of 512 bytes, whatever the blocks of the filesystem are.
+        allocatedBytes = Int(status.st_blocks) * 512
         permissions = UInt32(status.st_mode & 0o7777)
         owner = status.st_uid
         group = status.st_gid

@@ -53,6 +53,18 @@ struct CipherProbe {
             remedy: "Check the key. For a file of SQLCipher 1 give --compatibility 1.")
     }
 
+    /// The key of the file's pages under the settings of any version, the newest first; nil when none matches.
+    ///
+    /// - Throws: The errors of deriving the key.
+    func anyKey() throws -> PageKey? {
+        for version in Self.versions.reversed() {
+            if let found = try find(version: version) {
+                return PageKey(found.dataKey, salt: salt, settings: found.settings)
+            }
+        }
+        return nil
+    }
+
     /// - Parameter version: SQLCipher's major version, which determines the derivation of the key.
     /// - Returns: The match, for any page size and, for version 4, any page authentication; nil when none matches.
     private func find(version: Int) throws -> Found? {

@@ -77,6 +77,12 @@ struct DatabaseLayout: Sendable {
     private let encoding: String
     private let autoVacuum: Int
 
+    init(pageBytes: Int, encoding: String, autoVacuum: Int) {
+        self.pageBytes = pageBytes
+        self.encoding = encoding
+        self.autoVacuum = autoVacuum
+    }
+
     /// The layout of a database to copy.
     init(_ db: Database) throws {
         pageBytes = try Int.fetchOne(db, sql: "PRAGMA main.page_size") ?? 4096

@@ -87,5 +87,5 @@ package struct ToolKey: Sendable {
 
     init(_ source: KeySource) { self.init(source: { source }, read: { try UnlockedKey($0) }) }
 
-    func unlocked() throws -> UnlockedKey { try read(source()) }
+    package func unlocked() throws -> UnlockedKey { try read(source()) }
 }

@@ -10,59 +10,78 @@ import StoreSharing
 ///
 /// The store may be in use: a page that fails is read again for a while before it is reported (a checkpoint may be
 /// writing it).
-struct StoreScan {
+package struct StoreScan {
     let path: String
     let file: RawFile
-    let dataKey: DataKey
-    let sidecar: Sidecar
+    let key: PageKey
     let run: ToolRun
+    /// Sees what is read; nil for none.
+    let inspector: (any PageInspector)?
 
-    struct Report: Sendable {
+    package init(path: String, file: RawFile, key: PageKey, run: ToolRun, inspector: (any PageInspector)? = nil) {
+        self.path = path
+        self.file = file
+        self.key = key
+        self.run = run
+        self.inspector = inspector
+    }
+
+    package struct Report: Sendable {
         /// Pages of the main file that were read and checked.
-        var pagesChecked = 0
+        package internal(set) var pagesChecked = 0
         /// Pages that are not authentic.
-        var damagedPages = PageRanges()
+        package internal(set) var damagedPages = PageRanges()
         /// The same, but the WAL contains a valid image, which replaces it: a checkpoint may have been interrupted
         /// there.
-        var supersededPages = PageRanges()
+        package internal(set) var supersededPages = PageRanges()
         /// Pages that belong to the database and are neither in the file nor in the WAL.
-        var missingPages = PageRanges()
+        package internal(set) var missingPages = PageRanges()
         /// Pages of zeros: never written, or wiped; `integrity_check` shows which.
-        var zeroPages = PageRanges()
-        var framesChecked = 0
+        package internal(set) var zeroPages = PageRanges()
+        package internal(set) var framesChecked = 0
         /// Committed frames whose page is not authentic.
-        var damagedFrames: [DamagedFrame] = []
+        package internal(set) var damagedFrames: [DamagedFrame] = []
         /// Pages of the database at the last commit in the WAL; 0 when it has none.
-        var pagesByLog = 0
-        var fileBytes = 0
-        var checkedBytes = 0
-        var duration = Duration.zero
+        package internal(set) var pagesByLog = 0
+        package internal(set) var fileBytes = 0
+        package internal(set) var checkedBytes = 0
+        package internal(set) var duration = Duration.zero
 
         /// Whether nothing is damaged or missing.
-        var isClean: Bool { damagedPages.isEmpty && missingPages.isEmpty && damagedFrames.isEmpty }
+        package var isClean: Bool { damagedPages.isEmpty && missingPages.isEmpty && damagedFrames.isEmpty }
     }
 
     /// - Parameter pageCount: The number of pages according to SQLite; nil when it cannot open the file.
     /// - Throws: `SystemError`, `PageFormatError`, `CancellationError`.
-    func authenticate(pageCount: Int?) throws -> Report {
+    package func authenticate(pageCount: Int?) throws -> Report {
         let started = ContinuousClock.now
-        let keys = try dataKey.withSecret { secret in
-            try PageKeys(dataKey: secret, salt: sidecar.salt.bytes, settings: sidecar.settings)
-        }
+        let keys = try PageKeys(key)
         var report = Report()
         report.fileBytes = try file.byteCount
         let inLog = try checkLog(keys, &report)
         try checkPages(keys, pageCount ?? pagesByFile(report), inLog: inLog, &report)
-        report.checkedBytes = (report.pagesChecked + report.framesChecked) * sidecar.settings.pageBytes
+        report.checkedBytes = (report.pagesChecked + report.framesChecked) * key.settings.pageBytes
         report.duration = ContinuousClock.now - started
         return report
+    }
+
+    private var pageInspection: PageScan.Inspector? {
+        guard let inspector else { return nil }
+        return { _, number, bytes, isAuthentic in inspector.see(page: number, bytes, isAuthentic: isAuthentic) }
+    }
+
+    private var frameInspection: PageScan.Inspector? {
+        guard let inspector else { return nil }
+        return { frame, number, bytes, isAuthentic in
+            inspector.see(frame: frame, ofPage: number, bytes, isAuthentic: isAuthentic)
+        }
     }
 
     private var workers: Int { ProcessInfo.processInfo.activeProcessorCount }
 
     /// The number of pages according to file and WAL.
     private func pagesByFile(_ report: Report) throws -> Int {
-        let inFile = report.fileBytes / sidecar.settings.pageBytes
+        let inFile = report.fileBytes / key.settings.pageBytes
         if report.pagesByLog > 0 { return max(inFile, report.pagesByLog) }
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
         return max(inFile, Int(header?.pageCount ?? 0))
@@ -74,12 +93,15 @@ struct StoreScan {
         _ keys: borrowing PageKeys, _ count: Int, inLog: Set<UInt32>, _ report: inout Report
     ) throws {
         let count = UInt32(clamping: count)
-        let pageBytes = sidecar.settings.pageBytes
+        let pageBytes = key.settings.pageBytes
         // Nothing is read after the end of the file: a wrong header can claim billions of pages.
         let readable = min(count, UInt32(clamping: (report.fileBytes + pageBytes - 1) / pageBytes))
+        inspector?.beginPages(Int(readable))
+        let inspect = pageInspection
         let scan = try PageScan.verifyPages(
             keys: keys, pageCount: readable, workers: workers,
             read: { [file] in try file.read(at: $0, into: $1) },
+            inspect: inspect,
             progress: { [run] in run.report(ToolProgress(.authenticatingPages, done: $0, total: Int(readable))) },
             isCancelled: { [run] in run.isCancelled })
         try run.check()
@@ -96,7 +118,7 @@ struct StoreScan {
     private func confirm(_ pages: [UInt32], _ keys: borrowing PageKeys) throws -> [UInt32] {
         var failing = pages
         var codec = try PageCodec(keys: keys)
-        let pageBytes = sidecar.settings.pageBytes
+        let pageBytes = key.settings.pageBytes
         let deadline = ContinuousClock.now + Limits.recheckTime
         while !failing.isEmpty, ContinuousClock.now < deadline {
             Pause.sleep(for: Limits.recheckPause)
@@ -131,9 +153,12 @@ struct StoreScan {
         guard try Files.byteCount(wal) ?? 0 > 0 else { return [] }
         let log = try RawFile(wal: wal)
         let scan = try WALScan.scan(fileBytes: log.byteCount) { try log.read(at: $0, into: $1) }
-        guard let scan, scan.committedFrames > 0, scan.header.pageBytes == sidecar.settings.pageBytes else { return [] }
+        guard let scan, scan.committedFrames > 0, scan.header.pageBytes == key.settings.pageBytes else { return [] }
+        inspector?.beginFrames(scan.pageNumbers)
+        let inspect = frameInspection
         let found = try PageScan.verifyFrames(
             keys: keys, of: scan, workers: workers, read: { try log.read(at: $0, into: $1) },
+            inspect: inspect,
             isCancelled: { [run] in run.isCancelled })
         try run.check()
         report.framesChecked = found.checked
@@ -142,6 +167,29 @@ struct StoreScan {
         }
         report.pagesByLog = Int(scan.databasePages)
         return Set(scan.lastFrames.keys)
+    }
+}
+
+/// Sees each page that a scan reads, on the threads of the scan.
+package protocol PageInspector: Sendable {
+    /// The frames of the WAL are read: again when it changed meanwhile, and what was seen of it before does not count.
+    ///
+    /// - Parameter pages: The page number of each frame.
+    func beginFrames(_ pages: [UInt32])
+    func see(frame: UInt32, ofPage number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool)
+    /// The pages of the main file are read: 1 to `count`.
+    func beginPages(_ count: Int)
+    func see(page number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool)
+}
+
+extension PageKeys {
+    /// The keys of the pages of a database.
+    ///
+    /// - Throws: `PageFormatError`.
+    package init(_ key: PageKey) throws {
+        self = try key.dataKey.withSecret { secret in
+            try PageKeys(dataKey: secret, salt: key.salt.bytes, settings: key.settings)
+        }
     }
 }
 
@@ -158,7 +206,7 @@ public struct PageRanges: Hashable, Sendable {
     /// Ranges that neither overlap nor touch; pages count from 1.
     public private(set) var ranges: [ClosedRange<UInt32>] = []
 
-    init(_ pages: [UInt32] = []) { for page in pages.sorted() { append(page...page) } }
+    package init(_ pages: [UInt32] = []) { for page in pages.sorted() { append(page...page) } }
 
     /// Whether there is no page.
     public var isEmpty: Bool { ranges.isEmpty }
@@ -199,25 +247,25 @@ public struct PageRanges: Hashable, Sendable {
 ///
 /// A program may have the store open while a tool works. Closing any descriptor of a database or of its -shm would drop
 /// all locks that the process has on it, so these are never closed here (``LiveFiles``). A WAL has no locks.
-final class RawFile: Sendable {
+package final class RawFile: Sendable {
     private enum Handle {
         case kept(LiveFile)
         case closed(OpenFile)
     }
 
     private let handle: Handle
-    let path: String
+    package let path: String
 
     /// A database, or the -shm of one.
     ///
     /// - Throws: `SystemError`.
-    init(_ path: String) throws {
+    package init(_ path: String) throws {
         self.path = path
         handle = .kept(try LiveFiles.descriptor(of: path))
     }
 
     /// - Throws: `SystemError`.
-    init(wal path: String) throws {
+    package init(wal path: String) throws {
         self.path = path
         handle = .closed(OpenFile(try FileDescriptor(opening: path, .readOnly)))
     }
@@ -231,20 +279,20 @@ final class RawFile: Sendable {
         }
     }
 
-    var byteCount: Int { get throws { try status.byteCount } }
+    package var byteCount: Int { get throws { try status.byteCount } }
 
     /// Whether the path still names this file.
     var isInPlace: Bool { get throws { try Files.identity(path) == status.identity } }
 
     /// The bytes at a position, fewer where the file ends.
-    func bytes(at offset: Int, count: Int) throws -> [UInt8] {
+    package func bytes(at offset: Int, count: Int) throws -> [UInt8] {
         try [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
             filled = try read(at: offset, into: UnsafeMutableRawBufferPointer(buffer))
         }
     }
 
     /// Reads into a buffer and returns the number of bytes read.
-    func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+    package func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
         switch handle {
         case .kept(let file): try file.read(at: offset, into: buffer)
         case .closed(let file): try file.read(at: offset, into: buffer)

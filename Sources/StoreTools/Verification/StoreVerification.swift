@@ -16,6 +16,8 @@ import StorePlatform
 public struct StoreVerification: StoreTool {
     /// The store, or the folder of a backup.
     public let path: String
+    /// Sees each page that is read; nil for none.
+    package var inspector: (any PageInspector)?
     private let key: ToolKey
 
     /// - Parameters:
@@ -34,7 +36,7 @@ public struct StoreVerification: StoreTool {
         public let path: String
         /// The page size in bytes.
         public let pageBytes: Int
-        let scan: StoreScan.Report
+        package let scan: StoreScan.Report
         /// The report of `integrity_check`, `ok` alone for valid content; nil when it was not run, as where pages are
         /// damaged.
         public internal(set) var integrity: [String]?
@@ -74,9 +76,15 @@ public struct StoreVerification: StoreTool {
     ///   opening the store, unless it is damage of its pages; ``ToolError`` `needsWriting`; `SystemError`;
     ///   `CancellationError`. Damage is in the report.
     public func perform(_ run: ToolRun) throws -> Report {
+        let choice = try StoreOpening.sidecar(
+            BackupBundle.database(meantBy: path), key.unlocked(), onNotice: run.notice)
+        return try perform(run, choice)
+    }
+
+    /// The same with a sidecar that is authenticated already.
+    package func perform(_ run: ToolRun, _ choice: AuthenticatedSidecar) throws -> Report {
         let path = BackupBundle.database(meantBy: path)
-        let choice = try StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice)
-        var report = try VerificationRun(path: path, choice: choice, run: run).report()
+        var report = try VerificationRun(path: path, choice: choice, run: run, inspector: inspector).report()
         if BackupBundle(holding: path) == nil, let note = try StoreStatus.Report.walNote(path) {
             report.unchecked.append(note)
         }
@@ -91,10 +99,11 @@ private struct VerificationRun {
     let path: String
     let choice: AuthenticatedSidecar
     let run: ToolRun
+    let inspector: (any PageInspector)?
 
     func report() throws -> Report {
         let file = try RawFile(path)
-        let scan = StoreScan(path: path, file: file, dataKey: choice.dataKey, sidecar: choice.sidecar, run: run)
+        let scan = StoreScan(path: path, file: file, key: choice.pageKey, run: run, inspector: inspector)
         let store: SharedStore
         do {
             store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: run.notice)

@@ -35,7 +35,8 @@ enum Catalogue {
             DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
             KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyAcceptCommand.self,
-            KeyLogCommand.self, ExportCommand.self, BackupCommand.self, BackupVerifyCommand.self, RestoreCommand.self,
+            KeyLogCommand.self, ConformanceCommand.self, SalvageCommand.self, ExportCommand.self, BackupCommand.self,
+            BackupVerifyCommand.self, RestoreCommand.self,
             RotateCommand.self, DestroyCommand.self, CompletionsCommand.self, ManCommand.self,
         ]
     }

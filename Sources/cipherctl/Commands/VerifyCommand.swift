@@ -48,7 +48,8 @@ struct VerifyCommand: Command {
             throw CommandFailure(
                 .damagedData, "damaged", what: "\"\(path)\" is damaged.",
                 why: "\(count) problem\(count == 1 ? "" : "s"): \(report.problems[0]).",
-                hint: "Keep the file as it is, and restore the store from a backup.")
+                hint: "Keep the file as it is, and restore the store from a backup; `cipherctl salvage` copies what is "
+                    + "still authentic.")
         }
         return .ok
     }

@@ -10,8 +10,8 @@ enum ImportFence {
         ["RotationCore", "CipherRecords"],
         ["CipherObservation"],
         ["CipherStore"],
-        ["KeyRotation", "StoreTools", "EncryptionConformance", "ChangesetSync"],
-        ["PostgreSQLRemote"],
+        ["KeyRotation", "StoreTools", "ChangesetSync"],
+        ["EncryptionConformance", "PostgreSQLRemote"],
         ["cipherctl", "StoreDemo", "Examples", "StoreBenchmark"],
     ]
 

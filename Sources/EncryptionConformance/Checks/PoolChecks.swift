@@ -1,0 +1,156 @@
+import CipherStore
+import Foundation
+import StoreCrypto
+import StorePlatform
+import Synchronization
+
+/// Examines each connection of a pool: the writer, and all readers at once.
+final class PoolChecks: Sendable {
+    private let pool: any DatabaseReader
+    /// Whose pool it is, for the evidence.
+    private let whose: String
+    private let settings: CipherSettings
+    private let seen = Mutex(Seen())
+
+    /// What was seen of all connections.
+    private struct Seen {
+        var connections = 0
+        var findings: Set<String> = []
+        var temporaryFiles: Set<String> = []
+        var failure: String?
+    }
+
+    init(pool: any DatabaseReader, whose: String, settings: CipherSettings) {
+        self.pool = pool
+        self.whose = whose
+        self.settings = settings
+    }
+
+    func results() -> [CheckResult] {
+        examineReaders()
+        if let writer = pool as? any DatabaseWriter { writer.writeWithoutTransaction { examine($0, sorts: false) } }
+        let found = seen.withLock { $0 }
+        guard found.connections > 0 else {
+            let reason = found.failure ?? "no connection could be used"
+            return [.connections, .temporaryFiles].map { CheckResult($0, .notApplicable, "\(whose): \(reason)") }
+        }
+        return [
+            CheckResult(
+                .connections, findings: found.findings.sorted(),
+                passing: ["\(whose): \(found.connections) connections have all required settings"],
+                remedy: "Remove the pragmas from prepareDatabase that set this."),
+            CheckResult(
+                .temporaryFiles, findings: found.temporaryFiles.sorted(),
+                passing: ["\(whose): a sort of \(Limits.sortedBytes >> 20) MiB made no file"],
+                remedy: "Set temp_store = MEMORY first on every connection, and never change it."),
+        ]
+    }
+
+    /// All readers are in use at once, so that each of them is examined.
+    private func examineReaders() {
+        let count = max(1, pool.configuration.maximumReaderCount)
+        let gate = Gate(count)
+        let threads = DispatchGroup()
+        for index in 0..<count {
+            threads.enter()
+            Thread { [self] in
+                do {
+                    try pool.read { db in
+                        examine(db, sorts: index == 0)
+                        gate.pass()
+                    }
+                } catch {
+                    fail(error)
+                    gate.pass()
+                }
+                threads.leave()
+            }.start()
+        }
+        threads.wait()
+    }
+
+    private func examine(_ db: Database, sorts: Bool) {
+        do {
+            let findings = try findings(db)
+            let files = sorts ? try filesOfSort(db) : []
+            seen.withLock {
+                $0.connections += 1
+                $0.findings.formUnion(findings)
+                $0.temporaryFiles.formUnion(files)
+            }
+        } catch {
+            fail(error)
+        }
+    }
+
+    private func fail(_ error: any Error) { seen.withLock { $0.failure = "\(error)" } }
+
+    // MARK: One connection
+
+    private func findings(_ db: Database) throws -> [String] {
+        var findings: [String] = []
+        let temporary = try Int.fetchOne(db, sql: "PRAGMA temp_store") ?? 0
+        if temporary != 2 {
+            let name = temporary == 1 ? "FILE" : "DEFAULT"
+            findings.append("temp_store is \(name): temporary tables, sorts and indexes spill to disk as plaintext")
+        }
+        let expected = [
+            ("cipher_page_size", "\(settings.pageBytes)"), ("cipher_use_hmac", "1"),
+            ("cipher_hmac_algorithm", "HMAC_\(settings.hmacHash.rawValue.uppercased())"),
+        ]
+        for (pragma, value) in expected {
+            let found = try String.fetchOne(db, sql: "PRAGMA \(pragma)") ?? "not there"
+            if found != value { findings.append("\(pragma) is \(found), where the store has \(value)") }
+        }
+        let header = try Int.fetchOne(db, sql: "PRAGMA cipher_plaintext_header_size") ?? 0
+        if header != 32 {
+            findings.append("cipher_plaintext_header_size is \(header): the salt is in the header of the file")
+        }
+        let automatic = try Int.fetchOne(db, sql: "PRAGMA wal_autocheckpoint") ?? 0
+        if automatic != 0 {
+            findings.append(
+                "wal_autocheckpoint is \(automatic): SQLite before 3.51.3 can lose commits when two connections checkpoint"
+            )
+        }
+        return findings
+    }
+
+    /// The temporary files that exist during a sort that exceeds every cache.
+    private func filesOfSort(_ db: Database) throws -> [String] {
+        let rows = Limits.sortedBytes / 2000
+        let sql = """
+            WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < \(rows))
+            SELECT hex(randomblob(1000)) AS text FROM c ORDER BY text
+            """
+        let cursor = try String.fetchCursor(db, sql: sql)
+        // The first row comes after the whole sort, and its files exist until the last.
+        _ = try cursor.next()
+        return try Self.openTemporaryFiles()
+    }
+
+    private static func openTemporaryFiles() throws -> [String] {
+        let folder = "/proc/self/fd"
+        guard let numbers = try? FileManager.default.contentsOfDirectory(atPath: folder) else { return [] }
+        return numbers.compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)") }
+            // SQLite's names of temporary files.
+            .filter { Files.name(of: $0).hasPrefix("etilqs_") }
+            .map { "a sort wrote plaintext to the temporary file \"\($0)\"" }
+    }
+}
+
+/// Threads wait here until all of them are, or some time has passed.
+private final class Gate: Sendable {
+    private let condition = NSCondition()
+    private let missing: Mutex<Int>
+
+    init(_ count: Int) { missing = Mutex(count) }
+
+    func pass() {
+        condition.lock()
+        defer { condition.unlock() }
+        missing.withLock { $0 -= 1 }
+        if missing.withLock({ $0 }) <= 0 { return condition.broadcast() }
+        let deadline = Date(timeIntervalSinceNow: Limits.connectionWait)
+        while missing.withLock({ $0 }) > 0, condition.wait(until: deadline) {}
+    }
+}

@@ -1,0 +1,100 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import StoreTools
+
+/// Holds a store against every ``Check``.
+///
+/// ```swift
+/// @Test func storeIsEncrypted() throws {
+///     let report = try Conformance(of: StoreFile("app.db", unlockedBy: .keyFile(path: "app.key"))).run()
+///     #expect(report.isConformant, "\(report)")
+/// }
+/// ```
+///
+/// The store may be in use. Nothing in it is changed, unless ``StoreUnderTest/allowsCanary`` permits a marker. Attacks
+/// are made on a sample store in the folder of temporary files.
+public struct Conformance: StoreTool {
+    private let store: any StoreUnderTest
+    private let key: ToolKey
+
+    public init(of store: any StoreUnderTest) {
+        self.store = store
+        let source = store.keySource
+        key = ToolKey(source: { source }, read: { try UnlockedKey($0) })
+    }
+
+    /// - Parameter key: Where the key comes from, instead of the source of the store.
+    package init(of store: any StoreUnderTest, key: ToolKey) {
+        self.store = store
+        self.key = key
+    }
+
+    /// The results of all checks.
+    public struct Report: Sendable {
+        /// The database file.
+        public let path: String
+        /// Each check once, in the order of ``Check``.
+        public let results: [CheckResult]
+        /// What each page of the file is.
+        public let map: FileMap
+        /// Pages that are not authentic.
+        public let damagedPages: PageRanges
+        /// The version of SQLCipher with which the checks ran; nil where the library has no codec.
+        public let cipherVersion: String?
+        /// The version of SQLite within it.
+        public let sqliteVersion: String
+        /// When the checks began.
+        public let date: Date
+        /// How long they took.
+        public let duration: Duration
+        /// The notices of opening the store.
+        public let notices: [String]
+
+        /// Whether no check failed.
+        public var isConformant: Bool { failures.isEmpty }
+        /// The checks that failed.
+        public var failures: [CheckResult] { results.filter { $0.verdict == .fail } }
+
+        /// The result of a check.
+        public subscript(check: Check) -> CheckResult? { results.first { $0.check == check } }
+
+        /// How many checks have a verdict.
+        public func count(_ verdict: Verdict) -> Int { results.count { $0.verdict == verdict } }
+    }
+
+    /// - Throws: `StoreError` `noSuchStore`, `wrongKey`, `rotationPending`, and the errors of its sidecar; `ToolError`
+    ///   `sparse`; `SystemError`; `CancellationError`. Whatever is wrong with the store itself is in the report.
+    public func perform(_ run: ToolRun) throws -> Report {
+        let (date, start) = (Date(), ContinuousClock.now)
+        try ExaminedFile.requireSuitable(BackupBundle.database(meantBy: store.path))
+        let unlocked = try key.unlocked()
+        let file = try ExaminedFile(store.path, unlocked, onNotice: run.notice)
+        let survey = PageSurvey(layout: try file.layout)
+        let pages = try PageChecks(file: file, store: store, survey: survey, run: run).results()
+        var results = pages.results
+        results += FileChecks(file: file).results()
+        try run.check()
+        let isStore = if case .store = file.form { true } else { false }
+        let sample: Result<SampleStore, any Error>? = isStore ? Result { try SampleStore() } : nil
+        defer { try? sample?.get().remove() }
+        results += try UseChecks(file: file, store: store, key: unlocked, sample: sample, run: run).results()
+        try run.check()
+        results += AttackChecks(store: store, sample: sample).results()
+        let order = Dictionary(uniqueKeysWithValues: Check.allCases.enumerated().map { ($1, $0) })
+        return Report(
+            path: file.path, results: results.sorted { order[$0.check] ?? 0 < order[$1.check] ?? 0 }, map: pages.map,
+            damagedPages: pages.damaged, cipherVersion: SQLiteLibrary.cipherVersion,
+            sqliteVersion: SQLiteLibrary.sqliteVersion, date: date, duration: .now - start, notices: run.notices)
+    }
+}
+
+extension Conformance.Report: CustomStringConvertible {
+    /// The failures, or that there are none.
+    public var description: String {
+        let counts = Verdict.allCases.map { "\(count($0)) \($0.rawValue)" }.joined(separator: ", ")
+        return
+            ([isConformant ? "\(path) is conformant: \(counts)" : "\(path) is not conformant: \(counts)"]
+            + failures.map(\.description)).joined(separator: "\n")
+    }
+}

@@ -1,0 +1,296 @@
+import CipherStore
+import PageFormat
+
+/// Writes what is salvaged into a new, empty database.
+final class SalvageCopy {
+    private let source: SalvageSource
+    private let db: Database
+    private let run: ToolRun
+    private var trees: [SalvagedTree] = []
+    private var schema: [SchemaEntry] = []
+    private var statements: [String: Statement] = [:]
+    private(set) var outcome = SalvageOutcome()
+    private var listings: [String: Int] = [:]
+    private var counter: RowCounter
+
+    /// - Parameter db: Inside a transaction; its schema may be written (`writable_schema`).
+    init(_ source: SalvageSource, into db: Database, _ run: ToolRun) {
+        self.source = source
+        self.db = db
+        self.run = run
+        counter = RowCounter(run, .copyingRows)
+    }
+
+    /// - Throws: `DatabaseError`; the errors of reading; `CancellationError`.
+    func write() throws {
+        var assignment = PageAssignment(pages: source.pages, kinds: source.kinds, free: source.free)
+        try readSchema(&assignment)
+        try createTables()
+        for index in trees.indices { try assignment.walk(&trees[index]) }
+        let groups = try assignment.takeGroups()
+        try place(groups)
+        for tree in trees where tree.entry.name != Self.sequenceTable { try copyRows(of: tree) }
+        outcome.indexPages = PageRanges(trees.filter { $0.entry.type == "index" }.flatMap { $0.lost.map(\.page) })
+        if let tree = trees.first(where: { $0.entry.name == Self.sequenceTable }), tree.table != nil {
+            // Filled by the inserted rows; what is salvaged of it may name higher numbers.
+            try db.execute(sql: "DELETE FROM main.\(Self.sequenceTable)")
+            try copyRows(of: tree)
+        }
+        try createTheRest()
+        try db.execute(sql: "PRAGMA main.user_version = \(source.userVersion)")
+        try db.execute(sql: "PRAGMA main.application_id = \(source.applicationID)")
+        outcome.settle(lost: source.lostPages)
+    }
+
+    private static let sequenceTable = "sqlite_sequence"
+
+    // MARK: Schema
+
+    private func readSchema(_ assignment: inout PageAssignment) throws {
+        let own = SchemaEntry(type: "table", name: "sqlite_schema", table: "sqlite_schema", hasPages: true, sql: nil)
+        var tree = SalvagedTree(entry: own, root: TableReader.schemaRoot)
+        try assignment.walk(&tree)
+        var pages = tree.pages
+        outcome.lostSchemaPages = tree.lost.map(\.page)
+        if !tree.lost.isEmpty { pages += try assignment.takeLeaves(where: isSchema) }
+        var known: Set<String> = []
+        for page in pages {
+            try source.forEachRow(of: page) { row in
+                guard case .row(_, let values) = row, let (entry, root) = source.schemaEntry(values) else {
+                    outcome.lostSchemaRows += 1
+                    return
+                }
+                guard known.insert("\(entry.type) \(entry.name)").inserted, !RollbackTable.isNamed(entry.table) else {
+                    return
+                }
+                schema.append(entry)
+                if root > 0 { trees.append(SalvagedTree(entry: entry, root: root)) }
+            }
+        }
+    }
+
+    /// Whether all rows of a page are entries of a schema.
+    private func isSchema(_ page: UInt32) throws -> Bool {
+        var (rows, others) = (0, 0)
+        try source.forEachRow(of: page) { row in
+            guard case .row(_, let values) = row else { return }
+            if source.schemaEntry(values) == nil { others += 1 } else { rows += 1 }
+        }
+        return rows > 0 && others == 0
+    }
+
+    private func createTables() throws {
+        for index in trees.indices {
+            let entry = trees[index].entry
+            guard entry.type == "table" else {
+                trees[index].isIndexTree = true
+                continue
+            }
+            if entry.name != Self.sequenceTable, let sql = entry.sql {
+                do {
+                    try db.makeStatement(sql: sql).execute()
+                } catch let error as DatabaseError {
+                    outcome.notCreated.append("table \"\(entry.name)\": \(error.message ?? error.description)")
+                    trees[index].isIndexTree = source.kinds[trees[index].root]?.isTable == false
+                    continue
+                }
+            }
+        }
+        if trees.contains(where: { $0.entry.name == Self.sequenceTable }),
+            try !db.tableExists(Self.sequenceTable, in: "main")
+        {
+            // SQLite creates it with the first AUTOINCREMENT; the store may have dropped the last of those.
+            try db.execute(sql: "CREATE TABLE main.\(Self.sequenceTable)(name,seq)")
+        }
+        for index in trees.indices where trees[index].entry.type == "table" {
+            let name = trees[index].entry.name
+            guard try db.tableExists(name, in: "main") else { continue }
+            let table = try SalvagedTable(name, in: db)
+            trees[index].table = table
+            trees[index].isIndexTree = table.isWithoutRowID
+        }
+    }
+
+    /// Indexes, views, triggers and virtual tables.
+    private func createTheRest() throws {
+        for entry in schema where entry.type == "index" {
+            guard let sql = entry.sql else { continue }
+            do {
+                try db.makeStatement(sql: sql).execute()
+            } catch let error as DatabaseError {
+                outcome.notCreated.append("index \"\(entry.name)\": \(error.message ?? error.description)")
+            }
+        }
+        // They consist only of their text; running it would create a virtual table's shadow tables a second time.
+        let others = schema.filter { !$0.hasPages }
+        for entry in others.filter({ $0.type != "trigger" }) + others.filter({ $0.type == "trigger" }) {
+            try db.execute(
+                sql: "INSERT INTO main.sqlite_schema (type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, 0, ?)",
+                arguments: [entry.type, entry.name, entry.table, entry.sql])
+        }
+    }
+
+    // MARK: Pages below lost ones
+
+    private func place(_ groups: [PageAssignment.Group]) throws {
+        for group in groups {
+            let candidates = try trees.indices.filter { try fits(group, trees[$0]) }
+            let tables = candidates.filter { trees[$0].entry.type == "table" }
+            if tables.isEmpty, !candidates.isEmpty { continue }
+            if candidates.count == 1, let only = tables.first, trees[only].table != nil {
+                trees[only].matchedPages += group.pages
+                continue
+            }
+            let names = tables.map { trees[$0].entry.name }.sorted()
+            for page in group.pages { try list(page, candidates: names) }
+        }
+    }
+
+    /// Whether a group can be a part of a tree: pages of it are lost above, and all rows are like its own.
+    private func fits(_ group: PageAssignment.Group, _ tree: SalvagedTree) throws -> Bool {
+        guard tree.isIndexTree == group.isIndexTree, tree.lost.contains(where: group.canBeBelow) else { return false }
+        guard let table = tree.table else { return true }
+        var (fits, seen) = (true, 0)
+        for page in group.pages where fits && seen < Limits.comparedRows {
+            try source.forEachRow(of: page) { row in
+                guard case .row(_, let values) = row else { return }
+                seen += 1
+                if !table.fits(values) { fits = false }
+            }
+        }
+        return fits
+    }
+
+    // MARK: Rows
+
+    private func copyRows(of tree: SalvagedTree) throws {
+        guard tree.entry.type == "table" else { return }
+        var report = StoreSalvage.Table(name: tree.entry.name)
+        report.lostPages = tree.lost.sorted { $0.page < $1.page }
+        guard let table = tree.table else {
+            for page in tree.pages { try list(page, candidates: [tree.entry.name]) }
+            outcome.tables.append(report)
+            return
+        }
+        for page in tree.pages { try copy(page, table, &report, isMatched: false) }
+        for page in tree.matchedPages { try copy(page, table, &report, isMatched: true) }
+        outcome.tables.append(report)
+    }
+
+    private func copy(
+        _ page: UInt32, _ table: SalvagedTable, _ report: inout StoreSalvage.Table, isMatched: Bool
+    ) throws {
+        try source.forEachRow(of: page) { row in
+            switch row {
+            case .lost(let rowID, let lost):
+                report.lostRowCount += 1
+                if report.lostRows.count < Limits.listedRows {
+                    report.lostRows.append(StoreSalvage.LostRow(rowID: rowID, page: page, missingPage: lost))
+                }
+            case .row(let rowID, let values):
+                try counter.next(table: table.name)
+                if try insert(values, rowID, into: table) {
+                    report.rowCount += 1
+                    if isMatched { report.matchedRowCount += 1 }
+                } else {
+                    // Another row has its key: one of them is of an older image.
+                    try list(values, rowID, page, candidates: [table.name])
+                }
+            }
+        }
+    }
+
+    /// - Returns: Whether it could be inserted; false where a constraint forbids it.
+    private func insert(_ values: [TableReader.Value], _ rowID: Int64?, into table: SalvagedTable) throws -> Bool {
+        guard values.count <= table.columns.count else { return false }
+        let columns = Array(zip(values, table.columns).filter { $0.1.isGiven })
+        var names = columns.map { $0.1.name.quotedIdentifier }
+        var arguments = columns.map { value, column -> DatabaseValue in
+            column.isRowID && value == .null ? (rowID?.databaseValue ?? .null) : source.databaseValue(value)
+        }
+        if let rowID, let name = table.rowIDName, !columns.contains(where: { $0.1.isRowID }) {
+            names.append(name)
+            arguments.append(rowID.databaseValue)
+        }
+        return try run("main.\(table.name.quotedIdentifier)", names, arguments)
+    }
+
+    private func run(_ table: String, _ names: [String], _ arguments: [DatabaseValue]) throws -> Bool {
+        let places = names.map { _ in "?" }.joined(separator: ", ")
+        let sql = "INSERT INTO \(table) (\(names.joined(separator: ", "))) VALUES (\(places))"
+        let statement = try statements[sql] ?? db.makeStatement(sql: sql)
+        statements[sql] = statement
+        do {
+            try statement.execute(arguments: StatementArguments(arguments))
+            return true
+        } catch let error as DatabaseError
+            where [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH].contains(error.resultCode.primaryResultCode)
+        {
+            return false
+        }
+    }
+
+    // MARK: Rows of unknown tables
+
+    /// Lists the rows of a page whose table is not certain.
+    private func list(_ page: UInt32, candidates: [String]) throws {
+        try source.forEachRow(of: page) { row in
+            switch row {
+            case .row(let rowID, let values):
+                try counter.next()
+                try list(values, rowID, page, candidates: candidates)
+            case .lost: outcome.lostUnknownRows += 1
+            }
+        }
+    }
+
+    private func list(_ values: [TableReader.Value], _ rowID: Int64?, _ page: UInt32, candidates: [String]) throws {
+        let count = min(values.count, Limits.listedColumns)
+        let index = try listing(columns: count, candidates)
+        let names = ["page", "row_id"] + (0..<count).map { "c\($0)" }
+        let arguments =
+            [Int64(page).databaseValue, rowID?.databaseValue ?? .null] + values.prefix(count).map(source.databaseValue)
+        if try run("main.\(outcome.listings[index].name)", names, arguments) { outcome.listings[index].rowCount += 1 }
+    }
+
+    /// The table for rows of one shape, which is created with the first of them.
+    private func listing(columns: Int, _ candidates: [String]) throws -> Int {
+        let key = "\(columns) \(candidates)"
+        if let index = listings[key] { return index }
+        var number = outcome.listings.count + 1
+        while try db.tableExists("salvaged_\(number)", in: "main") { number += 1 }
+        let name = "salvaged_\(number)"
+        let list = (0..<columns).map { ", c\($0)" }.joined()
+        try db.execute(sql: "CREATE TABLE main.\(name) (page INTEGER, row_id INTEGER\(list))")
+        outcome.listings.append(StoreSalvage.Listing(name: name, candidates: candidates))
+        listings[key] = outcome.listings.count - 1
+        return outcome.listings.count - 1
+    }
+}
+
+/// What a salvage found and lost.
+struct SalvageOutcome: Sendable {
+    var tables: [StoreSalvage.Table] = []
+    var listings: [StoreSalvage.Listing] = []
+    /// Pages of the schema that are lost.
+    var lostSchemaPages: [UInt32] = []
+    var lostSchemaRows = 0
+    /// Tables and indexes that could not be created, each with its reason.
+    var notCreated: [String] = []
+    /// Rows of unknown tables, a part of which is lost.
+    var lostUnknownRows = 0
+    /// Lost pages of indexes, which hold nothing that the tables do not.
+    var indexPages = PageRanges()
+    /// Lost pages of which no table is known.
+    var unknownPages = PageRanges()
+
+    /// Keeps of all lost pages those that no table and no index names.
+    mutating func settle(lost: PageRanges) {
+        var named = Set(tables.flatMap { $0.lostPages.map(\.page) } + lostSchemaPages)
+        for table in tables { named.formUnion(table.lostRows.map(\.missingPage)) }
+        named.formUnion(indexPages.ranges.lazy.joined())
+        var unknown = PageRanges()
+        for range in lost.ranges { unknown.append(range, without: named) }
+        unknownPages = unknown
+    }
+}

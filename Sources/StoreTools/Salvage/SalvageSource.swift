@@ -1,0 +1,191 @@
+import CipherStore
+import Foundation
+import PageFormat
+
+/// The damaged database, as far as its pages are authentic: its header, its schema, and the rows of a page.
+struct SalvageSource {
+    let pages: AuthenticPages
+    let kinds: PageKinds
+    let free: PageSet
+    /// Whether the list of free pages could be read to its end.
+    let knowsFreePages: Bool
+    /// Pages whose newest image is damaged, in the place of which an older one is used.
+    let olderPages: PageRanges
+    /// Pages that are not authentic, and those after the end of the file.
+    let lostPages: PageRanges
+    /// Page 1; nil when it is lost.
+    let firstPage: [UInt8]?
+
+    /// Authenticates every page.
+    ///
+    /// - Throws: The errors of reading; `CancellationError`.
+    init(_ pages: AuthenticPages, _ run: ToolRun) throws {
+        var kinds = PageKinds(pageCount: pages.pageCount)
+        var older: [UInt32] = []
+        var lost: [UInt32] = []
+        firstPage = try pages.page(1)?.bytes
+        let pointerMaps = PointerMaps(firstPage, pages)
+        for number in 1...max(1, pages.pageCount) where number != pages.layout.lockBytePage {
+            if number % 256 == 0 {
+                try run.check()
+                run.report(ToolProgress(.authenticatingPages, done: Int(number), total: Int(pages.pageCount)))
+            }
+            guard let found = try pages.page(number) else {
+                kinds.setDamaged(number)
+                lost.append(number)
+                continue
+            }
+            if found.origin == .olderThanLog { older.append(number) }
+            let tree = TreePage(found.bytes, number: number, usableBytes: pages.usableBytes)
+            kinds.set(number, pointerMaps.contains(number) ? nil : tree?.kind)
+        }
+        self.pages = pages
+        self.kinds = kinds
+        olderPages = PageRanges(older)
+        var ranges = PageRanges(lost)
+        if pages.claimedPageCount > pages.pageCount, pages.pageCount > 0 {
+            ranges.append(pages.pageCount + 1...pages.claimedPageCount, without: [])
+        }
+        lostPages = ranges
+        let free = try pages.freePages()
+        self.free = free.pages
+        knowsFreePages = free.isComplete
+    }
+
+    // MARK: Header
+
+    private func number(at offset: Int) -> UInt32 { firstPage?.bigEndian(at: offset) ?? 0 }
+
+    var userVersion: Int32 { Int32(bitPattern: number(at: DatabaseHeader.Offset.userVersion)) }
+    var applicationID: Int32 { Int32(bitPattern: number(at: DatabaseHeader.Offset.applicationID)) }
+
+    /// The settings that the new database must have before its first page exists.
+    var layout: DatabaseLayout {
+        let isAutomatic = number(at: DatabaseHeader.Offset.largestRootPage) != 0
+        let isIncremental = number(at: Self.incrementalVacuumOffset) != 0
+        return DatabaseLayout(
+            pageBytes: pages.layout.pageBytes, encoding: encodingName,
+            autoVacuum: isAutomatic ? (isIncremental ? 2 : 1) : 0)
+    }
+
+    private static let incrementalVacuumOffset = 64
+
+    private var encodingName: String {
+        switch number(at: DatabaseHeader.Offset.textEncoding) {
+        case 2: "UTF-16le"
+        case 3: "UTF-16be"
+        default: "UTF-8"
+        }
+    }
+
+    /// A value as SQLite binds it. Text that is not valid in the encoding of the database keeps what is valid of it.
+    func databaseValue(_ value: TableReader.Value) -> DatabaseValue {
+        switch value {
+        case .null: .null
+        case .integer(let number): number.databaseValue
+        case .real(let bytes):
+            Double(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }).databaseValue
+        case .blob(let bytes): Data(bytes).databaseValue
+        case .text(let bytes): text(bytes).databaseValue
+        }
+    }
+
+    private func text(_ bytes: [UInt8]) -> String {
+        let isLittle = number(at: DatabaseHeader.Offset.textEncoding) == 2
+        guard isLittle || encodingName == "UTF-16be" else { return String(decoding: bytes, as: UTF8.self) }
+        let units = stride(from: 0, to: bytes.count - 1, by: 2).map { index in
+            let (one, other) = (UInt16(bytes[index]), UInt16(bytes[index + 1]))
+            return isLittle ? other << 8 | one : one << 8 | other
+        }
+        return String(decoding: units, as: UTF16.self)
+    }
+
+    // MARK: Rows
+
+    /// A row, or what is left of it.
+    enum FoundRow {
+        case row(rowID: Int64?, values: [TableReader.Value])
+        /// A part of the row is on a page that is lost.
+        case lost(rowID: Int64?, page: UInt32)
+    }
+
+    /// The rows of a page, in their order.
+    ///
+    /// - Throws: The errors of reading, or of `body`.
+    func forEachRow(of number: UInt32, _ body: (FoundRow) throws -> Void) throws {
+        guard let found = try pages.page(number),
+            let page = TreePage(found.bytes, number: number, usableBytes: pages.usableBytes)
+        else { return }
+        for index in 0..<page.cellCount {
+            guard let cell = page.cell(index) else {
+                try body(.lost(rowID: nil, page: number))
+                continue
+            }
+            var record = Array(page.localRecord(cell))
+            if let overflow = cell.overflow, let lost = try append(overflow, to: &record, cell.recordBytes) {
+                try body(.lost(rowID: cell.rowID, page: lost))
+                continue
+            }
+            if let values = PageFormat.Record.completeValues(record[...]) {
+                try body(.row(rowID: cell.rowID, values: values))
+            } else {
+                try body(.lost(rowID: cell.rowID, page: number))
+            }
+        }
+    }
+
+    /// Appends the rest of a record.
+    ///
+    /// - Returns: The page that is lost; nil when the record is complete.
+    /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#ovflpgs>
+    private func append(_ first: UInt32, to record: inout [UInt8], _ recordBytes: Int) throws -> UInt32? {
+        var next = first
+        while record.count < recordBytes {
+            // A page of a tree, or a free one, is no part of a row any more.
+            guard kinds[next] == nil, !free.contains(next), let bytes = try pages.page(next)?.bytes else { return next }
+            let count = min(recordBytes - record.count, pages.usableBytes - 4)
+            record += bytes[4..<4 + count]
+            let following = bytes.bigEndian(at: 0)
+            if record.count < recordBytes, following == 0 { return next }
+            next = following
+        }
+        return nil
+    }
+
+    // MARK: Schema
+
+    /// An entry of the schema with its root page; nil for a row that is none.
+    func schemaEntry(_ values: [TableReader.Value]) -> (entry: SchemaEntry, root: UInt32)? {
+        guard values.count == 5, case .text(let type) = values[0], case .text(let name) = values[1],
+            case .text(let table) = values[2]
+        else { return nil }
+        let kind = text(type)
+        guard ["table", "index", "view", "trigger"].contains(kind) else { return nil }
+        var root: UInt32 = 0
+        if case .integer(let page) = values[3] { root = UInt32(clamping: page) }
+        var sql: String?
+        if case .text(let bytes) = values[4] { sql = text(bytes) }
+        let entry = SchemaEntry(type: kind, name: text(name), table: text(table), hasPages: root > 0, sql: sql)
+        return (entry, root)
+    }
+}
+
+/// The pages of auto-vacuum databases that say where other pages belong.
+/// - SeeAlso: <https://www.sqlite.org/fileformat2.html#pointer_map_or_ptrmap_pages>
+private struct PointerMaps {
+    private let interval: UInt32
+    private let lockBytePage: UInt32
+
+    /// - Parameter firstPage: Nil when it is lost; then no page is taken for one.
+    init(_ firstPage: [UInt8]?, _ pages: AuthenticPages) {
+        let isAutomatic = firstPage?.bigEndian(at: DatabaseHeader.Offset.largestRootPage) ?? 0 != 0
+        interval = isAutomatic ? UInt32(pages.usableBytes / 5) + 1 : 0
+        lockBytePage = pages.layout.lockBytePage
+    }
+
+    func contains(_ page: UInt32) -> Bool {
+        guard interval > 0, page >= 2 else { return false }
+        let map = (page - 2) / interval * interval + 2
+        return page == (map == lockBytePage ? map + 1 : map)
+    }
+}

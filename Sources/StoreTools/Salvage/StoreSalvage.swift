@@ -1,0 +1,265 @@
+import CipherStore
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+import StoreSharing
+
+/// Copies every row of a damaged store that can still be authenticated into a new store.
+///
+/// ```swift
+/// let report = try StoreSalvage(of: "app.db", to: "salvaged.db", unlockedBy: .keyFile(path: "app.key")).run()
+/// for table in report.tables { print(table.name, table.rowCount, table.lostPages.count) }
+/// ```
+///
+/// SQLite is not asked to open the damaged database. Each page is authenticated, and each table is read from all of its
+/// pages that are authentic, also where the pages above them are lost. Rows whose table is not certain are listed in
+/// tables of their own, named `salvaged_1` and so on. The damaged store is not changed, and no program may have it open.
+public struct StoreSalvage: StoreTool {
+    /// The damaged store, or the folder of a backup.
+    public let source: String
+    /// The database file of the store to create; the path must be free.
+    public let target: String
+    /// The permissions of its files, one of `Configuration.fileModes`; nil for the default of a new store.
+    public var fileMode: Int?
+    private let key: ToolKey
+
+    /// - Parameters:
+    ///   - source: The database file of the damaged store, or the folder of a backup.
+    ///   - target: The database file of the store to create.
+    ///   - keySource: Where the key comes from; it is read once, and opens the new store as well.
+    public init(of source: String, to target: String, unlockedBy keySource: KeySource) {
+        self.init(of: source, to: target, key: ToolKey(keySource))
+    }
+
+    package init(of source: String, to target: String, key: ToolKey) {
+        self.source = source
+        self.target = target
+        self.key = key
+    }
+
+    /// What was salvaged of a table, and what was lost.
+    public struct Table: Sendable {
+        public let name: String
+        /// Rows that are in the new store.
+        public internal(set) var rowCount = 0
+        /// Those of them that were below a lost page, and whose content fits this table only.
+        public internal(set) var matchedRowCount = 0
+        /// Lost pages of the table, as far as other pages name them.
+        public internal(set) var lostPages: [LostPage] = []
+        /// Rows of which a part is lost.
+        public internal(set) var lostRowCount = 0
+        /// The first of these rows.
+        public internal(set) var lostRows: [LostRow] = []
+
+        init(name: String) { self.name = name }
+
+        /// Whether something of it is lost.
+        public var hasLosses: Bool { !lostPages.isEmpty || lostRowCount > 0 }
+    }
+
+    /// A row of which a part is lost.
+    public struct LostRow: Hashable, Sendable {
+        /// Nil in a table WITHOUT ROWID.
+        public let rowID: Int64?
+        /// The page with its beginning.
+        public let page: UInt32
+        /// The page with its continuation, which is lost.
+        public let missingPage: UInt32
+    }
+
+    /// A table with rows of which the table is not certain: their page, their row id, and their values.
+    public struct Listing: Sendable {
+        public let name: String
+        /// The tables to which they may belong; none where they fit no table that is known.
+        public let candidates: [String]
+        public internal(set) var rowCount = 0
+
+        init(name: String, candidates: [String]) {
+            self.name = name
+            self.candidates = candidates
+        }
+    }
+
+    /// The result of a salvage.
+    public struct Report: Sendable {
+        /// The database file of the new store.
+        public let path: String
+        /// The identifier of the new store.
+        public let storeID: StoreID
+        public let tables: [Table]
+        public let listings: [Listing]
+        /// Pages of the damaged store that were read.
+        public let pageCount: Int
+        /// The page size in bytes.
+        public let pageBytes: Int
+        /// Pages that are not authentic, and those after the end of the file.
+        public let lostPages: PageRanges
+        /// Those of them that belonged to indexes, which were built again.
+        public let indexPages: PageRanges
+        /// Those of them of which no table is known.
+        public let unknownPages: PageRanges
+        /// Pages of which an older image was used, because the newest one, in the WAL, is not authentic.
+        public let olderPages: PageRanges
+        /// Pages of the schema that are lost: tables may be missing, and their rows listed.
+        public let lostSchemaPages: [UInt32]
+        /// Tables and indexes that could not be created, each with its reason.
+        public let notCreated: [String]
+        /// Rows that refer to rows which do not exist any more.
+        public let foreignKeyViolations: Int
+        /// How long it took.
+        public let duration: Duration
+        /// Notices that are not failures.
+        public let notices: [String]
+
+        /// Rows in the new store.
+        public var rowCount: Int { tables.reduce(0) { $0 + $1.rowCount } + listings.reduce(0) { $0 + $1.rowCount } }
+
+        /// Whether something is lost, or not in the place where it was.
+        public var hasLosses: Bool {
+            !lostPages.isEmpty || !listings.isEmpty || !olderPages.isEmpty || !notCreated.isEmpty
+                || tables.contains(where: \.hasLosses)
+        }
+    }
+
+    /// - Throws: ``ToolError`` `exists`, `noDirectory`, `sparse`; `StoreError` `storeInUse`, `wrongKey`, `noSuchStore`,
+    ///   and the errors of the sidecar, without which no page can be authenticated; `pageDamaged` when no page is
+    ///   authentic; `SystemError`; `CancellationError`. The new store is removed then.
+    public func perform(_ run: ToolRun) throws -> Report {
+        let start = ContinuousClock.now
+        let path = BackupBundle.database(meantBy: source)
+        try ExaminedFile.requireSuitable(path)
+        let place = TargetPlace(path: target, run: run)
+        try place.removeAbandoned(.importing, whose: "a killed run had left")
+        try place.requireFree()
+        let key = try key.unlocked()
+        let choice = try StoreOpening.sidecar(path, key, onNotice: run.notice)
+        if choice.sidecar.state == .creating { throw StoreOpening.noSuchStore(path) }
+        let lock = try SalvageLock(path, run)
+        defer { lock.release() }
+        let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey, readsPastDamage: true)
+        let found = try SalvageSource(pages, run)
+        guard found.lostPages.count < Int(pages.claimedPageCount) else { throw nothingLeft(path) }
+        if !found.knowsFreePages {
+            run.notice("the list of free pages is damaged: rows that were deleted may be among the salvaged ones")
+        }
+        let (outcome, violations) = try makeStore(found, key, choice.sidecar, at: place, run)
+        let store = try SharedStore.open(at: target, unlockedBy: key.source)
+        defer { try? store.close() }
+        StoreOpening.logCreation(target, scheme(choice.sidecar), run)
+        return Report(
+            path: target, storeID: store.storeID, tables: outcome.tables, listings: outcome.listings,
+            pageCount: Int(pages.pageCount), pageBytes: pages.layout.pageBytes, lostPages: found.lostPages,
+            indexPages: outcome.indexPages, unknownPages: outcome.unknownPages, olderPages: found.olderPages,
+            lostSchemaPages: outcome.lostSchemaPages, notCreated: outcome.notCreated,
+            foreignKeyViolations: violations, duration: .now - start, notices: run.notices)
+    }
+
+    private func scheme(_ sidecar: Sidecar) -> KeyScheme { KeyScheme(rawValue: sidecar.scheme.name) ?? .slots }
+
+    private func nothingLeft(_ path: String) -> StoreError {
+        StoreError(
+            .pageDamaged(1), what: "Nothing of \"\(path)\" can be salvaged.",
+            why: "None of its pages is authentic under the key of its sidecar.",
+            remedy: "Check that the sidecar belongs to this database; else restore the store from a backup.")
+    }
+
+    // MARK: The new store
+
+    private func makeStore(
+        _ found: SalvageSource, _ key: UnlockedKey, _ sidecar: Sidecar, at place: TargetPlace, _ run: ToolRun
+    ) throws -> (SalvageOutcome, violations: Int) {
+        let staging = try StagingDirectory(for: target, .importing)
+        defer { staging.remove() }
+        let staged = place.databasePath(in: staging)
+        let (outcome, keys) = try copy(found, key, sidecar, to: staged, run)
+        let violations = try check(staged, keys, run)
+        try run.check()
+        // The opening lock of the store is held: a stop waits for these few calls.
+        try JobControlSuspension.withoutStopping { try place.publish(staging) }
+        try place.removeSecondName(in: staging)
+        return (outcome, violations)
+    }
+
+    private func copy(
+        _ found: SalvageSource, _ key: UnlockedKey, _ sidecar: Sidecar, to path: String, _ run: ToolRun
+    ) throws -> (SalvageOutcome, SidecarKeys?) {
+        var settings = CipherSettings.plaintextHeader
+        settings.pageBytes = max(found.pages.layout.pageBytes, settings.pageBytes)
+        var configuration = found.layout.configuration(label: "StoreTools.salvage", setsPageSize: false)
+        configuration.keyScheme = scheme(sidecar)
+        if let fileMode { configuration.fileMode = fileMode }
+        let keyring = Keyring(path: path, configuration: configuration)
+        let queue = try DatabaseQueue(
+            path: path, configuration: configuration, keyring: keyring,
+            key: .material(key.secret, creatingWith: settings))
+        do {
+            let outcome = try queue.inDatabase { db in
+                try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
+                let copy = SalvageCopy(found, into: db, run)
+                try db.inTransaction(.immediate) {
+                    try copy.write()
+                    return .commit
+                }
+                return copy.outcome
+            }
+            try queue.close()
+            return (outcome, keyring.keys)
+        } catch {
+            try? queue.close()
+            throw error
+        }
+    }
+
+    /// Reads the new database back through a new connection.
+    ///
+    /// - Returns: How many rows refer to rows that do not exist.
+    private func check(_ path: String, _ keys: SidecarKeys?, _ run: ToolRun) throws -> Int {
+        var configuration = Configuration()
+        configuration.label = "StoreTools.verify"
+        // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
+        let pool = try DatabasePool(
+            path: path, configuration: configuration,
+            keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
+        defer { try? pool.close() }
+        let (messages, violations) = try pool.read { db in
+            (
+                try String.fetchAll(db, sql: "PRAGMA quick_check(\(Limits.integrityMessages))"),
+                (try? Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check")) ?? 0
+            )
+        }
+        // The damaged store may have had rows that violate a CHECK.
+        if messages != ["ok"] { for message in messages { run.notice("quick_check: \(message)") } }
+        try pool.close()
+        return violations
+    }
+}
+
+/// Keeps SQLite's connections out of a damaged store while it is read.
+private struct SalvageLock {
+    private let file: LiveFile?
+
+    /// - Throws: `StoreError` `storeInUse`; `SystemError`.
+    init(_ path: String, _ run: ToolRun) throws {
+        // No program writes a backup.
+        if BackupBundle(holding: path) != nil {
+            file = nil
+            return
+        }
+        let live = try LiveFiles.descriptor(of: path)
+        do {
+            guard try live.tryLockSQLiteBytes() else {
+                throw StoreError(
+                    .storeInUse, what: "\"\(path)\" is in use.",
+                    why: "A program has it open, and could change it while it is read.",
+                    remedy: "End the programs that use it, then run this again. Nothing was changed.")
+            }
+            file = live
+        } catch let error as SystemError where error.isPermission {
+            run.notice("the store could not be locked, because this user may not write it; no program may use it now")
+            file = nil
+        }
+    }
+
+    func release() { try? file?.unlockSQLiteBytes() }
+}

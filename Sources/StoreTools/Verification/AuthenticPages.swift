@@ -1,0 +1,223 @@
+import CipherStore
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+import StoreSharing
+
+/// The pages of a database, decrypted, below SQLite: each from its last committed frame in the WAL, else from the main
+/// file. Only authentic images count.
+///
+/// It is used by one thread at a time.
+package final class AuthenticPages {
+    /// Where the image of a page comes from.
+    package enum Origin: Hashable, Sendable {
+        case file
+        case log
+        /// The newest image is not authentic, and this one of the main file is older.
+        case olderThanLog
+    }
+
+    /// Pages of file and WAL: those that can be read at all.
+    package let pageCount: UInt32
+    /// Pages that the database should have, as far as WAL and header say so.
+    package let claimedPageCount: UInt32
+    /// Bytes of a page that SQLite uses for itself.
+    package let usableBytes: Int
+    package let layout: PageLayout
+    private let file: RawFile
+    private let log: RawFile?
+    /// The frame of each page that counts.
+    private let frames: LogFrames?
+    private var codec: PageCodec
+    private var buffer: [UInt8]
+
+    /// - Parameter readsPastDamage: Whether frames after a damaged one of the WAL count, which SQLite ignores.
+    /// - Throws: `SystemError`, `PageFormatError`.
+    package init(path: String, file: RawFile, key: PageKey, readsPastDamage: Bool = false) throws {
+        self.file = file
+        var codec = try PageCodec(keys: PageKeys(key))
+        layout = codec.layout
+        let log = try Self.openLog(of: path)
+        let frames = try log.flatMap { try LogFrames($0, &codec, readsPastDamage: readsPastDamage) }
+        (self.log, self.frames) = (frames == nil ? nil : log, frames)
+        self.codec = codec
+        let inFile = UInt32(clamping: try file.byteCount / layout.pageBytes)
+        let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
+        let inLog = frames?.last.keys.max() ?? 0
+        let byLog = frames?.databasePages ?? 0
+        // After a commit that removed pages the file is longer until a checkpoint truncates it.
+        pageCount = byLog > 0 ? max(min(inFile, byLog), inLog) : inFile
+        claimedPageCount = max(byLog > 0 ? byLog : header?.pageCount ?? 0, pageCount)
+        // Byte 20 is not authenticated, and no reserve is smaller than what the page's own code needs.
+        let reserved = header.map(\.reservedBytes) ?? layout.reservedBytes
+        let isPlausible = layout.hasPlaintextHeader && (layout.reservedBytes...80).contains(reserved)
+        usableBytes = layout.pageBytes - (isPlausible ? reserved : layout.reservedBytes)
+        buffer = [UInt8](repeating: 0, count: layout.pageBytes)
+    }
+
+    private static func openLog(of path: String) throws -> RawFile? {
+        let wal = StorePaths(path).wal
+        guard BackupBundle(holding: path) == nil, try Files.kind(wal) == .regular, try Files.byteCount(wal) ?? 0 > 0
+        else { return nil }
+        return try RawFile(wal: wal)
+    }
+
+    /// The pages whose newest image is in the WAL.
+    package var pagesInLog: Set<UInt32> { Set((frames?.last ?? [:]).keys) }
+
+    /// Frames of the WAL that are damaged, and after which others count.
+    package var passedFrames: [UInt32] { frames?.passed ?? [] }
+
+    /// A page as SQLite sees it; nil when no image of it is authentic.
+    ///
+    /// - Throws: `SystemError`, `PageFormatError`.
+    package func page(_ number: UInt32) throws -> (bytes: [UInt8], origin: Origin)? {
+        guard number > 0, number <= pageCount, number != layout.lockBytePage else { return nil }
+        let frame = frames?.last[number]
+        if let frame, let log, let header = frames?.header,
+            try readAuthentic(number, { try log.read(at: header.pageOffset(ofFrame: frame), into: $0) })
+        {
+            return (try decrypted(number), frames?.isPassed(number, after: frame) == true ? .olderThanLog : .log)
+        }
+        let offset = (Int(number) - 1) * layout.pageBytes
+        guard try readAuthentic(number, { try file.read(at: offset, into: $0) }) else { return nil }
+        let isOlder = frame != nil || frames?.isPassed(number, after: 0) == true
+        return (try decrypted(number), isOlder ? .olderThanLog : .file)
+    }
+
+    private func readAuthentic(
+        _ number: UInt32, _ read: (UnsafeMutableRawBufferPointer) throws -> Int
+    ) throws -> Bool {
+        let count = try buffer.withUnsafeMutableBytes { try read($0) }
+        guard count == buffer.count else { return false }
+        return buffer.withUnsafeBytes { codec.verify($0, number: number) }
+    }
+
+    private func decrypted(_ number: UInt32) throws -> [UInt8] {
+        try [UInt8](unsafeUninitializedCapacity: buffer.count) { plain, count in
+            try buffer.withUnsafeBytes {
+                try codec.decrypt($0, number: number, into: UnsafeMutableRawBufferPointer(plain))
+            }
+            count = plain.count
+        }
+    }
+}
+
+extension AuthenticPages {
+    /// The pages that no table and no index uses, as far as the list of them can be read.
+    ///
+    /// - Returns: The free pages, and whether the list was read to its end.
+    /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#the_freelist>
+    package func freePages() throws -> (pages: PageSet, isComplete: Bool) {
+        var free = PageSet(pageCount: pageCount)
+        guard let first = try page(1)?.bytes else { return (free, false) }
+        var trunk = first.bigEndian(at: Self.firstTrunkOffset)
+        while trunk != 0 {
+            // A trunk that was met before is a circle.
+            guard trunk <= pageCount, free.insert(trunk), let bytes = try page(trunk)?.bytes else {
+                return (free, false)
+            }
+            let count = Int(bytes.bigEndian(at: 4))
+            guard count <= usableBytes / 4 - 2 else { return (free, false) }
+            for index in 0..<count {
+                let leaf = bytes.bigEndian(at: 8 + 4 * index)
+                if leaf > 0, leaf <= pageCount { free.insert(leaf) }
+            }
+            trunk = bytes.bigEndian(at: 0)
+        }
+        return (free, true)
+    }
+
+    /// The offset in page 1 of the number of the first trunk page.
+    private static let firstTrunkOffset = 32
+}
+
+/// The last committed frame of each page in a WAL.
+private struct LogFrames {
+    let header: WALHeader
+    private(set) var last: [UInt32: UInt32]
+    private(set) var databasePages: UInt32
+    /// Damaged frames before others that count, and the last of them for each page.
+    private(set) var passed: [UInt32] = []
+    private var lastPassed: [UInt32: UInt32] = [:]
+
+    /// - Returns: Nil when the WAL contains nothing that counts.
+    init?(_ log: RawFile, _ codec: inout PageCodec, readsPastDamage: Bool) throws {
+        let scan = try WALScan.scan(fileBytes: log.byteCount) { try log.read(at: $0, into: $1) }
+        guard let scan, scan.header.pageBytes == codec.layout.pageBytes else { return nil }
+        header = scan.header
+        last = scan.lastFrames
+        databasePages = scan.databasePages
+        if readsPastDamage { try readOn(log, &codec, after: scan.committedFrames) }
+        if databasePages == 0 { return nil }
+    }
+
+    private func offset(of frame: UInt32) -> Int { header.pageOffset(ofFrame: frame) - WALFrameHeader.headerBytes }
+
+    /// Whether a damaged frame of a page came after a frame.
+    func isPassed(_ page: UInt32, after frame: UInt32) -> Bool { lastPassed[page].map { $0 > frame } ?? false }
+
+    /// Reads the frames after the last that SQLite counts. They count when the WAL is damaged there: when a frame of its
+    /// own run is not authentic. An authentic frame of another run ends it: what follows is older.
+    private mutating func readOn(_ log: RawFile, _ codec: inout PageCodec, after committed: UInt32) throws {
+        var waiting: [(page: UInt32, frame: UInt32)] = []
+        var frame = committed + 1
+        var bytes = [UInt8](repeating: 0, count: header.frameStrideBytes)
+        while try bytes.withUnsafeMutableBytes({ try log.read(at: offset(of: frame), into: $0) }) == bytes.count {
+            let (found, isAuthentic) = bytes.withUnsafeBytes { all -> (WALFrameHeader?, Bool) in
+                let page = UnsafeRawBufferPointer(rebasing: all[WALFrameHeader.headerBytes...])
+                let found = WALFrameHeader(all)
+                return (found, codec.verify(page, number: found?.pageNumber ?? 0))
+            }
+            guard let found else { return }
+            let isOwn = found.salts == header.salts
+            if isAuthentic, !isOwn { break }
+            if isAuthentic {
+                waiting.append((found.pageNumber, frame))
+            } else {
+                passed.append(frame)
+                if isOwn { lastPassed[found.pageNumber] = frame }
+            }
+            if isOwn, found.endsTransaction, !passed.isEmpty {
+                for (page, frame) in waiting { last[page] = frame }
+                waiting = []
+                databasePages = found.databasePages
+            }
+            frame += 1
+        }
+        // What no commit follows never happened.
+        last = last.filter { $0.key <= databasePages }
+    }
+}
+
+/// A set of pages, with one bit for each page of a database.
+package struct PageSet: Sendable {
+    private var bits: [UInt64]
+    package private(set) var count = 0
+
+    package init(pageCount: UInt32) { bits = [UInt64](repeating: 0, count: Int(pageCount) / 64 + 1) }
+
+    /// - Returns: Whether it was not a member yet.
+    @discardableResult
+    package mutating func insert(_ page: UInt32) -> Bool {
+        let (word, bit) = (Int(page) / 64, UInt64(1) << (page % 64))
+        guard word < bits.count, bits[word] & bit == 0 else { return false }
+        bits[word] |= bit
+        count += 1
+        return true
+    }
+
+    package func contains(_ page: UInt32) -> Bool {
+        let word = Int(page) / 64
+        return word < bits.count && bits[word] & (UInt64(1) << (page % 64)) != 0
+    }
+}
+
+extension [UInt8] {
+    /// A big-endian number of four bytes; 0 where the bytes end before.
+    package func bigEndian(at offset: Int) -> UInt32 {
+        guard offset + 4 <= count else { return 0 }
+        return self[offset..<offset + 4].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+    }
+}

@@ -1,0 +1,140 @@
+import CipherStore
+import EncryptionConformance
+import Foundation
+import KeyCustody
+import StorePlatform
+import StoreTools
+
+/// `conformance STORE`: holds a store against every check, and writes reports.
+struct ConformanceCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "conformance",
+        summary: "check every promise of a store's encryption, with evidence; exit code 65 or 2 when a check fails",
+        operands: [OperandSyntax("STORE", "the store; it may be in use. Or the folder of a backup, or any database")],
+        options: [
+            OptionSyntax("--report", value: "FILE", "write a page of HTML with a map of the file; FILE must not exist"),
+            OptionSyntax("--junit", value: "FILE", "write the results as JUnit XML; FILE must not exist"),
+            OptionSyntax(
+                "--former-key", value: "FILE",
+                "what `key reveal --json` printed before a rotation: no page may be under that key", isRepeatable: true),
+            OptionSyntax("--canary", "write a marker into the store, search its files for it, and remove it"), .json,
+        ] + KeyOptions.all,
+        examples: [
+            "cipherctl conformance app.db --key-file app.key",
+            "cipherctl conformance app.db --report report.html --key-file app.key",
+            "cipherctl conformance app.db --junit conformance.xml --json --key-file app.key",
+        ],
+        notes: [
+            "Each check says what it proves, what it cannot prove, and what was seen. Attacks are made on a sample store "
+                + "among the temporary files: those that nothing within the files can show are known limits, and no "
+                + "failure.",
+            "The exit code is 65 when header, sidecar, pages, WAL or content fail, and 2 when another check does. A store "
+                + "that is being rotated is refused; nothing is changed without --canary.",
+            "A file that is no store, such as plain SQLite or a file of SQLCipher, is checked as well: the report says "
+                + "what it lacks.",
+        ])
+
+    private let path: String
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+        let files = ["--report", "--junit"].compactMap { arguments.value($0) }
+        if Set(files).count < files.count {
+            throw UsageError("Both reports have the same name.", hint: "Give two names.")
+        }
+    }
+
+    /// With a marker it leaves the store as it was only when it ends by itself.
+    var changesFiles: Bool { arguments.has("--canary") }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let html = try NewReport(arguments.value("--report"))
+        let junit = try NewReport(arguments.value("--junit"))
+        let unused = KeySource.custom("key of the command line") { throw CancellationError() }
+        var store = StoreFile(path, unlockedBy: unused)
+        store.allowsCanary = arguments.has("--canary")
+        store.formerKeys = try arguments.values("--former-key").map(Self.formerKey)
+        let report = try console.run(Conformance(of: store, key: ToolKey(arguments)), "checking")
+        try html?.write(report.html)
+        try junit?.write(report.junit)
+        if console.isJSON {
+            try console.output.line(report.json)
+        } else {
+            for line in report.lines { try console.line(line) }
+        }
+        for written in [html, junit] { if let written { console.note("wrote \"\(written.path)\"") } }
+        return Self.exitCode(report)
+    }
+
+    private static func exitCode(_ report: Conformance.Report) -> ExitCode {
+        if report.isConformant { return .ok }
+        let ofData: Set<Check> = [.header, .sidecar, .pages, .walFrames, .content, .vectors, .ciphertext]
+        return report.failures.contains { ofData.contains($0.check) } ? .damagedData : .needsAttention
+    }
+
+    private struct Revealed: Decodable {
+        let key, salt: String
+        let headerBytes: Int
+
+        enum CodingKeys: String, CodingKey {
+            case key, salt
+            case headerBytes = "plaintext_header_bytes"
+        }
+    }
+
+    private static func formerKey(_ path: String) throws -> FormerKey {
+        let bytes = try Files.contents(of: path, limitBytes: Limits.keySourceBytes)
+        guard let revealed = try? JSONDecoder().decode(Revealed.self, from: Data(bytes)),
+            let key = Hex.bytes(revealed.key.utf8), key.count == RawKey.byteCount
+        else {
+            throw UsageError(
+                "\"\(path)\" is not what `key reveal --json` prints.", hint: "See: cipherctl help key reveal")
+        }
+        return FormerKey(
+            try RawKey(bytes: key), salt: try Salt(hex: revealed.salt), plaintextHeaderBytes: revealed.headerBytes)
+    }
+}
+
+/// A report file that must not exist yet.
+private struct NewReport {
+    let path: String
+
+    /// - Returns: Nil when no report was asked for.
+    /// - Throws: ``CommandFailure`` when something is at the path, or its directory is missing.
+    init?(_ path: String?) throws {
+        guard let path else { return nil }
+        self.path = path
+        if try Files.entryExists(path) { throw Self.taken(path) }
+        guard try Files.kind(Files.directory(of: path)) == .directory else {
+            throw CommandFailure(
+                .noSuchStore, "noDirectory", what: "\"\(path)\" cannot be created.",
+                why: "Its directory does not exist.", hint: "Create it, or check the path.")
+        }
+    }
+
+    func write(_ text: String) throws {
+        let file = try make()
+        do {
+            try file.write(Array(text.utf8))
+        } catch {
+            try? Files.remove(path)
+            throw error
+        }
+    }
+
+    private func make() throws -> FileDescriptor {
+        do {
+            return try FileDescriptor(opening: path, .writeOnly, creating: .always(permissions: 0o666))
+        } catch  where error.isAlreadyThere {
+            throw Self.taken(path)
+        }
+    }
+
+    private static func taken(_ path: String) -> CommandFailure {
+        CommandFailure(
+            .usage, "exists", what: "\"\(path)\" is there already.", why: "A report never overwrites anything.",
+            hint: "Name a file that does not exist yet.")
+    }
+}

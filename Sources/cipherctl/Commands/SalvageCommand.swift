@@ -1,0 +1,142 @@
+import CipherStore
+import StoreTools
+
+/// `salvage STORE OUT`: every row that can still be authenticated goes into a new store.
+struct SalvageCommand: Command {
+    let changesFiles = true
+    static let syntax = CommandSyntax(
+        name: "salvage",
+        summary:
+            "copy every row of a damaged store that is still authentic into a new store; exit code 2 when some are lost",
+        operands: [
+            OperandSyntax("STORE", "the damaged store, which no program may have open. Or the folder of a backup"),
+            OperandSyntax("OUT", "the store to create; nothing may exist there yet"),
+        ],
+        options: [FileMode.option, .json] + KeyOptions.all,
+        examples: [
+            "cipherctl salvage app.db salvaged.db --key-file app.key",
+            "cipherctl salvage app.db salvaged.db --key-file app.key --json",
+        ],
+        notes: [
+            "Each page is authenticated, and each table is read from all of its pages that are authentic, also below "
+                + "pages that are lost. The report lists what was lost by table and page. Rows whose table is not certain "
+                + "are in tables of their own, salvaged_1 and so on, with the page they were on.",
+            "The new store has a new sidecar and one keyslot, of the key that was given: add the others again with "
+                + "`cipherctl key add`. The damaged store is not changed; its sidecar is needed, because without the "
+                + "salt no page can be authenticated.",
+            "Prefer a backup where there is a recent one: salvaged rows are authentic, but not complete.",
+        ])
+
+    private let source: String
+    private let target: String
+    private let mode: Int?
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        source = arguments.operands[0]
+        target = arguments.operands[1]
+        mode = try FileMode.parse(arguments)
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        var tool = StoreSalvage(of: source, to: target, key: ToolKey(arguments))
+        tool.fileMode = mode
+        let report = try console.run(tool, "salvaging")
+        try console.report(json: json(report), lines: lines(report))
+        return report.hasLosses ? .needsAttention : .ok
+    }
+
+    // MARK: JSON
+
+    private func json(_ report: StoreSalvage.Report) -> JSON {
+        .object([
+            "store": .string(source), "salvaged": .string(report.path), "store_id": .string("\(report.storeID)"),
+            "complete": .bool(!report.hasLosses), "rows": .int(report.rowCount), "pages": .int(report.pageCount),
+            "lost_pages": json(report.lostPages), "index_pages": json(report.indexPages),
+            "unknown_pages": json(report.unknownPages), "older_pages": json(report.olderPages),
+            "tables": .array(report.tables.map(json)),
+            "listings": .array(
+                report.listings.map {
+                    .object([
+                        "name": .string($0.name), "rows": .int($0.rowCount),
+                        "candidates": .array($0.candidates.map(JSON.string)),
+                    ])
+                }),
+            "lost_schema_pages": .array(report.lostSchemaPages.map { .int($0) }),
+            "not_created": .array(report.notCreated.map(JSON.string)),
+            "foreign_key_violations": .int(report.foreignKeyViolations),
+            "seconds": .real(report.duration / .seconds(1)),
+        ])
+    }
+
+    private func json(_ pages: PageRanges) -> JSON {
+        .array(pages.ranges.map { .object(["first": .int($0.lowerBound), "last": .int($0.upperBound)]) })
+    }
+
+    private func json(_ table: StoreSalvage.Table) -> JSON {
+        .object([
+            "name": .string(table.name), "rows": .int(table.rowCount), "matched_rows": .int(table.matchedRowCount),
+            "lost_pages": .array(
+                table.lostPages.map { page in
+                    .object([
+                        "page": .int(page.page), "after_rowid": .optional(page.after, JSON.integer),
+                        "up_to_rowid": .optional(page.upTo, JSON.integer),
+                        "has_rows": .optional(page.isLeaf, JSON.bool),
+                    ])
+                }),
+            "lost_rows": .int(table.lostRowCount),
+            "lost_row_list": .array(
+                table.lostRows.map { row in
+                    .object([
+                        "rowid": .optional(row.rowID, JSON.integer), "page": .int(row.page),
+                        "missing_page": .int(row.missingPage),
+                    ])
+                }),
+        ])
+    }
+
+    // MARK: Text
+
+    private func lines(_ report: StoreSalvage.Report) -> [String] {
+        var lines = ["salvaged  \(source) -> \(report.path)", "rows      \(report.rowCount)"]
+        for table in report.tables {
+            let matched = table.matchedRowCount > 0 ? ", \(table.matchedRowCount) of them by their content" : ""
+            lines.append("table     \(table.name): \(table.rowCount) rows\(matched)")
+            lines += table.lostPages.map { "  lost    page \($0.page)\(words($0))" }
+            lines += table.lostRows.map { row in
+                "  lost    \(row.rowID.map { "row \($0)" } ?? "a row") of page \(row.page): its continuation on page "
+                    + "\(row.missingPage)"
+            }
+            let more = table.lostRowCount - table.lostRows.count
+            if more > 0 { lines.append("  lost    \(more) more rows") }
+        }
+        for listing in report.listings {
+            let tables =
+                listing.candidates.isEmpty
+                ? "no known table" : "one of: \(listing.candidates.joined(separator: ", "))"
+            lines.append("listing   \(listing.name): \(listing.rowCount) rows of \(tables)")
+        }
+        if !report.indexPages.isEmpty {
+            lines.append("indexes   \(report.indexPages.count) pages lost; the indexes were built again")
+        }
+        lines += report.unknownPages.lines("lost, and no table names it", pageBytes: report.pageBytes)
+            .map { "pages     \($0)" }
+        lines += report.olderPages.lines("of an older commit", pageBytes: report.pageBytes).map { "pages     \($0)" }
+        lines += report.notCreated.map { "missing   \($0)" }
+        if report.foreignKeyViolations > 0 {
+            lines.append("foreign   \(report.foreignKeyViolations) rows refer to rows that do not exist any more")
+        }
+        return lines + ["result    \(report.hasLosses ? "something is lost" : "complete")"]
+    }
+
+    private func words(_ page: LostPage) -> String {
+        let kind = page.isLeaf == false ? ", which had no rows of its own" : ""
+        switch (page.after, page.upTo) {
+        case (let after?, let upTo?): return " with rows \(after + 1) to \(upTo) at most\(kind)"
+        case (let after?, nil): return " with rows after \(after)\(kind)"
+        case (nil, let upTo?): return " with rows up to \(upTo)\(kind)"
+        case (nil, nil): return kind
+        }
+    }
+}

@@ -1,0 +1,155 @@
+import CipherStore
+import EncryptionConformance
+import Foundation
+import StoreTools
+import TestKit
+import Testing
+
+@Suite("A store that is held against all checks")
+struct ConformanceTests {
+    private let fixture = ConformanceFixture()
+
+    @Test("a store of the library fails no check, and each check is reported once")
+    func sound() throws {
+        try fixture.makeStore()
+        let before = try fixture.bytes()
+        let report = try fixture.run()
+        #expect(report.isConformant, "\(report)")
+        #expect(report.results.map(\.check) == Check.allCases)
+        #expect(try fixture.bytes() == before)
+        let expected: Set<Check> = [
+            .attackSamePageKey, .attackOldPage, .attackOldFiles, .attackLostWAL, .attackDamagedWAL,
+        ]
+        let limits = Set(report.results.filter { $0.verdict == .knownLimit }.map(\.check)).subtracting([.coreImage])
+        #expect(limits == expected)
+        let open = Set(report.results.filter { $0.verdict == .notApplicable }.map(\.check))
+        #expect(open == [.walFrames, .formerKeys])
+        #expect(report.map.counts[.header] == 1 && report.map.cells.count == report.map.pageCount)
+        #expect(report.map.cells.allSatisfy { ($0.entropy ?? 0) > 7.5 })
+    }
+
+    @Test("damaged pages are named, on the map too, and are not mistaken for a wrong key")
+    func damaged() throws {
+        try fixture.makeStore()
+        for page in [3, 30, 31] { try fixture.poke(at: (page - 1) * 4096 + 99, [1, 2, 3, 4]) }
+        let report = try fixture.run()
+        #expect(report.failed == [.pages])
+        #expect(report.damagedPages.ranges == [3...3, 30...31])
+        #expect(report.map.counts[.damaged] == 3)
+        #expect(report.map.cells.filter { $0.kind == .damaged }.map(\.pages) == [3...3, 30...30, 31...31])
+        #expect(report.evidence(.pages).contains("page 3 is not authentic (bytes 8192 to 12287)"))
+    }
+
+    @Test("a frame of the WAL that is not authentic fails, and pages in the WAL are marked")
+    func frames() throws {
+        try fixture.makeStore()
+        let store = try fixture.openStore()
+        defer { try? store.close() }
+        try store.write { try $0.execute(sql: "UPDATE note SET text = 'x' WHERE id = 17") }
+        let report = try fixture.run()
+        #expect(report.isConformant, "\(report)")
+        #expect(report[.walFrames]?.verdict == .pass && report.map.counts[.wal] ?? 0 > 0)
+    }
+
+    @Test("a page under a former key is found, also when the rest was rotated")
+    func former() throws {
+        try fixture.makeStore()
+        let keys = try FixtureKeys(fixture)
+        let old = Array(try fixture.bytes()[4096 * 9..<4096 * 10])
+        let oldKey = FormerKey(try RawKey(bytes: keys.dataKey), salt: keys.salt)
+        let other = ConformanceFixture()
+        try other.makeStore()
+        try other.poke(at: 4096 * 9, old)
+        let report = try other.run { $0.formerKeys = [oldKey] }
+        #expect(report.failed == [.pages, .formerKeys])
+        #expect(report.evidence(.formerKeys).contains("page 10 is authentic under a former key"))
+        #expect(report.map.counts[.former] == 1 && report.map.counts[.damaged] == nil)
+        let unknowing = try other.run()
+        #expect(unknowing[.formerKeys]?.verdict == .notApplicable)
+    }
+
+    @Test("two pages with one vector are found, and a page that is not random")
+    func statistics() throws {
+        try fixture.makeStore()
+        let keys = try FixtureKeys(fixture)
+        try keys.rewrite(pages: [5, 6], vector: [UInt8](repeating: 7, count: 16), fixture)
+        let report = try fixture.run()
+        #expect(report.failed == [.vectors], "\(report)")
+        #expect(report.evidence(.vectors) == "page 5 and page 6 have the same vector")
+        try fixture.poke(at: 4096 * 12, [UInt8](repeating: 0x41, count: 4000))
+        let plain = try fixture.run()
+        #expect(plain.failed == [.vectors, .pages, .ciphertext])
+        #expect(plain.evidence(.ciphertext).contains("1 pages are not random: 13"))
+    }
+
+    @Test("the marker is written into the store itself only when that is allowed, and removed")
+    func canary() throws {
+        try fixture.makeStore()
+        let report = try fixture.run { $0.allowsCanary = true }
+        #expect(report[.canary]?.verdict == .pass, "\(report.evidence(.canary))")
+        #expect(report.evidence(.canary).contains("no file of the store held it"))
+        let store = try fixture.openStore()
+        defer { try? store.close() }
+        #expect(try store.read { try !$0.tableExists("conformance_canary") })
+    }
+
+    @Test("a program that notices nothing fails every attack that can be noticed")
+    func careless() throws {
+        try fixture.makeStore()
+        let report = try Conformance(of: NoticesNothing(path: fixture.path, keySource: fixture.source)).run()
+        let noticeable = Set(Check.allCases.filter(\.isAttack)).subtracting([
+            .attackSamePageKey, .attackOldPage, .attackOldFiles, .attackLostWAL, .attackDamagedWAL,
+        ])
+        #expect(report.failed == noticeable)
+    }
+
+    @Test("a library that is not the claimed one fails")
+    func claimed() throws {
+        try fixture.makeStore()
+        #expect(try fixture.run { $0.claimedCipherVersion = "3.4" }.failed == [.library])
+        #expect(try fixture.run { $0.claimedCipherVersion = "4." }.isConformant)
+    }
+
+    @Test("text, JSON and JUnit name every check")
+    func forms() throws {
+        try fixture.makeStore()
+        try fixture.poke(at: 4096 * 3 + 7, [1, 2])
+        let report = try fixture.run()
+        let json = try JSONSerialization.jsonObject(with: Data(report.json.utf8)) as? [String: Any]
+        #expect(json?["format"] as? Int == 1 && json?["conformant"] as? Bool == false)
+        let checks = json?["checks"] as? [[String: Any]] ?? []
+        #expect(checks.compactMap { $0["name"] as? String } == Check.allCases.map(\.rawValue))
+        #expect(checks.allSatisfy { $0["proves"] is String && $0["cannot_prove"] is String })
+        for check in Check.allCases {
+            #expect(report.junit.contains("name=\"\(check.rawValue)\""))
+            #expect(report.lines.contains { $0.hasPrefix(check.title) })
+        }
+        #expect(report.junit.contains("failures=\"1\""))
+        #expect(try XMLText.isWellFormed(report.junit))
+    }
+}
+
+/// A program that reads everything without a look.
+private struct NoticesNothing: StoreUnderTest {
+    let path: String
+    let keySource: KeySource
+    func read(attacked path: String, unlockedBy source: KeySource) throws -> [String] { [] }
+}
+
+enum XMLText {
+    static func isWellFormed(_ text: String) throws -> Bool {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = [
+            "python3", "-c", "import sys, xml.dom.minidom as m; m.parseString(sys.stdin.buffer.read())",
+        ]
+        let pipe = Pipe()
+        process.standardInput = pipe
+        process.standardError = Pipe()
+        try process.run()
+        try pipe.fileHandleForWriting.write(contentsOf: Data(text.utf8))
+        try pipe.fileHandleForWriting.close()
+        process.waitUntilExit()
+        return process.terminationStatus == 0
+    }
+}

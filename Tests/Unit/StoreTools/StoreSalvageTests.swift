@@ -1,0 +1,283 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import PageFormat
+import StorePlatform
+import StoreSharing
+import TestKit
+import Testing
+
+@testable import StoreTools
+
+/// Salvages of damaged stores, held against an oracle that knows from the intact store on which pages each row was.
+@Suite("Salvaging a damaged store")
+struct StoreSalvageTests {
+    private let fixture = ToolFixture()
+    private static let tables = ["note", "pair", "large", "empty", "counted"]
+
+    private static let content = """
+        CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT NOT NULL, value REAL);
+        CREATE TABLE pair (b INTEGER, a TEXT, c BLOB, PRIMARY KEY (a, b)) WITHOUT ROWID;
+        CREATE TABLE large (name TEXT UNIQUE, content BLOB);
+        CREATE TABLE empty (a, b, c);
+        CREATE TABLE counted (id INTEGER PRIMARY KEY AUTOINCREMENT, word TEXT COLLATE NOCASE);
+        CREATE TABLE gone (a, b);
+        CREATE INDEX noteText ON note (text);
+        CREATE VIEW short AS SELECT id FROM note WHERE length(text) < 10;
+        CREATE TRIGGER watched AFTER INSERT ON counted BEGIN UPDATE counted SET word = upper(word) WHERE id = new.id; END;
+        WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < 9000)
+        INSERT INTO note SELECT i * 3, printf('note %d %s', i, hex(randomblob(40 + i % 50))), i / 2.0 FROM c;
+        WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < 6000)
+        INSERT INTO pair SELECT i, 'key ' || (i % 700), randomblob(60) FROM c;
+        WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < 150)
+        INSERT INTO large SELECT 'large ' || i, randomblob(i * 150) FROM c;
+        WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < 3000)
+        INSERT INTO counted (word) SELECT 'word ' || i FROM c;
+        INSERT INTO gone SELECT text, id FROM note WHERE id < 2000;
+        DROP TABLE gone;
+        PRAGMA user_version = 77;
+        """
+
+    private func makeStore() throws {
+        let store = try fixture.openStore()
+        try store.write { try $0.execute(sql: Self.content) }
+        try store.checkpoint(.truncate)
+        try store.close()
+    }
+
+    private var salvaged: String { fixture.path("out.db") }
+
+    private func salvage() throws -> StoreSalvage.Report {
+        try StoreSalvage(of: fixture.store, to: salvaged, unlockedBy: fixture.source).run()
+    }
+
+    /// The rows of all tables as texts.
+    private func rows(_ path: String) throws -> [String: Set<String>] {
+        let store = try SharedStore.open(at: path, unlockedBy: fixture.source)
+        defer { try? store.close() }
+        return try store.read { db in
+            try Dictionary(
+                uniqueKeysWithValues: Self.tables.map { table in
+                    let key = table == "pair" ? "0" : "rowid"
+                    let columns = try db.columns(in: table).map { "quote(\($0.name))" }.joined(separator: " || '|' || ")
+                    return (
+                        table, Set(try String.fetchAll(db, sql: "SELECT \(key) || '|' || \(columns) FROM \(table)"))
+                    )
+                })
+        }
+    }
+
+    private func isSound(_ path: String) throws -> Bool {
+        try StoreVerification(path, unlockedBy: fixture.source).run().isSound
+    }
+
+    private func damage(_ pages: [UInt32]) throws {
+        for page in pages { try fixture.damage(page: Int(page)) }
+    }
+
+    @Test("an intact store is salvaged as a whole, with views, triggers, indexes and versions")
+    func intact() throws {
+        try makeStore()
+        let report = try salvage()
+        #expect(!report.hasLosses && report.listings.isEmpty)
+        #expect(try rows(salvaged) == rows(fixture.store))
+        #expect(try isSound(salvaged))
+        let store = try SharedStore.open(at: salvaged, unlockedBy: fixture.source)
+        defer { try? store.close() }
+        try store.read { db in
+            #expect(try Int.fetchOne(db, sql: "PRAGMA user_version") == 77)
+            #expect(try Int.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence") == 3000)
+            let names = try Set(String.fetchAll(db, sql: "SELECT name FROM sqlite_schema"))
+            #expect(names.isSuperset(of: ["noteText", "short", "watched"]) && !names.contains("gone"))
+        }
+    }
+
+    @Test("with one page in a hundred destroyed, every row on intact pages is there", arguments: [1, 2, 3] as [UInt64])
+    func random(seed: UInt64) throws {
+        try makeStore()
+        let all = try rows(fixture.store)
+        let oracle = try PageOracle(fixture.store, fixture.source)
+        #expect(oracle.rowCount == all.values.reduce(0) { $0 + $1.count })
+        var generator = Seed(value: seed).numbers(0)
+        let hit = Set((2...oracle.pageCount).shuffled(using: &generator).prefix(max(10, Int(oracle.pageCount) / 100)))
+        try damage(hit.sorted())
+        let report = try salvage()
+        #expect(report.lostPages == PageRanges(Array(hit)))
+        #expect(try isSound(salvaged))
+        let found = try rows(salvaged)
+        let listed = report.listings.reduce(0) { $0 + $1.rowCount }
+        var kept = 0
+        for table in Self.tables {
+            // Nothing that was not there, and at least what the oracle counts on intact pages.
+            let (before, after) = (all[table] ?? [], found[table] ?? [])
+            #expect(after.isSubset(of: before), "\(table)")
+            kept += after.count
+        }
+        #expect(kept + listed >= oracle.intactRows(without: hit), "seed \(seed)")
+        #expect(listed == 0, "\(report.listings)")
+    }
+
+    @Test("rows below a lost interior page are found by their content, and named as such")
+    func interior() throws {
+        try makeStore()
+        let oracle = try PageOracle(fixture.store, fixture.source)
+        let all = try rows(fixture.store)
+        let roots = try oracle.roots(of: ["note", "pair"])
+        try damage(roots)
+        let report = try salvage()
+        let note = try #require(report.tables.first { $0.name == "note" })
+        #expect(note.lostPages.map(\.page) == [roots[0]] && note.matchedRowCount == note.rowCount)
+        let found = try rows(salvaged)
+        #expect(found["note"] == all["note"])
+        // An interior page of a table WITHOUT ROWID has rows of its own.
+        let pairs = found["pair"]?.count ?? 0
+        #expect(pairs >= oracle.intactRows(of: "pair", without: Set(roots)))
+    }
+
+    @Test("without the schema all rows are listed, by their shape")
+    func schema() throws {
+        try makeStore()
+        try damage([1])
+        let oracle = try PageOracle(fixture.store, fixture.source, firstPageIsLost: true)
+        let report = try salvage()
+        #expect(report.lostSchemaPages == [1] && report.tables.isEmpty && !report.listings.isEmpty)
+        // Entries of indexes cannot be told from rows of tables WITHOUT ROWID then.
+        #expect(report.rowCount >= oracle.rowCount)
+    }
+
+    @Test("a file that was cut at its end, with a lost WAL")
+    func cut() throws {
+        try makeStore()
+        let all = try rows(fixture.store)
+        for ending in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: fixture.store + ending) }
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.store))
+        let count = try #require(try Files.byteCount(fixture.store)) / 4096
+        try file.truncate(atOffset: UInt64(count / 2 * 4096 + 1000))
+        try file.close()
+        let report = try salvage()
+        #expect(report.lostPages.ranges.last?.upperBound == UInt32(count))
+        let found = try rows(salvaged)
+        #expect(found["note"]?.count ?? 0 > 1000)
+        for table in Self.tables { #expect((found[table] ?? []).isSubset(of: all[table] ?? [])) }
+        #expect(try isSound(salvaged))
+    }
+
+    // SQLite ends a WAL at its first damaged frame: one changed bit hid every later commit.
+    @Test("frames after a damaged one of the WAL are salvaged, and the page of the damaged one is named")
+    func damagedLog() throws {
+        try makeStore()
+        let copy = fixture.path("copy.db")
+        let store = try fixture.openStore()
+        for step in 0..<5 {
+            try store.write { db in
+                try db.execute(
+                    sql:
+                        "UPDATE note SET text = 'step \(step)' WHERE id BETWEEN \(step * 3000) AND \(step * 3000 + 1500)"
+                )
+            }
+        }
+        let all = try rows(fixture.store)
+        for ending in ["", "-sidecar", "-sidecar.bak"] {
+            try FileManager.default.copyItem(atPath: fixture.store + ending, toPath: copy + ending)
+        }
+        var log = Array(try Data(contentsOf: URL(fileURLWithPath: fixture.store + "-wal")))
+        try store.close()
+        let frames = (log.count - 32) / 4120
+        try #require(frames > 40)
+        log[32 + 3 * 4120 + 24 + 700] ^= 1
+        try Data(log).write(to: URL(fileURLWithPath: copy + "-wal"))
+        let report = try StoreSalvage(of: copy, to: salvaged, unlockedBy: fixture.source).run()
+        #expect(report.olderPages.count == 1 && report.lostPages.isEmpty)
+        let found = try rows(salvaged)
+        let note = found["note"] ?? []
+        // All rows but those of the one page are those of the last commit.
+        #expect(note.count == all["note"]?.count && note.subtracting(all["note"] ?? []).count < 40)
+        #expect(note.contains { $0.contains("step 4") })
+    }
+
+    @Test("a store that is in use, a target that is there and a file of holes are refused, and nothing is changed")
+    func refused() throws {
+        try makeStore()
+        let store = try fixture.openStore()
+        #expect(storeError { try salvage() } == .storeInUse)
+        try store.close()
+        try Data("mine".utf8).write(to: URL(fileURLWithPath: salvaged))
+        #expect(throws: ToolError.self) { try salvage() }
+        #expect(try String(contentsOfFile: salvaged, encoding: .utf8) == "mine")
+        try FileManager.default.removeItem(atPath: salvaged)
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.store))
+        try file.truncate(atOffset: 1 << 40)
+        try file.close()
+        do {
+            _ = try salvage()
+            Issue.record("it was salvaged")
+        } catch let error as ToolError {
+            #expect(error.code == .sparse)
+        }
+        #expect(!fixture.names().contains { $0.hasPrefix("out.db") })
+    }
+}
+
+/// Which pages each row of an intact store needs, found by the pages themselves.
+private struct PageOracle {
+    let pageCount: UInt32
+    private var needs: [(table: String, pages: [UInt32])] = []
+    private var rootPages: [String: UInt32] = [:]
+
+    var rowCount: Int { needs.count }
+
+    func intactRows(of table: String? = nil, without lost: Set<UInt32>) -> Int {
+        needs.count { row in (table == nil || row.table == table) && lost.isDisjoint(with: row.pages) }
+    }
+
+    func roots(of tables: [String]) throws -> [UInt32] { try tables.map { try #require(rootPages[$0]) } }
+
+    /// - Parameter firstPageIsLost: Then all rows of the tree pages are counted, but for those of the schema.
+    init(_ path: String, _ source: KeySource, firstPageIsLost: Bool = false) throws {
+        let files = SidecarFiles(databasePath: path)
+        let key = try #require(try files.choose(files.read(), unlock: try UnlockedKey(source).unlock)).pageKey
+        let pages = try AuthenticPages(path: path, file: RawFile(path), key: key)
+        pageCount = pages.pageCount
+        if firstPageIsLost {
+            let free = PageSet(pageCount: pageCount)
+            for number in 2...pageCount where !free.contains(number) {
+                guard let page = try Self.tree(pages, number), page.kind == .tableLeaf else { continue }
+                for _ in 0..<page.cellCount { needs.append(("", [number])) }
+            }
+            return
+        }
+        let store = try SharedStore.open(at: path, unlockedBy: source)
+        let tables = try store.read { db in
+            try Row.fetchAll(db, sql: "SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'")
+                .map { ($0[0] as String, UInt32($0[1] as Int64)) }
+        }
+        try store.close()
+        for (name, root) in tables where !name.hasPrefix("sqlite_") && root > 0 {
+            rootPages[name] = root
+            try add(root, name, pages)
+        }
+    }
+
+    private static func tree(_ pages: AuthenticPages, _ number: UInt32) throws -> TreePage? {
+        let bytes = try #require(try pages.page(number)).bytes
+        return TreePage(bytes, number: number, usableBytes: pages.usableBytes)
+    }
+
+    private mutating func add(_ number: UInt32, _ table: String, _ pages: AuthenticPages) throws {
+        let page = try #require(try Self.tree(pages, number))
+        for index in 0..<page.cellCount {
+            let cell = try #require(page.cell(index))
+            if page.kind != .tableInterior {
+                var needed = [number]
+                var next = cell.overflow ?? 0
+                while next != 0 {
+                    needed.append(next)
+                    next = try #require(try pages.page(next)).bytes.bigEndian(at: 0)
+                }
+                needs.append((table, needed))
+            }
+            if let child = cell.child { try add(child, table, pages) }
+        }
+        if let last = page.lastChild { try add(last, table, pages) }
+    }
+}
