@@ -81,8 +81,7 @@ struct FileAdoption {
         guard let found else { return }
         let file = try RawFile(target.path)
         let scan = StoreScan(
-            path: target.path, file: file, dataKey: found.dataKey,
-            sidecar: try .creating(settings: found.settings, salt: salt), run: run)
+            path: target.path, file: file, key: PageKey(found.dataKey, salt: salt, settings: found.settings), run: run)
         let report = try scan.authenticate(pageCount: pageCount(file, found))
         let remedy = "Restore it from a backup, then adopt it. The file was not changed."
         if !report.missingPages.isEmpty {
