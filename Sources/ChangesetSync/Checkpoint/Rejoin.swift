@@ -192,7 +192,9 @@ extension ChangesetRepository {
             }
             let head = try transaction.head()
             if head != nil && onlyWithoutHead { throw SyncError(.baseTooOld, commit: announcement.commit) }
-            let outcome = try head.map { try Rejoin(transaction, checkpoint, at: remote, mergePolicy).outcome(from: $0) }
+            let outcome = try head.map {
+                try Rejoin(transaction, checkpoint, at: remote, mergePolicy).outcome(from: $0)
+            }
             if let outcome {
                 try Pull.applyDelta(outcome.toRows, in: &transaction)
                 try follow(outcome.toRows, transaction)

@@ -64,7 +64,9 @@ struct Merger {
 
     private func counters(of common: Set<Int64>) throws -> MergeCounters {
         guard rules.hasCounters else { return MergeCounters() }
-        let deltas = try common.filter { try graph.node($0).kind == .ordinary }.map { try tables.fitting(store.delta($0)) }
+        let deltas = try common.filter { try graph.node($0).kind == .ordinary }.map {
+            try tables.fitting(store.delta($0))
+        }
         return MergeCounters(rules, tables, deltas: deltas)
     }
 
