@@ -70,17 +70,17 @@ public struct Conformance: StoreTool {
         try ExaminedFile.requireSuitable(BackupBundle.database(meantBy: store.path))
         let unlocked = try key.unlocked()
         let file = try ExaminedFile(store.path, unlocked, onNotice: run.notice)
+        let isStore = if case .store = file.form { true } else { false }
+        let attacks = AttackChecks(store: store, isStore: isStore)
+        defer { attacks.finish() }
         let survey = PageSurvey(layout: try file.layout)
         let pages = try PageChecks(file: file, store: store, survey: survey, run: run).results()
         var results = pages.results
         results += FileChecks(file: file).results()
         try run.check()
-        let isStore = if case .store = file.form { true } else { false }
-        let sample: Result<SampleStore, any Error>? = isStore ? Result { try SampleStore() } : nil
-        defer { try? sample?.get().remove() }
-        results += try UseChecks(file: file, store: store, key: unlocked, sample: sample, run: run).results()
+        results += try UseChecks(file: file, store: store, key: unlocked, sample: attacks.sample, run: run).results()
         try run.check()
-        results += AttackChecks(store: store, sample: sample).results()
+        results += attacks.results()
         let order = Dictionary(uniqueKeysWithValues: Check.allCases.enumerated().map { ($1, $0) })
         return Report(
             path: file.path, results: results.sorted { order[$0.check] ?? 0 < order[$1.check] ?? 0 }, map: pages.map,

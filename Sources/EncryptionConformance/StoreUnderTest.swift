@@ -26,7 +26,8 @@ public protocol StoreUnderTest: Sendable {
     /// Default: nil; then the connections of a sample store with the library's own configuration are examined.
     func openPool() throws -> (any DatabaseReader)?
 
-    /// Reads a store that was attacked, as the program would. Throws when it notices.
+    /// Reads a store that was attacked, as the program would. Throws when it notices. Called on several threads at once,
+    /// each with a store of its own.
     ///
     /// Default: ``StoreVerification``, which throws ``AttackNoticed`` for damage in its report.
     ///

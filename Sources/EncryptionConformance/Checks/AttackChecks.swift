@@ -1,15 +1,53 @@
 import CipherStore
+import Foundation
 import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
 import StoreTools
+import Synchronization
 
 /// Attacks on a sample store: each is noticed, or is a known limit.
-struct AttackChecks {
-    let store: any StoreUnderTest
-    /// Nil where the file under test is no store.
-    let sample: Result<SampleStore, any Error>?
+///
+/// They are made on threads of their own while the pages of the store are scanned: a program that sees damage reads
+/// again for a while, so most of their time is waiting.
+final class AttackChecks: Sendable {
+    private let store: any StoreUnderTest
+    private let threads = DispatchGroup()
+    private let state = Mutex(State())
+
+    private struct State {
+        var sample: Result<SampleStore, any Error>?
+        var results: [CheckResult] = []
+    }
+
+    /// Begins the attacks.
+    ///
+    /// - Parameter isStore: Whether the file under test is a store; nothing is attacked otherwise.
+    init(store: any StoreUnderTest, isStore: Bool) {
+        self.store = store
+        guard isStore else { return }
+        let made = Result<SampleStore, any Error> { try SampleStore() }
+        state.withLock { $0.sample = made }
+        guard case .success(let sample) = made else { return }
+        for attack in Check.allCases where attack.isAttack {
+            threads.enter()
+            Thread { [self] in
+                let result = result(of: attack, sample)
+                state.withLock { $0.results.append(result) }
+                threads.leave()
+            }.start()
+        }
+    }
+
+    /// The sample store; nil where the file under test is no store.
+    var sample: Result<SampleStore, any Error>? { state.withLock { $0.sample } }
+
+    /// Waits for the attacks, and removes the sample store.
+    func finish() {
+        threads.wait()
+        try? sample?.get().remove()
+    }
 
     /// Attacks that nothing within the files can show, and what would.
     private static let limits: [Check: String] = [
@@ -22,6 +60,7 @@ struct AttackChecks {
             "the number of the last commit, kept outside; `cipherctl verify` notes a WAL without content",
     ]
 
+    /// Waits for the results.
     func results() -> [CheckResult] {
         let attacks = Check.allCases.filter(\.isAttack)
         switch sample {
@@ -29,8 +68,9 @@ struct AttackChecks {
             return attacks.map { CheckResult($0, .notApplicable, "the file is not a store of this library") }
         case .failure(let error):
             return attacks.map { CheckResult($0, .notApplicable, "no sample store could be made: \(error)") }
-        case .success(let sample):
-            return attacks.map { result(of: $0, sample) }
+        case .success:
+            threads.wait()
+            return state.withLock { $0.results }
         }
     }
 
