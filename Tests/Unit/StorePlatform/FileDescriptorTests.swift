@@ -13,7 +13,7 @@ struct FileDescriptorTests {
         folder = try TemporaryFolder()
         path = folder.file("large")
         try FileDescriptor(opening: path, .readWrite, creating: .always(permissions: 0o600))
-            .truncate(toByteCount: byteCount)
+            .reserve(byteCount: byteCount)
     }
 
     @Test("a file without a name is cut before its last descriptor is closed")
@@ -24,6 +24,18 @@ struct FileDescriptorTests {
         try Files.remove(path)
         file.closeGradually()
         #expect(try same.status().byteCount == 5)
+    }
+
+    /// A removed file of 8 TB that took no space kept the process that had had it open for an hour.
+    @Test("a file of holes is closed at once")
+    func holes() throws {
+        let file = try FileDescriptor(opening: path, .readWrite)
+        try file.truncate(toByteCount: 0)
+        try file.truncate(toByteCount: 1 << 43)
+        let same = try FileDescriptor(duplicating: file.number, path: path)
+        try Files.remove(path)
+        file.closeGradually()
+        #expect(try same.status().byteCount == 1 << 43)
     }
 
     @Test("a file that somebody else still reads stays whole")
