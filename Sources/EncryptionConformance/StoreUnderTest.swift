@@ -29,7 +29,7 @@ public protocol StoreUnderTest: Sendable {
     /// Reads a store that was attacked, as the program would. Throws when it notices. Called on several threads at once,
     /// each with a store of its own.
     ///
-    /// Default: ``StoreVerification``, which throws ``AttackNoticed`` for damage in its report.
+    /// Default: `StoreVerification`, which throws ``AttackNoticed`` for damage in its report.
     ///
     /// - Returns: Remarks of the program that are no errors.
     func read(attacked path: String, unlockedBy source: KeySource) throws -> [String]
