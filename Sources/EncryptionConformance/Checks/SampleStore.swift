@@ -6,6 +6,7 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 import StoreTools
+import Synchronization
 
 /// A small store with a random raw key, in a folder of its own among the temporary files: it is attacked in place of the
 /// store under test.
@@ -142,4 +143,12 @@ extension [UInt8] {
     func contains(subsequence bytes: [UInt8]) -> Bool {
         Data(self).range(of: Data(bytes)) != nil
     }
+}
+
+/// Lines that several threads add.
+private final class SharedText: Sendable {
+    private let state = Mutex<[String]>([])
+
+    var lines: [String] { state.withLock { $0 } }
+    func add(_ line: String) { state.withLock { $0.append(line) } }
 }

@@ -202,7 +202,7 @@ package struct FileDescriptor: ~Copyable, Sendable {
     ///
     /// The last close of a large file frees all of its space at once: 0.8 s for 1 GB on ext4, during which writers of
     /// other files waited up to 150 ms for the journal of the filesystem. A file that another process still reads is
-    /// not truncated. The pieces of a file with holes are longer: of the space that it takes, each frees no more.
+    /// not truncated. The pieces of a file with holes are longer: there are as many as its space has.
     package consuming func closeGradually() {
         guard let status = try? status(), status.linkCount == 0, cplatform_is_sole_opener(number) else { return }
         var length = status.byteCount

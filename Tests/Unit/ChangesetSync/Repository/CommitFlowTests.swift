@@ -226,6 +226,31 @@ struct CommitFlowTests {
         #expect(try replica.repository.diff(from: last, to: last).isEmpty)
     }
 
+    /// SQLite gives the number of a removed row again: the next commit had one below that of the saved state, which then
+    /// counted for later.
+    @Test("a commit that gets the number of a removed one moves the head all the same")
+    func removedNumber() throws {
+        let one = try Replica()
+        let two = try Replica(key: one.key())
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try two.run("INSERT INTO player VALUES (2, 'B', 1)")
+        try two.fetch(one)
+        let fetched = try two.queue.write { db in
+            let store = CommitStore(db: db)
+            let fetched = try #require(try store.leaves().map(\.n).max())
+            try store.remove(leaves: [fetched]) {
+                try db.execute(sql: "DELETE FROM cipherstore_sync_commit WHERE n = ?", arguments: [fetched])
+            }
+            return fetched
+        }
+        let made = try #require(try two.run("INSERT INTO player VALUES (3, 'C', 1)"))
+        #expect(try two.read { try CommitStore(db: $0).requireNode(made).n } == fetched)
+        #expect(try two.commitCount == 2 && two.repository.log().count == 2)
+        #expect(try two.repository.verify().isEmpty)
+        try two.run("UPDATE player SET score = 2")
+        #expect(try two.repository.log().count == 3 && two.repository.verify().isEmpty)
+    }
+
     @Test("the state is that after the last commit, whether the row of the commit keeps it or it was saved")
     func stateOfCommits() throws {
         let tables = (0..<Limits.digestsOfCommit + 4).map { "t\($0)" }
