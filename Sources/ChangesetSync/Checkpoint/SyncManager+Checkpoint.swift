@@ -33,65 +33,107 @@ extension SyncManager {
     private func makeCheckpoint() async throws -> SyncCheckpoint? {
         let repository = repository
         try await outsideTasks { try repository.removeReplacedCommits() }
-        let found = try await readAcknowledgements()
-        guard let plan = try await outsideTasks({ try repository.planCheckpoint() }) else { return nil }
+        while true {
+            try Task.checkCancellation()
+            let found = try await readAcknowledgements()
+            guard let plan = try await outsideTasks({ try repository.planCheckpoint() }) else { return nil }
+            let known = CheckpointStore.best(found)
+            let logs = try await readLogs(plan, after: known?.replaced ?? RemoteCursor(), found)
+            if logs.isObstructed, CheckpointStore.best(try await readAcknowledgements()) != known {
+                // Another one has announced a checkpoint, and removes entries: the logs begin later.
+                continue
+            }
+            if let error = logs.error { throw error }
+            return try await makeCheckpoint(plan, logs, beside: found)
+        }
+    }
+
+    private func makeCheckpoint(
+        _ plan: CheckpointPlan, _ logs: ReplacedLogs, beside found: [Acknowledgement]
+    ) async throws -> SyncCheckpoint? {
         let list = try await objects(of: plan.made)
         let known = CheckpointStore.best(found)
         // Another replica has gone further.
         guard let id = list.last?.id, known?.generation ?? 0 <= plan.place.node.generation else { return nil }
-        var announcement = Acknowledgement.Announcement(
-            manifest: id, commit: plan.place.node.id, generation: plan.place.node.generation,
-            replaced: known?.replaced ?? RemoteCursor())
-        let needed = try await readLogs(plan, &announcement.replaced)
+        let announcement = Acknowledgement.Announcement(
+            manifest: id, commit: plan.place.node.id, generation: plan.place.node.generation, replaced: logs.replaced)
         if known?.manifest != id {
             try await putAll(list)
             guard try await announce(announcement, beside: found) else { return nil }
         }
         var loose = plan.objects
         if let known, known.manifest != id { loose += try await formerObjects(known) }
-        try await remote.compaction?.delete(loose, through: announcement.replaced, except: needed)
+        try await remote.compaction?.delete(loose, through: announcement.replaced, except: logs.needed)
+        let repository = repository
         try await outsideTasks { try repository.replaceHistory(by: plan.made, id, at: plan.place) }
         return SyncCheckpoint(
             commit: plan.place.node.id, commitCount: plan.place.ancestors.count + plan.place.replacedMerges.count,
             rowCount: Int(clamping: plan.made.manifest.rowCount))
     }
 
-    /// The objects of the checkpoint before.
+    /// The objects of the checkpoint before, with the chunks of long ones.
     private func formerObjects(_ former: Acknowledgement.Announcement) async throws -> [ObjectID] {
         guard case .commit(let content)? = try await open([former.manifest])[former.manifest],
             let manifest = try? CheckpointManifest(encoded: content.canonical[...])
         else { return [] }
-        return [former.manifest] + manifest.parts
+        let key = try await writer.read { try RepositoryState.key($0) }
+        let listed = [former.manifest] + manifest.parts
+        var (found, rest) = (listed, listed[...])
+        while !rest.isEmpty {
+            try Task.checkCancellation()
+            let wanted = Array(rest.prefix(Limits.objectsAtOnce))
+            rest = rest.dropFirst(wanted.count)
+            for object in try await remote.get(wanted) {
+                guard case .manifest(let long)? = try? key.open(object.bytes, id: object.id) else { continue }
+                found += long.chunks
+            }
+        }
+        return found
     }
 
     /// Reads the logs up to the first entry of each that is not replaced.
     ///
-    /// - Returns: The objects of the other entries.
-    private func readLogs(_ plan: CheckpointPlan, _ replaced: inout RemoteCursor) async throws -> Set<ObjectID> {
-        var (needed, cursor): (Set<ObjectID>, RemoteCursor) = ([], replaced)
+    /// An entry that its author has not acknowledged is not replaced, whatever object it names: nobody has authenticated
+    /// that it stands there, and all would pass what the author pushes there later.
+    private func readLogs(
+        _ plan: CheckpointPlan, after former: RemoteCursor, _ found: [Acknowledgement]
+    ) async throws -> ReplacedLogs {
+        let pushed = Dictionary(found.map { ($0.pusher, $0.pushed) }, uniquingKeysWith: max)
+        var (logs, cursor) = (ReplacedLogs(replaced: former), former)
         while true {
-            let page = try await remote.list(after: cursor, limit: Limits.commitsAtOnce)
+            let page: RemotePage
+            switch try await list(after: cursor) {
+            case .success(let found): page = found
+            case .failure(let error):
+                logs.error = error
+                return logs
+            }
             for entry in page.entries {
-                let isNext = replaced.sequence(of: entry.position.author) + 1 == entry.position.sequence
-                if isNext && plan.replaced.contains(entry.id) {
-                    replaced.advance(after: entry.position)
+                let position = entry.position
+                let isNext = logs.replaced.sequence(of: position.author) + 1 == position.sequence
+                if isNext && position.sequence <= pushed[position.author] ?? .max && plan.replaced.contains(entry.id) {
+                    logs.replaced.advance(after: position)
                 } else {
-                    needed.insert(entry.id)
+                    logs.needed.insert(entry.id)
                 }
             }
-            if !page.hasMore || page.next == cursor { return needed }
+            logs.isStalled = !page.stalled.isEmpty
+            if !page.hasMore || page.next == cursor { return logs }
             cursor = page.next
         }
     }
 
-    /// Announces a checkpoint, unless a replica has come that has not acknowledged it.
+    /// Announces a checkpoint, unless a replica has come that has not acknowledged it, or one begins a log with what it may
+    /// push once more.
     private func announce(
         _ announcement: Acknowledgement.Announcement, beside found: [Acknowledgement]
     ) async throws -> Bool {
         try await acknowledge(preparing: announcement)
         let again = try await readAcknowledgements()
-        let known = Set(found.map(\.author)).union(again.flatMap(\.retired))
-        guard again.allSatisfy({ known.contains($0.author) }) else {
+        let (known, retired) = (Set(found.map { [$0.author.bytes, $0.pusher.bytes] }), Set(again.flatMap(\.retired)))
+        guard
+            again.allSatisfy({ retired.contains($0.author) || known.contains([$0.author.bytes, $0.pusher.bytes]) })
+        else {
             try await acknowledge()
             return false
         }
@@ -282,6 +324,20 @@ private struct CheckpointObject: Sendable {
     let bytes: [UInt8]
 }
 
+/// What the logs of a remote have of the commits that a checkpoint replaces.
+private struct ReplacedLogs {
+    /// For each log the last entry that is replaced.
+    var replaced: RemoteCursor
+    /// The objects of the other entries.
+    var needed: Set<ObjectID> = []
+    /// Whether a log could not be read to its end.
+    var isStalled = false
+    /// Why an entry up to the cursor is gone.
+    var error: RemoteError?
+
+    var isObstructed: Bool { isStalled || error != nil }
+}
+
 /// What is to be done for a checkpoint.
 struct CheckpointPlan: Sendable {
     let place: CheckpointMaker.Place
@@ -315,17 +371,27 @@ extension CheckpointMaker {
         let (db, store) = (transaction.db, transaction.store)
         if node.kind == .checkpoint {
             guard let former = try CheckpointStore(db: db).checkpoint(ofCommit: node.id) else { return [] }
-            return [former.id] + former.manifest.parts
+            var found = [former.id] + former.manifest.parts
+            found += try chunks(of: former.id, former.manifest.encoded())
+            for (number, id) in former.manifest.parts.enumerated() {
+                found += try chunks(of: id, CheckpointStore(db: db).partBytes(number, of: former.id))
+            }
+            return found
         }
         let length = try Int.fetchOne(
             db, sql: "SELECT length(body) FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [node.n])
         guard let length, length > Limits.objectPlaintextBytes else { return [] }
-        let canonical = try store.canonical(node.n)
+        return try chunks(of: node.id, store.canonical(node.n))
+    }
+
+    /// The chunks into which a long object is divided.
+    private func chunks(of id: ObjectID, _ canonical: [UInt8]) throws -> [ObjectID] {
+        guard canonical.count > Limits.objectPlaintextBytes else { return [] }
         return try canonical.withUnsafeBytes { bytes in
             try stride(from: 0, to: bytes.count, by: Limits.objectPlaintextBytes).enumerated().map { number, start in
                 let end = min(start + Limits.objectPlaintextBytes, bytes.count)
                 return try transaction.key.chunkID(
-                    of: node.id, number: UInt64(number), UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+                    of: id, number: UInt64(number), UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
             }
         }
     }

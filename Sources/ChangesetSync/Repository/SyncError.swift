@@ -143,7 +143,7 @@ extension SyncError.Code {
         case .otherRepository: "Join the repository with an empty store."
         case .baseTooOld: "Nothing is lost. Call rejoin(): it takes up the checkpoint and keeps the work of this store."
         case .checkpointPending: "Call sync() again, or pull()."
-        case .checkpointUnsupported: "Use a remote that can, such as a folder."
+        case .checkpointUnsupported: "Use a remote that can: a folder, or a PostgreSQL server."
         case .unknownReplica: "See the replicas of status()."
         case .damagedRepository: "Restore the store from a backup, or call reset()."
         }

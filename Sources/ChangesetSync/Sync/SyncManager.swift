@@ -154,15 +154,53 @@ public final class SyncManager: Sendable {
             var count = try await self.fetchQuarantined()
             while true {
                 try Task.checkCancellation()
-                let state = try await self.remoteState()
-                let page = try await self.remote.list(after: state.cursor, limit: Limits.commitsAtOnce)
-                let new = try await self.unknown(page.entries.map(\.id))
-                let found = try await self.open(new)
-                let stored = try await self.store(found, of: page)
-                count += stored.commits
-                // Where the cursor does not move, further pages would be the same.
-                if !page.hasMore || !stored.hasAdvanced { return count }
+                let step = try await self.fetchPage()
+                count += step.commits
+                if step.hasMore { continue }
+                guard step.isObstructed else { return count }
+                // What is missing may be what another replica removes now, for a checkpoint.
+                let former = try await self.remoteState().cursor
+                guard try await self.takeUpCheckpoint() else { return count }
+                if try await self.remoteState().cursor != former { continue }
+                if let error = step.error { throw error }
+                return count
             }
+        }
+    }
+
+    /// What came of one page of the logs.
+    private struct FetchStep {
+        var commits = 0
+        var hasMore = false
+        /// Whether something is listed, or is known to be there, and cannot be read.
+        var isObstructed = false
+        /// Why the page could not be listed: an entry up to the cursor is gone.
+        var error: RemoteError?
+    }
+
+    private func fetchPage() async throws -> FetchStep {
+        let state = try await remoteState()
+        let page: RemotePage
+        switch try await list(after: state.cursor) {
+        case .success(let found): page = found
+        case .failure(let error): return FetchStep(isObstructed: true, error: error)
+        }
+        let new = try await unknown(page.entries.map(\.id))
+        let found = try await open(new)
+        let stored = try await store(found, of: page)
+        // Where the cursor does not move, further pages would be the same.
+        return FetchStep(
+            commits: stored.commits, hasMore: page.hasMore && stored.hasAdvanced,
+            isObstructed: !page.stalled.isEmpty || !stored.isWhole)
+    }
+
+    /// Lists a page of the logs; the failure is that an entry up to the cursor is gone.
+    func list(after cursor: RemoteCursor) async throws -> Result<RemotePage, RemoteError> {
+        do {
+            return .success(try await remote.list(after: cursor, limit: Limits.commitsAtOnce))
+        } catch let error as RemoteError {
+            guard case .remoteRewound = error else { throw error }
+            return .failure(error)
         }
     }
 
@@ -249,22 +287,24 @@ public final class SyncManager: Sendable {
     /// Stores commits, and moves the cursor over the entries of a page, in one transaction.
     private func store(
         _ found: [ObjectID: Inbox.Found], of page: RemotePage?
-    ) async throws -> (commits: Int, hasAdvanced: Bool) {
+    ) async throws -> (commits: Int, hasAdvanced: Bool, isWhole: Bool) {
         try await inTransaction { db, remote in
             var state = try RemoteState.require(remote.name, db)
             let inbox = try Inbox(db: db)
             let commits = try inbox.store(found, from: state)
             let former = state.cursor
+            var isWhole = true
             if let page {
                 // No cursor passes an object that the remote did not return.
-                for entry in page.entries where try inbox.isHandled(entry.id, state) {
-                    state.cursor.advance(after: entry.position)
+                for entry in page.entries {
+                    let isHandled = try inbox.isHandled(entry.id, state)
+                    if isHandled { state.cursor.advance(after: entry.position) } else { isWhole = false }
                 }
                 state.stalled = page.stalled.count
                 if !page.hasMore { state.hasBeenRead = true }
             }
             try state.save(db)
-            return (commits, state.cursor != former)
+            return (commits, state.cursor != former, isWhole)
         }
     }
 

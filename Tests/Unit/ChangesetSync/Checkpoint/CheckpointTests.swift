@@ -106,6 +106,22 @@ struct CheckpointTests {
         try fleet.expectEqual()
     }
 
+    /// The place of the first one stayed in the graph, under that of the second one, and was taken for the latest.
+    @Test("a store makes one checkpoint after another, and keeps the last one alone")
+    func oneAfterAnother() async throws {
+        var fleet = try await CheckpointFleet(2)
+        for round in 0..<4 {
+            try fleet.insert(round % 2, (10 * round)...(10 * round + 2))
+            try await fleet.settle()
+            let made = try await fleet.managers[0].checkpoint()
+            #expect(made?.rowCount == 3 * (round + 1), "\(round)")
+            #expect(try fleet.replicas[0].commitCount == 1 && fleet.objects.count == 2, "\(round)")
+        }
+        try await fleet.join()
+        try await fleet.settle()
+        try fleet.expectEqual()
+    }
+
     @Test("parts have a bounded size; where one is damaged or missing nothing is taken up")
     func parts() async throws {
         var fleet = try await CheckpointFleet(1)

@@ -30,6 +30,8 @@ final class MemoryRemote: SyncRemote {
         var names: [String] = []
         /// What happens before the next call of a kind, once.
         var before: (name: String, action: @Sendable (inout Content) -> Void)?
+        /// What happens before a call, by its number.
+        var beforeCall: (number: Int, action: @Sendable (inout Content) -> Void)?
     }
 
     let name = "memory"
@@ -47,6 +49,10 @@ final class MemoryRemote: SyncRemote {
         content.names.append(String(name.prefix { $0 != "(" }))
         if let before = content.before, before.name == content.names.last {
             content.before = nil
+            before.action(&content)
+        }
+        if let before = content.beforeCall, before.number == content.calls {
+            content.beforeCall = nil
             before.action(&content)
         }
         if content.failAt == content.calls { throw Fault() }
@@ -100,13 +106,17 @@ final class MemoryRemote: SyncRemote {
             for (author, sequence) in cursor.sequences where sequence > UInt64(content.logs[author]?.count ?? 0) {
                 throw RemoteError.remoteRewound(remote: name, missing: LogPosition(author: author, sequence: sequence))
             }
-            var (entries, next, hasMore) = ([RemoteEntry](), cursor, false)
+            var (entries, next, hasMore, stalled) = ([RemoteEntry](), cursor, false, [RemoteStall]())
             let authors = content.logs.keys.sorted { content.isReversed ? $1 < $0 : $0 < $1 }
             let most = content.isReversed ? 1 : limit
             for author in authors {
                 let removed = content.removed[author] ?? 0
                 if cursor.sequence(of: author) < removed {
-                    if cursor.sequence(of: author) == 0 { continue }
+                    if cursor.sequence(of: author) == 0 {
+                        let first = LogPosition(author: author, sequence: 1)
+                        stalled.append(RemoteStall(position: first, reason: .entryMissing))
+                        continue
+                    }
                     let missing = LogPosition(author: author, sequence: cursor.sequence(of: author))
                     throw RemoteError.remoteRewound(remote: name, missing: missing)
                 }
@@ -121,7 +131,7 @@ final class MemoryRemote: SyncRemote {
                     next.advance(after: position)
                 }
             }
-            return RemotePage(entries: entries, next: next, hasMore: hasMore, stalled: [])
+            return RemotePage(entries: entries, next: next, hasMore: hasMore, stalled: stalled)
         }
     }
 
