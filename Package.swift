@@ -249,7 +249,7 @@ let package = Package(
         .testTarget(
             name: "PostgreSQLRemoteTests",
             dependencies: [
-                "ChangesetSync", "PostgreSQLRemote", "TestKit",
+                "ChangesetSync", "CipherDatabase", "PostgreSQLRemote", "TestKit",
                 .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
             ],
             path: "Tests/Unit/PostgreSQLRemote"

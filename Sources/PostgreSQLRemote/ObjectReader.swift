@@ -24,7 +24,7 @@
             return try await refuseOthers() ? checkRepository() : false
         }
 
-        private func checkLayout(_ layout: Int64) throws {
+        func checkLayout(_ layout: Int64) throws {
             guard layout == RemoteTables.layout else {
                 throw RemoteError.unknownVersion(remote: remote, version: "layout \(layout)")
             }
@@ -34,7 +34,7 @@
         ///
         /// - Returns: Whether the repository is there after all.
         @discardableResult
-        private func refuseOthers() async throws -> Bool {
+        func refuseOthers() async throws -> Bool {
             guard !isShared else { return false }
             let answer = try await connection.rows(RemoteTables.repositories(repository), within: limit)
             let found = (0..<answer.rowCount).compactMap { row in

@@ -89,7 +89,8 @@
             case .missingDatabase: "there is no such database. Create it with createdb, or correct the URL."
             case .missingRights:
                 "the user lacks a right. To set up, it must be permitted to create a schema in the database; then it needs "
-                    + "USAGE on the schema, and SELECT and INSERT on its tables."
+                    + "USAGE on the schema, SELECT and INSERT on its tables, UPDATE on acknowledgement, and for "
+                    + "checkpoints DELETE on object and log."
             case .readOnlyServer: "the server permits no writing: it may be a standby. Use the address of the primary."
             case .diskFull: "the disk of the server is full. Nothing is lost; free some space there and sync again."
             case .tooManyConnections:

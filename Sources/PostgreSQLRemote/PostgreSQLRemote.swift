@@ -131,7 +131,9 @@
         /// Closes what nobody uses. It happens by itself after a while.
         public func closeIdleConnections() { pool.closeIdle(since: .now) }
 
-        private func reader(_ connection: Connection) -> ObjectReader {
+        public var compaction: (any RemoteCompaction)? { self }
+
+        func reader(_ connection: Connection) -> ObjectReader {
             ObjectReader(
                 connection: connection, repository: repository, remote: name, isShared: isShared,
                 limit: settings.statementLimit)
@@ -140,7 +142,7 @@
         private func writer(_ connection: Connection) -> ObjectWriter { ObjectWriter(reader: reader(connection)) }
 
         /// Makes a call again while it fails for a moment.
-        private func retrying<Result>(_ body: (Connection) async throws -> Result) async throws -> Result {
+        func retrying<Result>(_ body: (Connection) async throws -> Result) async throws -> Result {
             var retry = Retry(attempts: settings.attempts)
             while true {
                 do {

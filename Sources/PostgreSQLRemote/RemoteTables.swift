@@ -13,6 +13,7 @@
         private static let repository = schema + ".repository"
         private static let object = schema + ".object"
         private static let log = schema + ".log"
+        private static let acknowledgement = schema + ".acknowledgement"
 
         // MARK: Making the tables
 
@@ -32,14 +33,19 @@
                 repo bytea NOT NULL, author bytea NOT NULL, push_seq bigint NOT NULL, id bytea NOT NULL,
                 PRIMARY KEY (repo, author, push_seq))
             """,
+            """
+            CREATE TABLE IF NOT EXISTS \(acknowledgement) (
+                repo bytea NOT NULL, author bytea NOT NULL, body bytea NOT NULL, PRIMARY KEY (repo, author))
+            """,
         ]
 
         /// Fails where a table or a column is missing, or may not be read.
         static let probe = Statement(
             """
-            SELECT 1 FROM \(repository) AS r, \(object) AS o, \(log) AS l
+            SELECT 1 FROM \(repository) AS r, \(object) AS o, \(log) AS l, \(acknowledgement) AS a
             WHERE r.repo = o.repo AND o.repo = l.repo AND o.id = l.id AND o.body IS NULL AND r.layout < 0
-                AND l.push_seq < 0 AND l.author IS NULL LIMIT 0
+                AND l.push_seq < 0 AND l.author IS NULL AND a.repo = l.repo AND a.author = l.author AND a.body IS NULL
+            LIMIT 0
             """,
             columns: 1)
 
@@ -172,6 +178,100 @@
                     .bytes(repo.bytes), .byteList(ids.map(\.bytes)), .integer(Int64(longest)), .integer(Int64(total)),
                 ],
                 columns: 2, mostRows: ids.count, valueBytes: total + ids.count * ObjectID.byteCount)
+        }
+
+        // MARK: Acknowledgements
+
+        /// What an author has acknowledged, up to one byte more than the longest acknowledgement.
+        static func acknowledgement(of author: AuthorPseudonym, _ repo: RepositoryID) -> Statement {
+            let longest = Limits.acknowledgementBytes + 1
+            return Statement(
+                "SELECT substring(body FROM 1 FOR $3::integer) FROM \(acknowledgement) WHERE repo = $1 AND author = $2",
+                [.bytes(repo.bytes), .bytes(author.bytes), .integer(Int64(longest))], columns: 1, mostRows: 1,
+                valueBytes: longest)
+        }
+
+        /// A statement that returns a row where it has written.
+        ///
+        /// It writes only where there is still what was read before it. A statement whose connection was lost may be executed
+        /// later than those that were sent after it, and must not bring an older acknowledgement back.
+        ///
+        /// - Parameter former: What was read; nil where there was nothing.
+        static func acknowledge(
+            _ new: RemoteAcknowledgement, replacing former: [UInt8]?, _ repo: RepositoryID
+        ) -> Statement {
+            let values: [Statement.Value] = [.bytes(repo.bytes), .bytes(new.author.bytes), .bytes(new.bytes)]
+            guard let former else {
+                return Statement(
+                    """
+                    INSERT INTO \(acknowledgement) (repo, author, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+                    RETURNING 1::bigint
+                    """, values, columns: 1, mostRows: 1, valueBytes: 8)
+            }
+            return Statement(
+                """
+                UPDATE \(acknowledgement) SET body = $3
+                WHERE repo = $1 AND author = $2 AND substring(body FROM 1 FOR $5::integer) = $4 RETURNING 1::bigint
+                """,
+                values + [.bytes(former), .integer(Int64(Limits.acknowledgementBytes + 1))], columns: 1, mostRows: 1,
+                valueBytes: 8)
+        }
+
+        /// The layout of the repository in each row, and in each an author after another one and what it has acknowledged:
+        /// no row for an unknown repository, NULL where nobody is left. What is too long is truncated; what does not fit
+        /// into one answer is NULL.
+        static func acknowledgements(after author: [UInt8], _ repo: RepositoryID) -> Statement {
+            let (longest, total) = (Limits.acknowledgementBytes + 1, PostgreSQLLimits.answerBytes)
+            let limit = PostgreSQLLimits.acknowledgementsAtOnce
+            return Statement(
+                """
+                SELECT r.layout, a.author, CASE WHEN a.total <= $4 THEN substring(a.body FROM 1 FOR $3::integer) END
+                FROM \(repository) AS r LEFT JOIN (
+                    SELECT author, body, sum(least(octet_length(body), $3)) OVER (ORDER BY author) AS total FROM (
+                        SELECT author, body FROM \(acknowledgement) WHERE repo = $1 AND author > $2
+                        ORDER BY author LIMIT $5) AS p) AS a ON a.author IS NOT NULL
+                WHERE r.repo = $1 ORDER BY a.author
+                """,
+                [
+                    .bytes(repo.bytes), .bytes(author), .integer(Int64(longest)), .integer(Int64(total)),
+                    .integer(Int64(limit)),
+                ],
+                columns: 3, mostRows: limit, valueBytes: total + limit * (8 + AuthorPseudonym.byteCount))
+        }
+
+        // MARK: Removing
+
+        static func delete(_ ids: [ObjectID], _ repo: RepositoryID) -> Statement {
+            Statement(
+                "DELETE FROM \(object) WHERE repo = $1 AND id = ANY($2::bytea[])",
+                [.bytes(repo.bytes), .byteList(ids.map(\.bytes))])
+        }
+
+        /// Some entries of a log in their order: sequence and identifier.
+        static func entries(
+            of author: AuthorPseudonym, _ range: ClosedRange<Int64>, _ repo: RepositoryID
+        ) -> Statement {
+            let limit = PostgreSQLLimits.objectsAtOnce
+            return Statement(
+                """
+                SELECT push_seq, id FROM \(log) WHERE repo = $1 AND author = $2 AND push_seq BETWEEN $3 AND $4
+                ORDER BY push_seq LIMIT $5
+                """,
+                [
+                    .bytes(repo.bytes), .bytes(author.bytes), .integer(range.lowerBound), .integer(range.upperBound),
+                    .integer(Int64(limit)),
+                ],
+                columns: 2, mostRows: limit, valueBytes: limit * (8 + ObjectID.byteCount))
+        }
+
+        static func deleteEntries(
+            of author: AuthorPseudonym, _ range: Range<Int64>, _ repo: RepositoryID
+        ) -> Statement {
+            Statement(
+                "DELETE FROM \(log) WHERE repo = $1 AND author = $2 AND push_seq >= $3 AND push_seq < $4",
+                [
+                    .bytes(repo.bytes), .bytes(author.bytes), .integer(range.lowerBound), .integer(range.upperBound),
+                ])
         }
     }
 #endif

@@ -66,7 +66,7 @@ public final class PostgresServer: Sendable {
         [ "$port" = 0 ] || export PGPORT=$port
         initdb -D "$folder/data" -U tester --auth=trust --no-sync --encoding=UTF8 --locale=C >"$folder/initdb" 2>&1 ||
             { tail -n 1 "$folder/initdb"; rm -rf "$folder"; exit 1; }
-        printf 'local all %s\n' 'tester trust' 'reader trust' 'walter scram-sha-256' >"$folder/data/pg_hba.conf"
+        printf 'local all %s\n' 'tester trust' 'reader trust' 'member trust' 'walter scram-sha-256' >"$folder/data/pg_hba.conf"
         options='-c listen_addresses='
         if [ "$port" != 0 ]; then
             echo 'hostssl all tester 127.0.0.1/32 trust' >>"$folder/data/pg_hba.conf"

@@ -108,6 +108,35 @@
             #expect(try await code("WITH cipherstore.log", authors, list) == .invalidAnswer)
         }
 
+        @Test("acknowledgements in a wrong order, without bytes or too long are refused, and foreign entries")
+        func compaction() async throws {
+            func row(_ author: [UInt8]?, _ body: [UInt8]?) -> [[UInt8]?] { [FakeServer.number(1), author, body] }
+            let (one, two) = (Make.author(1).bytes, Make.author(2).bytes)
+            let long = [UInt8](repeating: 1, count: Limits.acknowledgementBytes + 2)
+            let answers = [
+                [row(two, [1]), row(one, [1])], [row(one, [1]), row(one, [1])], [row(one, nil)], [row([], [1])],
+                [row(one, long)], [[nil, one, [1]]], [row(one, [1])],
+            ]
+            for (number, rows) in answers.enumerated() {
+                let code = try await code(Self.repository, FakeServer.rows(columns: 3, rows)) {
+                    try await $0.compaction?.acknowledgements()
+                }
+                #expect(code == .invalidAnswer, "answer \(number)")
+            }
+            let good = FakeServer.rows(columns: 3, [row(one, [1]), row(nil, nil)])
+            let none = try await code(Self.repository, good) {
+                let found = try await $0.compaction?.acknowledgements()
+                #expect(found?.map(\.bytes) == [[1]])
+            }
+            #expect(none == nil)
+            let cursor = try #require(RemoteCursor(decoding: [1] + one + [0, 0, 0, 0, 0, 0, 0, 2]))
+            let entry = FakeServer.rows(columns: 2, [[FakeServer.number(1), Make.id(1).bytes]])
+            let endless = try await code("SELECT cipherstore.log", entry) {
+                try await $0.compaction?.delete([], through: cursor, except: [])
+            }
+            #expect(endless == .invalidAnswer)
+        }
+
         @Test("a put believes no identifier that it has not sent, and no vanishing object")
         func puts() async throws {
             let stored = FakeServer.rows(columns: 1, [[Make.id(1).bytes]])

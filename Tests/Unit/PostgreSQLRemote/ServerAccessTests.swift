@@ -37,6 +37,7 @@
                 """
             #expect(
                 try await database.texts(keys) == [
+                    "cipherstore.acknowledgement PRIMARY KEY (repo, author)",
                     "cipherstore.log PRIMARY KEY (repo, author, push_seq)",
                     "cipherstore.object PRIMARY KEY (repo, id)", "cipherstore.repository PRIMARY KEY (repo)",
                 ])
@@ -62,7 +63,7 @@
                 SELECT table_name || '.' || column_name || ' ' || data_type FROM information_schema.columns
                 WHERE table_schema = 'cipherstore'
                 """)
-            #expect(Set(columns) == Set(documented) && documented.count == 9)
+            #expect(Set(columns) == Set(documented) && documented.count == 12)
         }
 
         @Test(
@@ -148,14 +149,33 @@
             #expect(try await shared.put(Make.objects(2)) == [.stored, .stored])
             #expect(try await Make.listAll(remote).entries.count == 2)
             #expect(try await Make.listAll(database.remote(Make.repository(1))).entries.count == 1)
+            let compaction = try #require(remote.compaction)
+            let empty = try #require(database.remote(Make.repository(2)).compaction)
+            let acknowledgement = RemoteAcknowledgement(author: Make.author(), bytes: [1])
+            for body in [
+                { _ = try await empty.acknowledgements() }, { try await empty.acknowledge(acknowledgement) },
+            ] as [() async throws -> Void] {
+                let error = await Make.error(RemoteError.self, body)
+                guard case .otherRepository = error else {
+                    Issue.record("\(String(describing: error))")
+                    continue
+                }
+            }
+            try await compaction.acknowledge(acknowledgement)
             try await database.run("UPDATE cipherstore.repository SET layout = 2")
             let newer = RemoteError.unknownVersion(remote: remote.name, version: "layout 2")
             #expect(await Make.error(RemoteError.self) { try await remote.put(Make.objects(1)) } == newer)
             #expect(
                 await Make.error(RemoteError.self) { try await remote.list(after: RemoteCursor(), limit: 1) } == newer)
+            #expect(await Make.error(RemoteError.self) { try await compaction.acknowledgements() } == newer)
+            #expect(await Make.error(RemoteError.self) { try await compaction.acknowledge(acknowledgement) } == newer)
+            #expect(
+                await Make.error(RemoteError.self) {
+                    try await compaction.delete([], through: RemoteCursor(), except: [])
+                } == newer)
             let foreign = try await TestDatabase()
             try await foreign.run("CREATE SCHEMA cipherstore")
-            for table in ["repository", "object", "log"] {
+            for table in ["repository", "object", "log", "acknowledgement"] {
                 try await foreign.run("CREATE TABLE cipherstore.\(table) (repo text, number integer)")
             }
             #expect(await Make.code { try await foreign.remote().setup() } == .foreignTables)
@@ -165,7 +185,9 @@
         @Test("tables that are partitioned by hash serve as well")
         func partitions() async throws {
             try await database.run(PostgreSQLRemote.setupStatements[0])
-            let partitions = ["repository": "repo", "object": "repo, id", "log": "repo, author"]
+            let partitions = [
+                "repository": "repo", "object": "repo, id", "log": "repo, author", "acknowledgement": "repo, author",
+            ]
             for sql in PostgreSQLRemote.setupStatements.dropFirst() {
                 let table = String(sql.split { " (\n".contains($0) }[5])
                 let key = try #require(partitions[String(table.dropFirst("cipherstore.".count))])
@@ -185,6 +207,76 @@
             #expect(try await remote.get(objects.map(\.id)).map(\.bytes) == objects.map(\.bytes))
             let collision = try await remote.put([Make.object(800, sequence: 700), Make.object(801, sequence: 701)])
             #expect(collision == [.collision(.position)])
+            let compaction = try #require(remote.compaction)
+            for number in 1...2 as ClosedRange<UInt8> {
+                let acknowledgement = RemoteAcknowledgement(author: Make.author(), bytes: [number])
+                try await compaction.acknowledge(acknowledgement)
+                #expect(try await compaction.acknowledgements() == [acknowledgement])
+            }
+            let all = try #require(RemoteCursor(decoding: [1] + Make.author().bytes + [0, 0, 0, 0, 0, 0, 2, 188]))
+            try await compaction.delete([], through: all, except: [objects[0].id])
+            #expect(try await database.texts("SELECT count(*)::text FROM cipherstore.object") == ["3"])
+            #expect(try await database.texts("SELECT push_seq::text FROM cipherstore.log") == ["700"])
+        }
+
+        private static let earlierTables = PostgreSQLRemote.setupStatements.filter { !$0.contains("acknowledgement") }
+
+        @Test("a server that an earlier version has set up serves as before, and gets what it lacks")
+        func earlierTables() async throws {
+            #expect(Self.earlierTables.count == 4)
+            let remote = try database.remote()
+            let compaction = try #require(remote.compaction)
+            let acknowledgement = RemoteAcknowledgement(author: Make.author(), bytes: [1, 2, 3])
+            #expect(await Make.code { try await compaction.acknowledgements() } == .notSetUp)
+            #expect(await Make.code { try await compaction.acknowledge(acknowledgement) } == .notSetUp)
+            for sql in Self.earlierTables { try await database.run(sql) }
+            _ = try await remote.put(Make.objects(3))
+            #expect(try await compaction.acknowledgements().isEmpty)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<6 {
+                    group.addTask { [database] in
+                        try await database.remote().compaction?.acknowledge(acknowledgement)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await compaction.acknowledgements() == [acknowledgement])
+            #expect(try await Make.listAll(remote).entries.count == 3)
+        }
+
+        @Test("of a user who may not create, write or remove, each call for checkpoints names the missing right")
+        func compactionRights() async throws {
+            for sql in [
+                "DROP ROLE IF EXISTS member", "CREATE ROLE member LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+            ] { try await database.run(sql) }
+            for sql in Self.earlierTables { try await database.run(sql) }
+            try await database.run("GRANT USAGE ON SCHEMA cipherstore TO member")
+            try await database.run("GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA cipherstore TO member")
+            let remote = try database.remote(user: "member")
+            let compaction = try #require(remote.compaction)
+            let acknowledgement = RemoteAcknowledgement(author: Make.author(), bytes: [1, 2, 3])
+            #expect(try await remote.put(Make.objects(3)).count == 3)
+            #expect(try await compaction.acknowledgements().isEmpty)
+            #expect(await Make.code { try await compaction.acknowledge(acknowledgement) } == .missingRights)
+            for sql in PostgreSQLRemote.setupStatements { try await database.run(sql) }
+            #expect(await Make.code { try await compaction.acknowledgements() } == .missingRights)
+            try await database.run("GRANT SELECT ON cipherstore.acknowledgement TO member")
+            #expect(try await compaction.acknowledgements().isEmpty)
+            #expect(await Make.code { try await compaction.acknowledge(acknowledgement) } == .missingRights)
+            try await database.run("GRANT INSERT, UPDATE ON cipherstore.acknowledgement TO member")
+            try await compaction.acknowledge(acknowledgement)
+            try await compaction.acknowledge(.init(author: Make.author(), bytes: [4]))
+            let first = try #require(RemoteCursor(decoding: [1] + Make.author().bytes + [0, 0, 0, 0, 0, 0, 0, 2]))
+            #expect(await Make.code { try await compaction.delete([], through: first, except: []) } == .missingRights)
+            #expect(try await Make.listAll(remote).entries.count == 3)
+            try await database.run("GRANT DELETE ON cipherstore.object, cipherstore.log TO member")
+            try await compaction.delete([], through: first, except: [])
+            #expect(try await database.texts("SELECT count(*)::text FROM cipherstore.object") == ["1"])
+            try await database.run("ALTER ROLE member SET default_transaction_read_only = on")
+            let late = try #require(database.remote(user: "member").compaction)
+            #expect(try await late.acknowledgements().count == 1)
+            #expect(await Make.code { try await late.acknowledge(acknowledgement) } == .readOnlyServer)
+            for sql in ["DROP OWNED BY member", "DROP ROLE member"] { try await database.run(sql) }
         }
 
         @Test("fifty callers share four connections; idle ones are closed, and a lost one is noticed before it is used")
