@@ -4,7 +4,8 @@
 Written from Docs/Formats/Envelope.md, Changeset.md, Invitation.md and PostgreSQL.md alone, with Python and PyPI's
 `cryptography`. It decrypts every object, verifies its identifier and that its header says what it contains, orders the commits,
 and applies their deltas from parent to child. Each value that a delta says was there must be there, the deltas of a merge must
-meet in one state, and the digests of each commit must be those of the rows. Nothing is written.
+meet in one state, and the digests of each commit must be those of the rows. Where replicas announce a checkpoint, the rows of
+its parts stand for the commits that it has replaced. Nothing is written.
 
 Usage: read_remote.py FOLDER INVITATION --key-file F | --raw-key-file F
        read_remote.py FOLDER --secret-file F --repository HEX [--epoch N]
@@ -18,6 +19,7 @@ The exit code is 1 where something is refused, 3 where there are several newest 
 import argparse
 import json
 import re
+import struct
 import sys
 from collections import Counter
 from pathlib import Path
@@ -25,7 +27,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 from read_changeset import DELETE, INSERT, UNDEFINED, Reader, Text, cell, read_commit, read_delta, write_commit, write_delta
-from read_envelopes import CHUNK, Key, Refused
+from read_envelopes import CHUNK, COMMIT, Key, Refused
 from read_invitation import read as read_invitation
 
 MERGE, CHECKPOINT = 1, 2
@@ -64,12 +66,17 @@ class Folder:
                 logs[author][number] = bytes.fromhex(entry.decode())
         return logs
 
+    def acknowledgements(self) -> dict:
+        return {bytes.fromhex(author): (self.folder / "ack" / author).read_bytes()
+                for author in self.names(self.folder / "ack", "[0-9a-f]{32}")}
+
 
 class Dump:
     """What pg_dump has written of the tables of a PostgreSQL remote."""
 
     def __init__(self, file: Path, repository: bytes):
-        self.repository, self.rows, table = repository, {"repository": [], "object": [], "log": []}, None
+        self.repository, table = repository, None
+        self.rows = {"repository": [], "object": [], "log": [], "acknowledgement": []}
         for line in file.read_text().splitlines():
             if begins := re.match(r"COPY cipherstore\.(\w+) \((.*)\) FROM stdin;", line):
                 table, columns = begins[1], begins[2].split(", ")
@@ -94,17 +101,139 @@ class Dump:
             logs.setdefault(row["author"].hex(), {})[row["push_seq"]] = row["id"]
         return logs
 
+    def acknowledgements(self) -> dict:
+        return {row["author"]: row["body"] for row in self.own("acknowledgement") if len(row["author"]) == 16}
 
-def read_objects(key: Key, objects: dict, logs: dict) -> tuple:
-    """The commits that the logs name, by identifier, and the identifiers of all others. Each object is verified."""
+
+# Checkpoints
+
+class Checkpoint:
+    """The checkpoint that the acknowledgements announce, read from its manifest and its parts."""
+
+    def __init__(self, key: Key, announced: dict, objects: dict):
+        self.key, self.id, self.replaced, self.objects = key, announced["manifest"], announced["replaced"], {announced["manifest"]}
+        reader = Reader(self.read(self.id, b"CSCM", objects))
+        self.commit = reader.take(32)
+        anchor = reader.take(reader.number(">I"))
+        self.anchor = read_commit(anchor)
+        authors = [(reader.take(16), reader.number(">Q")) for _ in range(reader.number(">I"))]
+        self.authors, self.row_count = dict(authors), reader.number(">Q")
+        self.parts = [reader.take(32) for _ in range(reader.number(">I"))]
+        if self.anchor["kind"] != CHECKPOINT or self.anchor["parents"] or self.anchor["deltas"] != [write_delta([])] \
+                or write_commit(self.anchor) != anchor or reader.at != len(reader.data) or authors != sorted(self.authors.items()):
+            raise Refused("the manifest of the checkpoint is not the canonical form")
+        if (self.commit, self.anchor["generation"]) != (announced["commit"], announced["generation"]):
+            raise Refused("the checkpoint is of another commit than announced")
+        self.anchor["pseudonym"] = NOBODY if self.anchor["author"] == NOBODY else key.pseudonym(self.anchor["author"])
+        self.rows = [self.part(number, part, objects) for number, part in enumerate(self.parts)]
+
+    def read(self, identifier: bytes, magic: bytes, objects: dict) -> bytes:
+        """The content of an object after magic and version."""
+        self.objects.add(identifier)
+        try:
+            header, canonical = checkpoint_content(self.key, identifier, objects)
+        except Refused as reason:
+            raise Refused(f"object {identifier.hex()}: {reason}") from None
+        if not header or canonical[:5] != magic + b"\x01":
+            raise Refused(f"object {identifier.hex()} is another one than the checkpoint needs")
+        return canonical[5:]
+
+    def part(self, number: int, identifier: bytes, objects: dict) -> bytes:
+        reader = Reader(self.read(identifier, b"CSCP", objects))
+        if (reader.take(32), reader.number(">I")) != (self.commit, number):
+            raise Refused(f"object {identifier.hex()} is another part than the checkpoint needs")
+        delta = reader.data[reader.at:]
+        if any(change[0] != INSERT for _, _, _, changes in read_delta(delta) for change in changes) \
+                or write_delta(read_delta(delta)) != delta:
+            raise Refused(f"object {identifier.hex()} has something else than rows")
+        return delta
+
+    def state(self, defaults: dict) -> dict:
+        """The rows of the commit. Every table that has some has a digest."""
+        state = {}
+        for rows in self.rows:
+            applied(state, rows, self.key, self.anchor["schema"], defaults)
+        digests = {name: table.digest for name, table in state.items()}
+        if dict(self.anchor["digests"]) != digests or sum(len(t.rows) for t in state.values()) != self.row_count:
+            raise Refused("the checkpoint has other rows than its manifest says")
+        verify_digests(state, self.anchor)
+        return state
+
+
+def checkpoint_content(key: Key, identifier: bytes, objects: dict) -> tuple:
+    """Whether the header is one of a checkpoint's objects, and the content."""
+    if identifier not in objects:
+        raise Refused("it is missing")
+    parents, author, generation, canonical = key.content(identifier, lambda name: objects.get(name, b""))
+    return (parents, author, generation) == ([], NOBODY, 0), canonical
+
+
+def read_announcement(reader: Reader):
+    if not reader.take(1)[0]:
+        return None
+    found = {"manifest": reader.take(32), "commit": reader.take(32), "generation": reader.number(">Q")}
+    cursor = Reader(reader.take(reader.number(">I")))
+    if cursor.take(1) != b"\x01":
+        raise ValueError("another version of a cursor")
+    found["replaced"] = {cursor.take(16).hex(): cursor.number(">Q") for _ in range((len(cursor.data) - 1) // 24)}
+    return found
+
+
+def read_acknowledgement(key: Key, author: bytes, data: bytes) -> dict:
+    """The acknowledgement in the place of an author; None for what is not authentic, or another author's."""
+    try:
+        kind, parents, pseudonym, generation, canonical = key.open(data, data[32:64])
+        if (kind, parents, pseudonym, generation) != (COMMIT, [], author, 0) or key.commit_id(canonical) != data[32:64]:
+            return None
+        reader = Reader(canonical)
+        if reader.take(5) != b"CSAK\x01" or key.pseudonym(canonical[5:21]) != author:
+            return None
+        found = {"author": reader.take(16), "number": reader.number(">Q"), "pusher": reader.take(16),
+                 "pushed": reader.number(">Q"), "time": reader.number(">Q")}
+        found["head"] = reader.take(32) if reader.take(1)[0] else None
+        found["retired"] = [reader.take(16) for _ in range(reader.number(">I"))]
+        found["checkpoint"], found["prepared"] = read_announcement(reader), read_announcement(reader)
+        return found if reader.at == len(canonical) else None
+    except (Refused, ValueError, IndexError, struct.error):
+        return None
+
+
+def announced_checkpoint(acknowledgements: list):
+    """The one with the greatest generation, then manifest; with the greatest entry of each log that is named with it."""
+    all_of_them = [a["checkpoint"] for a in acknowledgements if a["checkpoint"]]
+    if not all_of_them:
+        return None
+    best = max(all_of_them, key=lambda c: (c["generation"], c["manifest"]))
+    replaced = {}
+    for other in all_of_them:
+        if other["manifest"] == best["manifest"]:
+            for log, sequence in other["replaced"].items():
+                replaced[log] = max(sequence, replaced.get(log, 0))
+    return best | {"replaced": replaced}
+
+
+# Commits
+
+def listed_objects(logs: dict, replaced: dict) -> set:
+    """What the logs name after the entries that a checkpoint has replaced. The last of these stays, without its object."""
     listed = set()
-    for author, entries in logs.items():
-        if sorted(entries) != list(range(1, len(entries) + 1)):
+    for author in logs.keys() | replaced.keys():
+        entries, last = logs.get(author, {}), replaced.get(author, 0)
+        if last and last not in entries:
+            raise Refused(f"entry {last} of {author} is gone, which a checkpoint leaves")
+        after = sorted(number for number in entries if number > last)
+        if after != list(range(last + 1, last + 1 + len(after))):
             raise Refused(f"the log of {author} has a gap")
-        listed |= set(entries.values())
+        listed |= {entries[number] for number in after}
+    return listed
+
+
+def read_objects(key: Key, objects: dict, logs: dict, checkpoint) -> tuple:
+    """The commits that the logs name, by identifier, and the identifiers of all others. Each object is verified."""
+    listed = listed_objects(logs, checkpoint.replaced if checkpoint else {})
     if missing := listed - objects.keys():
         raise Refused(f"object {min(missing).hex()} is missing")
-    commits = {}
+    commits, others = {}, set()
     for identifier, data in objects.items():
         try:
             kind, parents, author, generation, body = key.open(data, identifier)
@@ -113,17 +242,41 @@ def read_objects(key: Key, objects: dict, logs: dict) -> tuple:
                     raise Refused("the identifier is wrong")
                 continue
             parents, author, generation, canonical = key.content(identifier, lambda name: objects.get(name, b""))
+            if canonical[:4] in (b"CSCM", b"CSCP"):
+                others.add(identifier)
+                continue
             commit = read_commit(canonical)
             pseudonym = NOBODY if commit["author"] == NOBODY else key.pseudonym(commit["author"])
             if (parents, author, generation) != (commit["parents"], pseudonym, commit["generation"]):
                 raise Refused("the header does not say what the commit contains")
+            if commit["kind"] == CHECKPOINT:
+                raise Refused("the commit of a checkpoint is not in its manifest")
             if write_commit(commit) != canonical or any(write_delta(read_delta(d)) != d for d in commit["deltas"]):
                 raise Refused("not the canonical form")
             commits[identifier] = commit | {"pseudonym": author}
         except (Refused, ValueError, IndexError) as reason:
             raise Refused(f"object {identifier.hex()}: {reason}") from None
-    unlisted = sorted(i.hex() for i in commits.keys() - listed)
+    if others & listed:
+        raise Refused(f"object {min(others & listed).hex()} of a checkpoint is in a log")
+    unused = others - (checkpoint.objects if checkpoint else set())
+    unlisted = sorted(i.hex() for i in (commits.keys() - listed) | unused)
     return {i: commit for i, commit in commits.items() if i in listed}, unlisted
+
+
+def build_on(commits: dict, checkpoint) -> list:
+    """Removes the commits that do not build on the checkpoint, which nobody uses, and adds that which it stands for."""
+    superseded = []
+    floor = checkpoint.anchor["generation"]
+    commits.pop(checkpoint.commit, None)
+    for identifier in sorted(commits, key=lambda i: (commits[i]["generation"], i)):
+        commit = commits[identifier]
+        missing = [p for p in commit["parents"] if p != checkpoint.commit and p not in commits]
+        is_old = commit["generation"] <= floor or not commit["parents"] or any(p.hex() in superseded for p in missing)
+        if is_old or missing and commit["kind"] == MERGE:
+            superseded.append(identifier.hex())
+            del commits[identifier]
+    commits[checkpoint.commit] = checkpoint.anchor
+    return superseded
 
 
 # The graph
@@ -137,7 +290,7 @@ def ordered(commits: dict) -> list:
         parents = [commits[p] for p in commit["parents"]]
         latest = max([p["time"] for p in parents], default=None)
         if commit["kind"] == CHECKPOINT:
-            raise Refused(f"{name} is a checkpoint, which this reader does not know")
+            continue
         if commit["generation"] != 1 + max([p["generation"] for p in parents], default=0):
             raise Refused(f"{name} has the wrong generation")
         follows = commit["time"] <= LATEST_CLOCK or latest is not None and commit["time"] == latest + 1
@@ -170,14 +323,16 @@ def heads(commits: dict, order: list) -> list:
     return [leaf for leaf in leaves if not any(covers(other, leaf) for other in leaves)]
 
 
-def gaps(commits: dict) -> list:
-    """Numbers that an author must have given to commits that are not here."""
-    numbers = {}
+def gaps(commits: dict, checkpoint) -> list:
+    """Numbers that an author must have given to commits that are not here, and for which no checkpoint stands."""
+    numbers, first = {}, {}
+    if checkpoint:
+        first = {checkpoint.key.pseudonym(author).hex(): number + 1 for author, number in checkpoint.authors.items()}
     for commit in commits.values():
-        if commit["kind"] != MERGE:
+        if commit["kind"] not in (MERGE, CHECKPOINT):
             numbers.setdefault(commit["pseudonym"].hex(), set()).add(commit["authorSequence"])
     return [{"author": author, "number": n} for author, known in sorted(numbers.items())
-            for n in sorted(set(range(1, max(known))) - known)]
+            for n in sorted(set(range(first.get(author, 1), max(known))) - known)]
 
 
 # Rows
@@ -277,7 +432,7 @@ def verify_equal(one: dict, other: dict) -> None:
             raise Refused("the deltas of the merge do not meet in one state")
 
 
-def replay(commits: dict, order: list, key: Key, wanted: list, defaults: dict) -> dict:
+def replay(commits: dict, order: list, key: Key, wanted: list, defaults: dict, checkpoint) -> dict:
     """The states of some commits. Others are kept for as long as they have children to come."""
     uses, states = Counter(p for commit in commits.values() for p in commit["parents"]) + Counter(wanted), {}
 
@@ -290,6 +445,9 @@ def replay(commits: dict, order: list, key: Key, wanted: list, defaults: dict) -
     for identifier in order:
         commit = commits[identifier]
         try:
+            if commit["kind"] == CHECKPOINT:
+                states[identifier] = checkpoint.state(defaults)
+                continue
             found = [applied(before, delta, key, commit["schema"], defaults) for before, delta in
                      zip([state(p) for p in commit["parents"]] or [{}], commit["deltas"])]
             for result in found:
@@ -326,15 +484,24 @@ def printable_table(table: Table) -> dict:
 
 def report(remote, key: Key, commit: bytes, defaults: dict) -> dict:
     objects, logs = remote.objects(), remote.logs()
-    commits, unlisted = read_objects(key, objects, logs)
+    read = [read_acknowledgement(key, author, data) for author, data in sorted(remote.acknowledgements().items())]
+    acknowledgements = [a for a in read if a]
+    announced = announced_checkpoint(acknowledgements)
+    checkpoint = Checkpoint(key, announced, objects) if announced else None
+    commits, unlisted = read_objects(key, objects, logs, checkpoint)
+    superseded = build_on(commits, checkpoint) if checkpoint else []
     order = ordered(commits)
     found = [commit] if commit else heads(commits, order)
     if commit and commit not in commits:
         raise Refused("there is no such commit")
-    states = replay(commits, order, key, found, defaults)
+    states = replay(commits, order, key, found, defaults, checkpoint)
     result = {
         "repository": key.repository.hex(), "epoch": key.epoch, "objects": len(objects), "unlisted": unlisted,
-        "gaps": gaps(commits), "heads": [i.hex() for i in found],
+        "gaps": gaps(commits, checkpoint), "heads": [i.hex() for i in found], "superseded": superseded,
+        "replicas": [{"replica": a["author"].hex(), "commit": a["head"] and a["head"].hex(), "time": a["time"]}
+                     for a in acknowledgements],
+        "checkpoint": checkpoint and {"commit": checkpoint.commit.hex(), "manifest": checkpoint.id.hex(),
+                                      "parts": len(checkpoint.parts), "rows": checkpoint.row_count},
         "commits": [{"id": i.hex(), "parents": [p.hex() for p in commits[i]["parents"]],
                      "generation": commits[i]["generation"], "author": commits[i]["pseudonym"].hex(),
                      "time": commits[i]["time"] >> 16, "meta": commits[i]["meta"]} for i in order]}
