@@ -39,6 +39,21 @@ extension TrackedTables {
 }
 
 extension TrackedTable {
+    /// Changes as far as they are of columns that the table has now: it may have lost some.
+    ///
+    /// - Throws: ``SyncError`` `.schemaAhead` where the primary key is another one.
+    func projecting(_ entry: TableDelta) throws -> TableDelta {
+        if table == entry.table { return entry }
+        guard entry.table.keyColumns.map({ index(ofColumn: entry.table.columns[$0]) }) == table.keyColumns else {
+            throw SyncError(.schemaAhead, table: name, "The primary key is another one.")
+        }
+        let changes = try entry.changes.map { try fitting($0, of: entry.table) }.filter { change in
+            // An update of lost columns alone is none.
+            change.operation != .update || change.new?.cells.contains { $0.first != Cell.undefined } == true
+        }
+        return try TableDelta(table: table, changes: changes)
+    }
+
     /// A change of a row with fewer columns, or with the columns in another order.
     fileprivate func fitting(_ change: RowChange, of source: DeltaTable) throws -> RowChange {
         let places = table.columns.map { name in source.columns.firstIndex { DeltaTable.areSame($0, name) } }

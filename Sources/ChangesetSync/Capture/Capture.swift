@@ -42,6 +42,11 @@ final class Capture {
         touched = []
     }
 
+    /// The name of a table of the commit under way, however it is written.
+    func table(named name: String) -> String? {
+        touched.first { DeltaTable.areSame($0.table.name, name) }?.table.name
+    }
+
     // MARK: Called by triggers
 
     func take(_ arguments: LentArguments) throws -> Int64? {

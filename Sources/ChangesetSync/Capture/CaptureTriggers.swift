@@ -104,10 +104,7 @@ struct CaptureInstallation: Equatable {
             db.afterNextTransaction(onCommit: { _ in }, onRollback: { _ in session.installed = nil })
             try refuseTriggersOfProgram(db, tables)
             let replaces = try firesDeletions(db)
-            let names = try String.fetchAll(
-                db, sql: "SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND name GLOB ?",
-                arguments: [CaptureTriggers.prefix + "*"])
-            for name in names { try db.execute(sql: "DROP TRIGGER temp.\(name.quotedDatabaseIdentifier)") }
+            try dropAll(db)
             for (index, table) in tables.all.enumerated() {
                 let conditions = replaces ? [] : try TableFacts.replacementConditions(of: table.name, in: db)
                 for trigger in CaptureTriggers(table: table, index: index, replacements: conditions).all {
@@ -116,6 +113,30 @@ struct CaptureInstallation: Equatable {
             }
         }
         session.installed = try CaptureInstallation(db, revision: revision)
+    }
+
+    private static func dropAll(_ db: Database) throws {
+        let names = try String.fetchAll(
+            db, sql: "SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND name GLOB ?",
+            arguments: [CaptureTriggers.prefix + "*"])
+        for name in names { try db.execute(sql: "DROP TRIGGER temp.\(name.quotedDatabaseIdentifier)") }
+    }
+
+    /// Drops the triggers before a table is altered: SQLite refuses to drop a column that one of them names, and to alter
+    /// any table while one of them names what another connection has dropped. The next commit makes them again. A commit
+    /// that is under way needs them.
+    ///
+    /// - Throws: ``SyncError`` `.schemaChangedInCommit`; `DatabaseError`.
+    static func makeWay(
+        _ db: Database, _ session: SyncSession, forAltering name: String, dropsColumn: Bool
+    ) throws {
+        if session.capture.isActive {
+            guard dropsColumn, let table = session.capture.table(named: name) else { return }
+            throw SyncError(.schemaChangedInCommit, table: table)
+        }
+        guard session.hasFunction else { return }
+        session.installed = nil
+        try db.withoutWatching { try dropAll(db) }
     }
 
     /// Makes `REPLACE` fire delete triggers, where no trigger of the program would fire with them.

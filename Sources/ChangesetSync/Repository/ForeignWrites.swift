@@ -13,9 +13,10 @@ struct ForeignWrites {
         var composer = DeltaComposer()
         do {
             for step in try graph.path(from: nil, to: head) ?? [] {
-                let delta = try transaction.tables.fitting(store.delta(step.child, fromParent: step.parent))
+                let delta = try store.delta(step.child, fromParent: step.parent)
                 try store.reading(step.child) {
-                    try composer.add(try Delta(delta.tables.filter { $0.table == table.table }))
+                    let own = delta.tables.filter { DeltaTable.areSame($0.table.name, table.name) }
+                    try composer.add(try Delta(own.map(table.projecting)))
                 }
             }
             var rows: [RowKey: DeltaRecord] = [:]

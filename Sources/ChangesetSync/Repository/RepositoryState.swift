@@ -208,6 +208,16 @@ final class SyncSession {
     }
 }
 
+extension SyncSession: SyncStorage {
+    var removableTriggers: String? { hasFunction && !capture.isActive ? CaptureTriggers.prefix : nil }
+
+    func didRemoveTriggers() { installed = nil }
+
+    func willAlterTable(_ name: String, dropsColumn: Bool, _ db: Database) throws {
+        try CaptureInstallation.makeWay(db, self, forAltering: name, dropsColumn: dropsColumn)
+    }
+}
+
 extension Database {
     /// What this connection keeps of the repository.
     var syncSession: SyncSession {

@@ -56,6 +56,7 @@ extension Database {
         var text = text
         while true {
             let (code, statement, tail) = prepare(text, persistent: persistent)
+            if removeMisfitTriggers(after: code) { continue }
             guard code == .SQLITE_OK else { throw try compilationError(code, sql: sql.trimmingSQL()) }
             if let statement { return (Statement(database: self, sqliteStatement: statement), tail ?? text) }
             // Blanks and comments compile to nothing.
@@ -176,6 +177,7 @@ extension Database {
             while text.pointee != 0 {
                 try keying.willCompile(String(cString: text), on: self)
                 let (code, compiled, tail) = prepare(text, persistent: false)
+                if removeMisfitTriggers(after: code) { continue }
                 guard code == .SQLITE_OK else { throw error(code, sql: String(cString: text).trimmingSQL()) }
                 if let compiled { try body(Statement(database: self, sqliteStatement: compiled)) }
                 // Blanks and comments compile to nothing, and may be all that is left.

@@ -37,7 +37,7 @@ public final class Database {
     /// What the layer of records keeps for this connection: its statements and plans.
     @exclusivity(unchecked) package var recordStorage: AnyObject?
     /// What the layer of changeset sync keeps for this connection: what a commit under way has touched.
-    @exclusivity(unchecked) package var syncStorage: AnyObject?
+    @exclusivity(unchecked) package var syncStorage: (any SyncStorage)?
     /// Whether the access under way refuses statements that write.
     var refusesWrites = false
     /// Whether an fsync has failed: nothing is written any more then.

@@ -118,20 +118,24 @@ extension Database {
     /// Called before a statement that changes the schema. SQLite drops no column that a trigger names, so the triggers
     /// of the table are made again after it.
     func willChangeSchema(_ statement: Statement) throws {
-        guard keepsHistory, !hasFailedToSync, let name = Self.tableOfDroppedColumn(statement.sql),
+        guard syncStorage != nil || keepsHistory, let (name, dropsColumn) = Self.alteredTable(statement.sql) else {
+            return
+        }
+        if !refusesWrites && !hasFailedToSync {
+            try syncStorage?.willAlterTable(name, dropsColumn: dropsColumn, self)
+        }
+        guard dropsColumn, keepsHistory, !hasFailedToSync,
             let table = try historyCatalog()?.recording.first(where: { $0.name.lowercasedASCII == name }),
             table.definition.notesColumns || !table.definition.kept.isEmpty
         else { return }
         try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).dropTriggers(of: table) }
     }
 
-    /// The table, in lower case, of a statement that drops a column; nil for another statement.
-    private static func tableOfDroppedColumn(_ sql: String) -> String? {
+    /// The table, in lower case, of a statement that alters one; nil for another statement.
+    private static func alteredTable(_ sql: String) -> (name: String, dropsColumn: Bool)? {
         var reader = DefinitionReader(sql)
-        guard reader.skip("alter", "table"), let name = try? reader.takeQualifiedName(), reader.skip("drop") else {
-            return nil
-        }
-        return name
+        guard reader.skip("alter", "table"), let name = try? reader.takeQualifiedName() else { return nil }
+        return (name, reader.skip("drop"))
     }
 
     /// Checks the triggers of the history, and repairs what differs from what the tables require.

@@ -315,7 +315,7 @@ public final class Statement {
             return row
         }
         // The same without what several steps need: it takes as long as finding the row.
-        let code = handle.step()
+        let code = firstStep()
         guard code == ResultCode.SQLITE_ROW.rawValue || code == ResultCode.SQLITE_DONE.rawValue else {
             throw failure(code)
         }
@@ -394,8 +394,8 @@ public final class Statement {
     @usableFromInline
     func runToEnd() throws {
         try start()
-        var code: CInt
-        repeat { code = handle.step() } while code == ResultCode.SQLITE_ROW.rawValue
+        var code = firstStep()
+        while code == ResultCode.SQLITE_ROW.rawValue { code = handle.step() }
         if code != ResultCode.SQLITE_DONE.rawValue { throw failure(code) }
         resetHandle()
         try didEnd()
@@ -429,6 +429,23 @@ public final class Statement {
     /// Resets the statement if it is between rows.
     func reset() { database.gated { resetHandle() } }
 
+    /// Takes the first step. Where the schema has changed, SQLite compiles the statement again.
+    @inline(__always)
+    private func firstStep() -> CInt {
+        let code = handle.step()
+        return code == ResultCode.SQLITE_ERROR.rawValue ? stepAgain(code) : code
+    }
+
+    /// Takes the first step once more, where it was in vain because of triggers that did not fit.
+    ///
+    /// - Returns: The code of the last step.
+    @usableFromInline
+    func stepAgain(_ code: CInt) -> CInt {
+        guard database.removeMisfitTriggers(after: ResultCode(rawValue: code)) else { return code }
+        _ = handle.reset()
+        return handle.step()
+    }
+
     // MARK: Step by step
 
     /// Makes the statement ready for the steps of a cursor, each of which is a call of its own.
@@ -461,7 +478,7 @@ public final class Statement {
         }
         if begins && !isReadonly { try database.acquireWriteSlotInCall(for: self) }
         isInCall = true
-        let code = handle.step()
+        let code = begins ? firstStep() : handle.step()
         guard code == ResultCode.SQLITE_ROW.rawValue else { return code }
         isInCall = false
         if database.leaveCall(isMidway: !isReadonly) { throw DatabaseError.suspended(sql: sql) }

@@ -38,7 +38,8 @@ struct StatementSteps {
             return false
         }
         guard statement.useCount == use else { throw statement.usedElsewhere() }
-        let code = statement.stepsPassGate ? try stepThroughGate() : handle.step()
+        var code = statement.stepsPassGate ? try stepThroughGate() : handle.step()
+        if code == 1 && rowCount == 0 { code = statement.stepAgain(code) }  // SQLITE_ERROR
         if code == 100 {  // SQLITE_ROW
             rowCount &+= 1
             return true
