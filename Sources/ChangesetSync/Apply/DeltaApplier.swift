@@ -106,6 +106,8 @@ private struct TableApplier {
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE {
             try delete(row)
             moved.append(updated)
+        } catch let error as DatabaseError {
+            throw SyncError(error, writing: table) ?? error
         }
         try noteChange(table, row, updated)
         try record(.updated, updated) { name in columnNames[name.lowercased()].map(changed.contains) ?? true }
@@ -128,6 +130,8 @@ private struct TableApplier {
             .contains(error.extendedResultCode)
         {
             throw diverged
+        } catch let error as DatabaseError {
+            throw SyncError(error, writing: table) ?? error
         }
     }
 

@@ -218,6 +218,8 @@ extension MergeState {
                 try insertion.execute(exact: row.compactMap(\.exact))
                 return true
             } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                // It would be removed for a constraint that other stores do not have.
+                if let error = SyncError(error, writing: table) { throw error }
                 return false
             }
         }

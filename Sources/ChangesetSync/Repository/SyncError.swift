@@ -1,3 +1,5 @@
+import CipherDatabase
+
 /// Why a repository refused something. Nothing was changed then.
 public struct SyncError: Error, Hashable, Sendable {
     /// The kinds of errors.
@@ -26,6 +28,8 @@ public struct SyncError: Error, Hashable, Sendable {
         case digestMismatch
         /// Rows would refer to rows that do not exist.
         case foreignKeyViolation
+        /// A row does not satisfy a constraint that a table has in this store.
+        case constraintViolation
         /// There are several leaves, or the head's work is in none of them.
         case needsMerge
         /// A commit was made with a schema that this store does not have yet.
@@ -74,6 +78,23 @@ public struct SyncError: Error, Hashable, Sendable {
     }
 }
 
+extension SyncError {
+    /// The constraints of which all devices should have the same. What is wrong with a unique value or a key is found by
+    /// those who write the row.
+    private static let constraints: [ResultCode: String] = [
+        .SQLITE_CONSTRAINT_CHECK: "CHECK", .SQLITE_CONSTRAINT_NOTNULL: "NOT NULL",
+        .SQLITE_CONSTRAINT_DATATYPE: "of a STRICT type", .SQLITE_MISMATCH: "of an integer key",
+    ]
+
+    /// The error where a table of this store does not admit a row; nil for another error.
+    init?(_ error: DatabaseError, writing table: TrackedTable) {
+        guard let kind = Self.constraints[error.extendedResultCode] else { return nil }
+        // SQLite's text names the constraint or the column, and no value.
+        let message = error.message.map { " (\($0))" } ?? ""
+        self.init(.constraintViolation, table: table.name, "The constraint is \(kind)\(message).")
+    }
+}
+
 extension SyncError: CustomStringConvertible {
     public var description: String {
         var subject = ""
@@ -99,6 +120,7 @@ extension SyncError.Code {
         case .workingStateDiverged: "A row is not what the commits say."
         case .digestMismatch: "The rows are not those that the commit describes."
         case .foreignKeyViolation: "A row would refer to one that does not exist."
+        case .constraintViolation: "A row of a commit does not satisfy a constraint of the table in this store."
         case .needsMerge: "The head's work is not in the one leaf of the graph."
         case .schemaAhead: "It was made with a schema that this store does not have."
         case .columnRemoved: "It was made with a column that this store has removed."
@@ -131,6 +153,8 @@ extension SyncError.Code {
         case .workingStateDiverged, .digestMismatch:
             "Nothing was changed. Call verify() to see which tables differ, and reset() to read all rows again."
         case .foreignKeyViolation: "Nothing was changed. Let the author of the commit repair the row."
+        case .constraintViolation:
+            "Nothing was changed. Give the table the constraints that it has on the other devices; then pull again."
         case .needsMerge: "Call mergeAll(), then pull()."
         case .schemaAhead: "Update the program, so that its migrations run; then pull again."
         case .columnRemoved: "Add the column again, push, and call reset() to read all rows again."

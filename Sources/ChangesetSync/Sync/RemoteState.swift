@@ -76,10 +76,13 @@ struct RemoteState: Sendable {
             arguments: [Data(cursor.encoded), hasBeenRead ? stalled : -1, n])
     }
 
-    func quarantined(_ db: Database) throws -> [ObjectID] {
+    /// Objects that were refused, as many as are asked for at once, in the order of their identifiers.
+    ///
+    /// - Parameter last: The object after which they begin; nil for the first ones.
+    func quarantined(after last: ObjectID?, _ db: Database) throws -> [ObjectID] {
         try Data.fetchAll(
-            db, sql: "SELECT id FROM main.\(SyncTables.quarantine) WHERE remote = ? ORDER BY id LIMIT ?",
-            arguments: [n, Limits.commitsAtOnce]
+            db, sql: "SELECT id FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id > ? ORDER BY id LIMIT ?",
+            arguments: [n, Data(last?.bytes ?? []), Limits.commitsAtOnce]
         ).compactMap { ObjectID(bytes: $0) }
     }
 }

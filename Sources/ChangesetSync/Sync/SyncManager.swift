@@ -65,24 +65,58 @@ public final class SyncManager: Sendable {
     /// Fetches, merges, pulls and pushes. What others of this store commit meanwhile is merged as well, or stays for the
     /// next call.
     ///
-    /// Where the rows cannot be moved, as before an update of the program (`.schemaAhead`), what this store has is pushed
-    /// all the same, and the error is thrown after that.
+    /// Where the fetch fails, or the rows cannot be moved, as before an update of the program (`.schemaAhead`), what this
+    /// store has is pushed all the same, and the error is thrown after that. Only a remote that is another one, or does not
+    /// know this version or this history, gets nothing.
     /// - Returns: The new head; nil where it is the same as before.
-    /// - Throws: As ``fetch()``, ``ChangesetRepository/mergeAll()``, ``ChangesetRepository/pull()`` and ``push()``.
+    /// - Throws: ``SyncFailure`` where the push fails as well, for another reason; as ``fetch()``, ``ChangesetRepository/mergeAll()``, ``ChangesetRepository/pull()`` and ``push()``.
     @discardableResult
     public func sync() async throws -> Changeset? {
         try await inTurn {
-            _ = try await fetchAll()
             let repository = repository
             let head: Result<Changeset?, any Error>
+            var hasFetched = false
             do {
+                _ = try await fetchAll()
+                hasFetched = true
                 head = .success(try await outsideTasks { try repository.mergeAndPull() })
             } catch {
                 head = .failure(error)
             }
-            _ = try await pushAll()
+            if !hasFetched, case .failure(let failure) = head { throw await pushOnly(after: failure) }
+            do {
+                _ = try await pushAll()
+            } catch {
+                guard case .failure(let first) = head else { throw error }
+                throw SyncFailure.joining(first, error)
+            }
             return try head.get()
         }
+    }
+
+    /// Pushes what this store has, though a fetch has failed: it may be nowhere else.
+    ///
+    /// - Returns: The error of the fetch, with that of the push where it has failed for another reason.
+    package func pushAfter(failedFetch failure: any Error) async -> any Error {
+        do {
+            return try await inTurn { await pushOnly(after: failure) }
+        } catch {
+            return failure
+        }
+    }
+
+    private func pushOnly(after failure: any Error) async -> any Error {
+        guard !SyncFailure.forbidsPush(failure), let status = try? status(), status.ahead > 0 else { return failure }
+        var error = failure
+        do {
+            _ = try await pushAll()
+        } catch let other {
+            error = SyncFailure.joining(failure, other)
+        }
+        // The push has noted its own outcome.
+        try? await note("\(error)")
+        emitStatus()
+        return error
     }
 
     // MARK: Pushing
@@ -206,9 +240,13 @@ public final class SyncManager: Sendable {
 
     private func fetchQuarantined() async throws -> Int {
         let name = remote.name
-        let ids = try await writer.read { try RemoteState.require(name, $0).quarantined($0) }
-        guard !ids.isEmpty else { return 0 }
-        return try await store(try await open(ids), of: nil).commits
+        var (count, last) = (0, ObjectID?.none)
+        while true {
+            let ids = try await writer.read { [last] in try RemoteState.require(name, $0).quarantined(after: last, $0) }
+            guard !ids.isEmpty else { return count }
+            count += try await store(try await open(ids), of: nil).commits
+            last = ids.last
+        }
     }
 
     func remoteState() async throws -> RemoteState {

@@ -28,6 +28,11 @@ struct SyncErrorReport {
             self.init(
                 name: String(text.prefix { $0 != ":" }), text: text, hint: Self.hint(error),
                 exitCode: Self.exitCode(error))
+        case let error as SyncFailure:
+            guard let first = SyncErrorReport(error.first) else { return nil }
+            self.init(
+                name: first.name, message: first.message + " The push failed as well: \(error.push)", hint: first.hint,
+                exitCode: first.exitCode)
         default:
             guard let report = ServerRemote.report(error) else { return nil }
             self = report
@@ -79,7 +84,8 @@ struct SyncErrorReport {
 
     private static func exitCode(_ code: SyncError.Code) -> ExitCode {
         switch code {
-        case .foreignWrites, .needsMerge, .schemaAhead, .columnRemoved, .olderSchema, .foreignKeyViolation, .baseTooOld:
+        case .foreignWrites, .needsMerge, .schemaAhead, .columnRemoved, .olderSchema, .foreignKeyViolation, .baseTooOld,
+            .constraintViolation:
             .needsAttention
         case .checkpointPending: .tryAgain
         case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .otherRepository,

@@ -119,7 +119,11 @@ private final class SyncService {
     private func round(_ manager: SyncManager) async throws -> Round {
         var (round, failure) = (Round(), SyncError?.none)
         progress.begin("fetching")
-        round.fetched = try await manager.fetch()
+        do {
+            round.fetched = try await manager.fetch()
+        } catch {
+            throw await manager.pushAfter(failedFetch: error)
+        }
         do {
             progress.begin("merging")
             round.merged = try access.repository.mergeAll().count
@@ -190,6 +194,7 @@ struct SyncSchedule {
         // Another process has the turn for longer than a minute.
         case let error as StoreError: error.code == .storeInUse
         case is CancellationError, is UsageError: false
+        case let error as SyncFailure: isPassing(error.first)
         default: ServerRemote.report(error) != nil
         }
     }

@@ -42,6 +42,26 @@ struct QuarantineTests {
         await #expect(throws: SyncError.self) { try await second.removeQuarantined(ids[1]) }
     }
 
+    /// Only the first 256 were asked for again, by every fetch.
+    @Test("all of them are asked for again, in pages")
+    func manyAgain() async throws {
+        for manager in [first, second] { try await manager.setup() }
+        let count = 2 * Limits.commitsAtOnce + 3
+        var ids: [ObjectID] = []
+        for index in 0..<count { ids.append(try #require(try one.run("INSERT INTO player VALUES (\(index), 'p', 1)"))) }
+        try await first.push()
+        remote.edit { content in for id in ids { content.objects[id]?[150] ^= 1 } }
+        try await second.fetch()
+        #expect(try second.status().quarantined.count == count)
+        let last = try #require(ids.max())
+        remote.edit { content in content.objects[last]?[150] ^= 1 }
+        try await second.fetch()
+        #expect(try second.status().quarantined[last] == nil)
+        remote.edit { content in for id in ids where id != last { content.objects[id]?[150] ^= 1 } }
+        #expect(try await second.fetch() == count)
+        #expect(try second.status().quarantined.isEmpty && second.status().pending == 0)
+    }
+
     @Test("all of them are given up; a reset of the remote asks for them again")
     func purge() async throws {
         let ids = try await damaged()

@@ -64,6 +64,57 @@ struct SyncErrorTests {
         #expect(try three.repository.verify().isEmpty)
     }
 
+    /// It was an error of SQLite without the name of the table.
+    @Test(
+        "a constraint that one store alone has stops a pull and is named, and nothing is changed",
+        arguments: [
+            ("name TEXT, score INTEGER CHECK (score < 5))", "CHECK"),
+            ("name TEXT NOT NULL, score INTEGER)", "NOT NULL"), ("name TEXT, score INTEGER) STRICT", "STRICT"),
+        ])
+    func constraintOfOneStore(columns: String, kind: String) throws {
+        let one = try Replica()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1), (2, 'Ben', 2)")
+        let two = try Replica("CREATE TABLE player (id INTEGER PRIMARY KEY NOT NULL, " + columns, key: one.key())
+        try two.fetch(one)
+        try two.repository.pull()
+        let before = try (two.state(), two.head)
+        for (index, sql) in [
+            "UPDATE player SET name = NULL, score = 6.5 WHERE id = 2", "INSERT INTO player VALUES (3, NULL, 7.5)",
+        ].enumerated() {
+            try one.run("UPDATE player SET score = 3 WHERE id = 1; " + sql)
+            try two.fetch(one)
+            let found = try #require(error { try two.repository.pull() }, "\(index)")
+            #expect(found.code == .constraintViolation && found.table == "player")
+            #expect(found.detail?.contains(kind) == true && found.description.contains("7.5") == false)
+            #expect(try two.state() == before.0 && two.head == before.1)
+        }
+        #expect(try two.repository.verify().isEmpty)
+    }
+
+    /// A merge tries rows against unique indexes, and removed a row that failed for another reason.
+    @Test("a merge removes no row for a constraint that one store alone has")
+    func mergeWithConstraintOfOneStore() throws {
+        let index = "; CREATE UNIQUE INDEX i ON player (lower(name)) WHERE score IS NOT NULL"
+        let one = try Replica(Replica.players + index)
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        let two = try Replica(
+            "CREATE TABLE player (id INTEGER PRIMARY KEY NOT NULL, name TEXT, score INTEGER CHECK (score < 5))" + index,
+            key: one.key())
+        try two.fetch(one)
+        try two.repository.pull()
+        try one.run("INSERT INTO player VALUES (2, 'Ben', 9)")
+        try two.run("INSERT INTO player VALUES (3, 'Cleo', 3)")
+        try two.fetch(one)
+        let before = try (two.state(), two.head)
+        let found = error { try two.repository.mergeAndPull() }
+        #expect(found?.code == .constraintViolation && found?.table == "player")
+        #expect(try two.state() == before.0 && two.head == before.1)
+        try one.fetch(two)
+        try one.repository.mergeAll()
+        try one.repository.pull()
+        #expect(try one.strings("SELECT id FROM player ORDER BY id") == ["1", "2", "3"])
+    }
+
     @Test("a commit that cannot be read is named, whoever needs it")
     func damagedCommit() throws {
         let one = try Replica()

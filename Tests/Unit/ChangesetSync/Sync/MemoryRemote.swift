@@ -1,3 +1,4 @@
+import StorePlatform
 import Synchronization
 
 @testable import ChangesetSync
@@ -22,6 +23,8 @@ final class MemoryRemote: SyncRemote {
         var calls = 0
         /// The call that fails before it does anything.
         var failAt: Int?
+        /// The kind of the calls that always fail, before they do anything.
+        var failing: String?
         /// What the replicas have acknowledged.
         var acknowledgements: [AuthorPseudonym: [UInt8]] = [:]
         /// How many entries of each log were removed.
@@ -56,6 +59,9 @@ final class MemoryRemote: SyncRemote {
             before.action(&content)
         }
         if content.failAt == content.calls { throw Fault() }
+        if content.failing == content.names.last {
+            throw RemoteError.unavailable(remote: self.name, SystemError(call: "read", path: nil, errorNumber: 5))
+        }
         guard content.failures > 0 else { return }
         content.failures -= 1
         throw Fault()

@@ -373,6 +373,43 @@ struct SyncTests {
         try queue.close()
     }
 
+    /// Any error of the fetch ended the call before the push.
+    @Test("what a store has is pushed, though the fetch fails; both errors are reported")
+    func pushBesideFailedFetch() async throws {
+        let (one, first, _, _, remote) = try await pair()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        remote.edit { $0.failing = "list" }
+        await #expect(throws: RemoteError.self) { try await first.sync() }
+        #expect(try first.status().ahead == 0)
+        #expect(try first.status().lastError?.contains("unavailable") == true)
+        #expect(remote.edit { $0.logs.values.map(\.count) } == [1])
+        // Nothing to push: the remote is not asked a second time.
+        let calls = remote.edit { $0.calls }
+        await #expect(throws: RemoteError.self) { try await first.sync() }
+        #expect(remote.edit { $0.calls } == calls + 1)
+        // The push fails as well, for another reason.
+        try one.run("INSERT INTO player VALUES (2, 'Ben', 2)")
+        remote.edit { $0.before = ("put", { content in content.failures = 1 }) }
+        let failure = await #expect(throws: SyncFailure.self) { try await first.sync() }
+        #expect(failure?.first is RemoteError && failure?.push is MemoryRemote.Fault)
+        let text = try #require(try first.status().lastError)
+        #expect(text.contains("unavailable") && text.contains("Fault"))
+        #expect(try first.status().ahead == 1)
+        remote.edit { $0.failing = nil }
+        try await first.sync()
+        #expect(try first.status().isInSync)
+    }
+
+    @Test("nothing is pushed to a remote that is another one, or has another history")
+    func noPushToOther() async throws {
+        for error in [
+            RemoteError.otherRepository(remote: "memory", found: []),
+            .unknownVersion(remote: "memory", version: "9"),
+        ] { #expect(SyncFailure.forbidsPush(error)) }
+        #expect(SyncFailure.forbidsPush(SyncError(.baseTooOld)) && SyncFailure.forbidsPush(CancellationError()))
+        #expect(!SyncFailure.forbidsPush(MemoryRemote.Fault()))
+    }
+
     @Test("what a store has is pushed, though it cannot take up what others have with a newer schema")
     func pushBesideNewerSchema() async throws {
         let (one, first, two, second, remote) = try await pair()
