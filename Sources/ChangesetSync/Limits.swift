@@ -56,7 +56,12 @@ package enum Limits {
     /// The bytes and the rows after which a part of a checkpoint ends.
     static let checkpointPartBytes = 448 * 1024
     static let checkpointPartRows = 8_000
-    /// Parts that are got and stored at once.
+    /// The keys that the making of a checkpoint keeps in memory. A table with more of them is read several times, unless
+    /// its rows are in the order of their keys.
+    static let checkpointKeys = 256 * 1024
+    /// Rows that it looks up at once.
+    static let checkpointLookups = 1_000
+    /// Parts that are got, made and stored at once.
     static let checkpointPartsAtOnce = 8
     /// How long one transaction applies parts of a checkpoint.
     static let checkpointSlice = Duration.milliseconds(100)

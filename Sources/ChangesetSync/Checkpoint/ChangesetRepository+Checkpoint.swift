@@ -58,16 +58,45 @@ extension ChangesetRepository {
         }
     }
 
+    // MARK: Making the parts
+
+    /// Makes a checkpoint and stores its parts, under the name of its commit until ``replaceHistory(by:_:at:)``. Rows are
+    /// read without the write lock, some parts in each transaction.
+    ///
+    /// - Throws: ``SyncError`` `.digestMismatch` where the rows are not those of the commits; `.checkpointPending` where
+    ///   another process has replaced the commit, or the tables have another schema since.
+    func makeParts(at place: CheckpointMaker.Place) throws -> CheckpointManifest {
+        let name = place.node.id
+        // A killed process has left them.
+        try writing { try CheckpointStore(db: $0).removeParts(of: name) }
+        do {
+            var parts = try reading { try CheckpointParts($0, at: place.node) }
+            while true {
+                let next = try reading { try parts.next($0) }
+                if next.isEmpty { break }
+                try writing { db in
+                    for part in next { try CheckpointStore(db: db).insertPart(part.bytes, part.number, of: name) }
+                }
+            }
+            return try reading { try CheckpointMaker($0).manifest(at: place, parts) }
+        } catch {
+            try? writing { try CheckpointStore(db: $0).removeParts(of: name) }
+            throw error
+        }
+    }
+
+    private func reading<T>(_ body: (RepositoryTransaction) throws -> T) throws -> T {
+        try writer.unsafeReentrantRead { db in try db.isolated { try body(RepositoryTransaction(db)) } }
+    }
+
     // MARK: Replacing the history
 
-    /// Puts a checkpoint in the place of the commits that it replaces. The rows stay.
-    func replaceHistory(by made: CheckpointMaker.Made, _ id: ObjectID, at place: CheckpointMaker.Place) throws {
-        for start in stride(from: 0, to: made.parts.count, by: Limits.checkpointPartsAtOnce) {
+    /// Puts a checkpoint, whose parts were made, in the place of the commits that it replaces. The rows stay.
+    func replaceHistory(by manifest: CheckpointManifest, _ id: ObjectID, at place: CheckpointMaker.Place) throws {
+        for start in stride(from: 0, to: manifest.parts.count, by: Limits.checkpointPartsAtOnce) {
             try writing { db in
-                let end = min(start + Limits.checkpointPartsAtOnce, made.parts.count)
-                for number in start..<end {
-                    try CheckpointStore(db: db).insertPart(made.parts[number], number, of: id)
-                }
+                let end = min(start + Limits.checkpointPartsAtOnce, manifest.parts.count)
+                try CheckpointStore(db: db).moveParts(start..<end, of: place.node.id, to: id)
             }
         }
         try writing { db in
@@ -83,9 +112,9 @@ extension ChangesetRepository {
             guard try isWanted == false && CommitStore(db: db).node(place.node.id)?.n == place.node.n else {
                 throw SyncError(.checkpointPending)
             }
-            try store.insert(id, made.manifest)
-            try store.setApplied(made.manifest.parts.count, of: id)
-            try store.replace(place.node.n, by: made.manifest)
+            try store.insert(id, manifest)
+            try store.setApplied(manifest.parts.count, of: id)
+            try store.replace(place.node.n, by: manifest)
             try CommitStore(db: db).remove(leaves: place.replacedMerges) {
                 for n in place.replacedMerges {
                     try db.execute(sql: "DELETE FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [n])

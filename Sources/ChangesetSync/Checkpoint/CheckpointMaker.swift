@@ -81,67 +81,18 @@ struct CheckpointMaker {
         return try !CommitNode.precedes(other, node) || !graph.ordinaryCommits(of: node.n, areUnder: n)
     }
 
-    // MARK: The bytes
+    // MARK: The manifest
 
-    /// A checkpoint as it goes to a remote.
-    struct Made: Sendable {
-        let manifest: CheckpointManifest
-        /// The bytes of the parts.
-        let parts: [[UInt8]]
-    }
-
-    /// - Throws: ``SyncError`` `.digestMismatch` where the rows are not those of the commits.
-    func make(at place: Place) throws -> Made {
-        let node = place.node
-        var composer = DeltaComposer()
-        do {
-            for step in try graph.path(from: node.n, to: transaction.state.head ?? node.n) ?? [] {
-                try composer.add(transaction.tables.fitting(store.delta(step.child, fromParent: step.parent)))
-            }
-        } catch let error as DeltaError {
-            throw SyncError(.damagedCommit, "\(error)")
-        }
-        let view = try StateView(TableRows(db), transaction.tables, delta: composer.result().inverted)
-        var writer = PartWriter(commit: node.id, key: transaction.key)
-        var digests: [TableDigest] = []
-        let expected = try Pull.digests(
-            of: Set(transaction.tables.all.map(\.name)), at: node, transaction, graph)
-        for table in transaction.tables.all {
-            let rows = try rows(of: table, view)
-            var digest = RowDigest()
-            for row in rows {
-                try digest.add(row.record, transaction.key)
-                try writer.append(row.record, of: table.table)
-            }
-            guard expected[table.name] ?? digest == digest else {
-                throw SyncError(.digestMismatch, table: table.name)
-            }
-            if !rows.isEmpty, let entry = TableDigest(table: table.name, bytes: digest.bytes) { digests.append(entry) }
-        }
-        let parts = try writer.finish()
-        let commit = try store.commit(node.n)
+    /// - Parameter parts: All parts of the checkpoint.
+    func manifest(at place: Place, _ parts: CheckpointParts) throws -> CheckpointManifest {
+        let commit = try store.commit(place.node.n)
         let anchor = Commit(
             kind: .checkpoint, parents: [], generation: commit.generation, author: commit.author,
             authorSequence: commit.authorSequence, time: commit.time, schema: commit.schema, meta: commit.meta,
-            digests: digests, deltas: [Delta.empty.encoded()[...]])
-        return Made(
-            manifest: CheckpointManifest(
-                commit: node.id, anchor: anchor, authors: try authors(under: place), rowCount: writer.rowCount,
-                parts: writer.ids),
-            parts: parts)
-    }
-
-    /// The rows that a table has at the commit, in the order of their keys.
-    private func rows(of table: TrackedTable, _ view: StateView) throws -> [(key: RowKey, record: DeltaRecord)] {
-        let changed = view.overlay[table.name] ?? [:]
-        var rows: [(key: RowKey, record: DeltaRecord)] = []
-        let statement = try db.makeStatement(sql: "SELECT \(table.columnList) FROM \(table.qualifiedName)")
-        try statement.forEachRecord { record in
-            let key = table.table.key(of: record)
-            if changed[key] == nil { rows.append((key, record)) }
-        }
-        for case (let key, let record?) in changed { rows.append((key, record)) }
-        return rows.sorted { $0.key < $1.key }
+            digests: parts.digests, deltas: [Delta.empty.encoded()[...]])
+        return CheckpointManifest(
+            commit: place.node.id, anchor: anchor, authors: try authors(under: place), rowCount: parts.rowCount,
+            parts: parts.ids)
     }
 
     /// For each author the number of its last commit under the place.
@@ -166,49 +117,5 @@ struct CheckpointMaker {
             }
         }
         return authors
-    }
-}
-
-/// Divides the rows of a checkpoint into parts: a new one begins where the last one is full.
-private struct PartWriter {
-    let commit: CommitID
-    let key: RepositoryKey
-    private(set) var ids: [ObjectID] = []
-    private(set) var rowCount: UInt64 = 0
-    private var parts: [[UInt8]] = []
-    private var tables: [TableDelta] = []
-    private var table: DeltaTable?
-    private var changes: [RowChange] = []
-    private var (bytes, rows) = (0, 0)
-
-    init(commit: CommitID, key: RepositoryKey) { (self.commit, self.key) = (commit, key) }
-
-    mutating func append(_ record: DeltaRecord, of next: DeltaTable) throws {
-        let isFull = rows == Limits.checkpointPartRows || bytes + record.bytes.count > Limits.checkpointPartBytes
-        if isFull && rows > 0 { try endPart() }
-        if table != next { endTable() }
-        table = next
-        changes.append(.insert(record))
-        (bytes, rows, rowCount) = (bytes + record.bytes.count, rows + 1, rowCount + 1)
-    }
-
-    mutating func finish() throws -> [[UInt8]] {
-        if rows > 0 { try endPart() }
-        return parts
-    }
-
-    private mutating func endTable() {
-        // They come in the order of their keys.
-        if let table, !changes.isEmpty { tables.append(TableDelta(canonical: changes, of: table)) }
-        changes = []
-    }
-
-    private mutating func endPart() throws {
-        endTable()
-        let part = CheckpointPart(commit: commit, number: UInt32(parts.count), rows: try Delta(tables))
-        let encoded = part.encoded()
-        ids.append(try encoded.withUnsafeBytes { try key.commitID(of: $0) })
-        parts.append(encoded)
-        (tables, table, bytes, rows) = ([], nil, 0, 0)
     }
 }

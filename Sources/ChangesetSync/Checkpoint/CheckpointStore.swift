@@ -72,6 +72,21 @@ struct CheckpointStore {
             arguments: [Data(id.bytes), number, Data(bytes)])
     }
 
+    func removeParts(of id: ObjectID) throws {
+        guard try exists else { return }
+        try db.execute(sql: "DELETE FROM main.\(SyncTables.part) WHERE checkpoint = ?", arguments: [Data(id.bytes)])
+    }
+
+    /// Gives parts that were made under another name that of their checkpoint.
+    func moveParts(_ numbers: Range<Int>, of former: ObjectID, to id: ObjectID) throws {
+        try db.execute(
+            sql: """
+                UPDATE OR REPLACE main.\(SyncTables.part) SET checkpoint = ?
+                WHERE checkpoint = ? AND number >= ? AND number < ?
+                """,
+            arguments: [Data(id.bytes), Data(former.bytes), numbers.lowerBound, numbers.upperBound])
+    }
+
     func partNumbers(of id: ObjectID) throws -> Set<Int> {
         try Set(
             Int.fetchAll(

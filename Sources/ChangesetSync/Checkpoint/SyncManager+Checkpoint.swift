@@ -51,24 +51,25 @@ extension SyncManager {
     private func makeCheckpoint(
         _ plan: CheckpointPlan, _ logs: ReplacedLogs, beside found: [Acknowledgement]
     ) async throws -> SyncCheckpoint? {
-        let list = try await objects(of: plan.made)
-        let known = CheckpointStore.best(found)
+        let (repository, known) = (repository, CheckpointStore.best(found))
         // Another replica has gone further.
-        guard let id = list.last?.id, known?.generation ?? 0 <= plan.place.node.generation else { return nil }
+        guard known?.generation ?? 0 <= plan.place.node.generation else { return nil }
+        let manifest = try await outsideTasks { try repository.makeParts(at: plan.place) }
+        let key = try await writer.read { try RepositoryState.key($0) }
+        let id = try manifest.encoded().withUnsafeBytes { try key.commitID(of: $0) }
         let announcement = Acknowledgement.Announcement(
             manifest: id, commit: plan.place.node.id, generation: plan.place.node.generation, replaced: logs.replaced)
         if known?.manifest != id {
-            try await putAll(list)
+            try await put(manifest, id, storedAs: plan.place.node.id)
             guard try await announce(announcement, beside: found) else { return nil }
         }
         var loose = plan.objects
         if let known, known.manifest != id { loose += try await formerObjects(known) }
         try await remote.compaction?.delete(loose, through: announcement.replaced, except: logs.needed)
-        let repository = repository
-        try await outsideTasks { try repository.replaceHistory(by: plan.made, id, at: plan.place) }
+        try await outsideTasks { try repository.replaceHistory(by: manifest, id, at: plan.place) }
         return SyncCheckpoint(
             commit: plan.place.node.id, commitCount: plan.place.ancestors.count + plan.place.replacedMerges.count,
-            rowCount: Int(clamping: plan.made.manifest.rowCount))
+            rowCount: Int(clamping: manifest.rowCount))
     }
 
     /// The objects of the checkpoint before, with the chunks of long ones.
@@ -156,32 +157,32 @@ extension SyncManager {
 
     // MARK: The objects
 
-    /// The objects of a checkpoint: its parts, and last its manifest.
-    private func objects(of made: CheckpointMaker.Made) async throws -> [CheckpointObject] {
-        let key = try await writer.read { try RepositoryState.key($0) }
-        let manifest = try made.manifest.encoded()
-        let id = try manifest.withUnsafeBytes { try key.commitID(of: $0) }
-        return zip(made.manifest.parts, made.parts).map(CheckpointObject.init)
-            + [CheckpointObject(id: id, bytes: manifest)]
+    /// Puts the parts of a checkpoint, one after the other, and last its manifest.
+    ///
+    /// - Parameter name: Under which the parts are stored.
+    private func put(_ manifest: CheckpointManifest, _ id: ObjectID, storedAs name: ObjectID) async throws {
+        for (number, part) in manifest.parts.enumerated() {
+            let bytes = try await writer.read { try CheckpointStore(db: $0).partBytes(number, of: name) }
+            try await put(bytes, part)
+        }
+        try await put(manifest.encoded(), id)
     }
 
-    /// Puts objects that are in no log, some at a time.
-    private func putAll(_ objects: [CheckpointObject]) async throws {
+    /// Puts an object that is in no log.
+    private func put(_ bytes: [UInt8], _ id: ObjectID) async throws {
+        try Task.checkCancellation()
         let key = try await writer.read { try RepositoryState.key($0) }
-        for object in objects {
-            try Task.checkCancellation()
-            let content = CommitContent(parents: [], author: .nobody, generation: 0, canonical: object.bytes)
-            let envelopes = try key.seal(content).map { envelope in
-                RemoteObject(repository: key.repository, id: envelope.id, position: nil, bytes: envelope.bytes)
+        let content = CommitContent(parents: [], author: .nobody, generation: 0, canonical: bytes)
+        let envelopes = try key.seal(content).map { envelope in
+            RemoteObject(repository: key.repository, id: envelope.id, position: nil, bytes: envelope.bytes)
+        }
+        var rest = envelopes[...]
+        while !rest.isEmpty {
+            let results = try await remote.put(Array(rest))
+            if results.contains(where: { if case .collision = $0 { true } else { false } }) {
+                throw SyncError(.collision, commit: id)
             }
-            var rest = envelopes[...]
-            while !rest.isEmpty {
-                let results = try await remote.put(Array(rest))
-                if results.contains(where: { if case .collision = $0 { true } else { false } }) {
-                    throw SyncError(.collision, commit: object.id)
-                }
-                rest = rest.dropFirst(results.count)
-            }
+            rest = rest.dropFirst(results.count)
         }
     }
 
@@ -195,11 +196,7 @@ extension SyncManager {
             return try store.checkpoint(ofCommit: anchor.id)
         }
         guard let stored else { return }
-        for (number, id) in stored.manifest.parts.enumerated() {
-            let bytes = try await writer.read { try CheckpointStore(db: $0).partBytes(number, of: stored.id) }
-            try await putAll([CheckpointObject(id: id, bytes: bytes)])
-        }
-        try await putAll([CheckpointObject(id: stored.id, bytes: stored.manifest.encoded())])
+        try await put(stored.manifest, stored.id, storedAs: stored.id)
         let name = remote.name
         let next = try await writer.read { db -> Acknowledgement? in
             var next = try AcknowledgementNotes(db: db, name: name).next(found, isComplete: false)
@@ -283,7 +280,8 @@ extension SyncManager {
     /// commit on top of it. A process that is killed has done all of it or nothing.
     ///
     /// Where others have changed the same cell, the value of this store stays, because it is nowhere else; theirs is in
-    /// ``ChangesetRepository/conflicts(limit:)``. It holds the write lock while it compares all rows.
+    /// ``ChangesetRepository/conflicts(limit:)``. All rows are compared without the write lock, unless some are written
+    /// meanwhile; what differs is written in one transaction.
     /// - Parameter meta: What the program says of the commit.
     /// - Returns: The commit; nil where there was nothing that was not pushed, or nothing to do.
     /// - Throws: ``SyncError`` `.foreignWrites`, `.schemaAhead`, `.checkpointPending` where a part of the checkpoint is not
@@ -318,12 +316,6 @@ extension SyncManager {
     }
 }
 
-/// An object of a checkpoint before it is sealed.
-private struct CheckpointObject: Sendable {
-    let id: ObjectID
-    let bytes: [UInt8]
-}
-
 /// What the logs of a remote have of the commits that a checkpoint replaces.
 private struct ReplacedLogs {
     /// For each log the last entry that is replaced.
@@ -341,7 +333,6 @@ private struct ReplacedLogs {
 /// What is to be done for a checkpoint.
 struct CheckpointPlan: Sendable {
     let place: CheckpointMaker.Place
-    let made: CheckpointMaker.Made
     /// The commits that it replaces, itself included.
     let replaced: Set<CommitID>
     /// Objects that are in no log: parts of long commits, and the checkpoint before.
@@ -349,7 +340,7 @@ struct CheckpointPlan: Sendable {
 }
 
 extension ChangesetRepository {
-    /// Chooses and makes a checkpoint of what the store knows, without the write lock.
+    /// Chooses a checkpoint of what the store knows, without the write lock.
     func planCheckpoint() throws -> CheckpointPlan? {
         try writer.unsafeReentrantRead { db in
             try db.isolated {
@@ -358,8 +349,7 @@ extension ChangesetRepository {
                 let nodes = try place.ancestors.union(place.replacedMerges).union([place.node.n]).map(maker.graph.node)
                 var objects: [ObjectID] = []
                 for node in nodes { objects += try maker.looseObjects(of: node) }
-                return CheckpointPlan(
-                    place: place, made: try maker.make(at: place), replaced: Set(nodes.map(\.id)), objects: objects)
+                return CheckpointPlan(place: place, replaced: Set(nodes.map(\.id)), objects: objects)
             }
         }
     }

@@ -87,7 +87,7 @@ enum SyncTables {
     }
 
     /// - `checkpoint`: the manifests of checkpoints; `applied` counts the parts that the rows have.
-    /// - `part`: their parts, as far as they are here.
+    /// - `part`: their parts, as far as they are here. While a checkpoint is made, its parts have the name of its commit.
     /// - `replica`: what the replicas have acknowledged at the remotes; this store's own is what it has put there last.
     static let creationForCheckpoints = """
         CREATE TABLE main.\(checkpoint) (
