@@ -40,24 +40,53 @@ struct Rejoin {
         let conflicts: [MergeConflict]
     }
 
-    /// - Parameter head: The commit of the rows.
-    /// - Throws: ``SyncError`` `.schemaAhead`, `.digestMismatch`, `.damagedCommit`; `DatabaseError`.
-    func outcome(from head: CommitNode) throws -> Outcome {
-        do {
-            return try merged(head)
-        } catch let error as DeltaError {
-            throw SyncError(.damagedCommit, "\(error)")
-        }
+    /// What takes long, as all rows are read for it. It needs no write lock, and holds while the rows stay as they are.
+    struct Differences {
+        fileprivate let head: Int64
+        fileprivate let base: Int64?
+        fileprivate let history: Int64
+        fileprivate let schema: SchemaID
+        /// From the base to the rows.
+        fileprivate let own: Delta
+        /// From the rows, and from the base, to the checkpoint.
+        fileprivate let fromHead: Delta
+        fileprivate let fromBase: Delta
     }
 
-    private func merged(_ head: CommitNode) throws -> Outcome {
-        let (known, base, isCopy) = try knownCommits(under: head)
+    func differences(from head: CommitNode) throws -> Differences {
+        let base = try knownCommits(under: head).base
         var composer = DeltaComposer()
         for step in try graph.path(from: base?.n, to: head.n) ?? [] {
             try composer.add(tables.fitting(store.delta(step.child, fromParent: step.parent)))
         }
         let own = try composer.result()
         let (fromHead, fromBase) = try differences(own)
+        return Differences(
+            head: head.n, base: base?.n, history: try db.lastHistoryNumber(), schema: tables.schema, own: own,
+            fromHead: fromHead, fromBase: fromBase)
+    }
+
+    /// - Parameters:
+    ///   - head: The commit of the rows.
+    ///   - found: What was found before; found again where it does not hold any more.
+    /// - Throws: ``SyncError`` `.schemaAhead`, `.digestMismatch`, `.damagedCommit`; `DatabaseError`.
+    func outcome(from head: CommitNode, _ found: Differences?) throws -> Outcome {
+        do {
+            return try merged(head, found)
+        } catch let error as DeltaError {
+            throw SyncError(.damagedCommit, "\(error)")
+        }
+    }
+
+    private func merged(_ head: CommitNode, _ found: Differences?) throws -> Outcome {
+        let (known, base, isCopy) = try knownCommits(under: head)
+        var found = found
+        if let former = found {
+            let isSame = try former.history == db.lastHistoryNumber() && former.schema == tables.schema
+            if !isSame || former.head != head.n || former.base != base?.n { found = nil }
+        }
+        let all = try found ?? differences(from: head)
+        let (own, fromHead, fromBase) = (all.own, all.fromHead, all.fromBase)
         let rows = TableRows(db)
         let views = [StateView(rows, tables), try StateView(rows, tables, delta: fromHead)]
         // The commits on both sides of the base; that of the checkpoint has a number that no commit has.
@@ -189,7 +218,9 @@ extension ChangesetRepository {
     func rejoin(
         _ announcement: Acknowledgement.Announcement, at remote: Int64, meta: String, onlyWithoutHead: Bool = false
     ) throws -> Changeset? {
-        try applying { transaction in
+        // Without the write lock; an error shows again with it.
+        let found = onlyWithoutHead ? nil : try? differences(to: announcement, at: remote)
+        return try applying { transaction in
             let db = transaction.db
             guard let checkpoint = try CheckpointStore(db: db).checkpoint(announcement.manifest) else {
                 throw CommitStore.damaged("A checkpoint is missing.")
@@ -198,7 +229,8 @@ extension ChangesetRepository {
             if head != nil && onlyWithoutHead { throw SyncError(.baseTooOld, commit: announcement.commit) }
             let graph = try RejoinedGraph(transaction, checkpoint, at: remote)
             let outcome = try head.map {
-                try Rejoin(transaction, checkpoint, at: remote, keeping: graph.kept, mergePolicy).outcome(from: $0)
+                try Rejoin(transaction, checkpoint, at: remote, keeping: graph.kept, mergePolicy)
+                    .outcome(from: $0, found)
             }
             if let outcome {
                 try Pull.applyDelta(outcome.toRows, in: &transaction)
@@ -224,6 +256,22 @@ extension ChangesetRepository {
             if let made { try ConflictStore(db: db).insert(outcome.conflicts, of: made.id) }
             try finishRejoin(announcement.replaced, graph)
             return try made.map { try Self.changeset($0, db) }
+        }
+    }
+
+    private func differences(
+        to announcement: Acknowledgement.Announcement, at remote: Int64
+    ) throws -> Rejoin.Differences? {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                let transaction = try RepositoryTransaction(db)
+                guard let checkpoint = try CheckpointStore(db: db).checkpoint(announcement.manifest),
+                    let head = try transaction.head()
+                else { return nil }
+                let graph = try RejoinedGraph(transaction, checkpoint, at: remote)
+                return try Rejoin(transaction, checkpoint, at: remote, keeping: graph.kept, mergePolicy)
+                    .differences(from: head)
+            }
         }
     }
 
