@@ -114,10 +114,11 @@ bench-observation: setup  ## observing: cost, latency between processes, idle, b
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --observation \
 		$(if $(OBSERVERS),--observers $(OBSERVERS)) $(if $(PARTS),--parts $(PARTS)) $(if $(REPORT),--report Docs)
 
-bench-sync: setup  ## commits and replicas: cost, sizes, merges, long and short commits, 100 replicas (PARTS=capture, ROWS=1000000)
-	$(SWIFT) build -c release --product StoreBenchmark
+bench-sync: setup  ## commits and replicas: cost, sizes, merges, checkpoints, 100 replicas (PARTS=capture, ROWS=1000000, SERVER=URL)
+	$(SWIFT) build -c release $(if $(SERVER),--traits PostgreSQL) --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sync \
-		$(if $(PARTS),--parts $(PARTS)) $(if $(ROWS),--rows $(ROWS)) $(if $(REPORT),--report Docs)
+		$(if $(PARTS),--parts $(PARTS)) $(if $(ROWS),--rows $(ROWS)) $(if $(SERVER),--server "$(SERVER)") \
+		$(if $(REPORT),--report Docs)
 
 install: setup  ## install cipherctl, its manual page and completions (PREFIX=/usr/local, DESTDIR= for packages)
 	$(SWIFT) build -c release --product cipherctl

@@ -126,7 +126,8 @@ let package = Package(
         .executableTarget(
             name: "StoreBenchmark",
             dependencies: [
-                "CBaseline", "ChangesetSync", "CipherStore", "KeyRotation", "PageFormat", "StoreCrypto",
+                "CBaseline", "ChangesetSync", "CipherStore", "KeyRotation", "PageFormat", "PostgreSQLRemote",
+                "StoreCrypto",
             ]),
         .target(name: "CBaseline", dependencies: ["COpenSSL", "CSQLCipher"]),
 

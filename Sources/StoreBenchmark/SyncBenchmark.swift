@@ -10,8 +10,12 @@ struct SyncBenchmark {
         case capture
         /// A table of many rows: its first commit, one commit more, its first copy, a merge.
         case large
+        /// A checkpoint of many rows, in a folder.
+        case checkpoint
         /// Long commits and short ones, fetched and pulled.
         case pull
+        /// Short commits by way of a server, where `--server URL` names one.
+        case server
         /// Many replicas.
         case crowd
     }
@@ -19,15 +23,17 @@ struct SyncBenchmark {
     private let parts: [Part]
     private let comparison: Comparison
     private let rows: Int
+    private let server: String?
     private let reportFolder: String?
 
     /// - Throws: ``BenchmarkError`` for what it does not know, and where a value is missing.
     init(_ arguments: [String]) throws {
         let options = try ModeOptions(
-            arguments, mode: "--sync", names: ["--parts", "--runs", "--rows", "--report"])
+            arguments, mode: "--sync", names: ["--parts", "--runs", "--rows", "--server", "--report"])
         parts = try options.parts()
         comparison = Comparison(runs: options["--runs"].flatMap { Int($0) } ?? 9, takesProcessorTime: false)
         rows = options["--rows"].flatMap { Int($0) } ?? 1_000_000
+        server = options["--server"]
         reportFolder = options["--report"]
     }
 
@@ -44,6 +50,9 @@ struct SyncBenchmark {
                 }
                 report.add(try CommitSize.measure())
             case .large: report.add(try LargeTable(rows: rows).measure())
+            case .checkpoint: report.add(try CheckpointWork(rows: rows).measure())
+            case .server:
+                if let server { report.add(try ServerWork(address: server, commits: 50_000).measure()) }
             case .pull:
                 report.add(try PullWork.longCommit(rows: 20_000))
                 report.add(try PullWork.besideWriters(commits: 10, rows: 10_000))

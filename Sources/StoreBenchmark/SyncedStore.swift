@@ -48,17 +48,17 @@ final class SyncedStore {
 
     func commit(_ body: (Database) throws -> Void) throws { try repository.commit { try body($0) } }
 
-    func push(to remote: SharedMemory) throws { try with(remote) { try await $0.push() } }
+    func push(to remote: any SyncRemote) throws { _ = try with(remote) { try await $0.push() } }
 
-    func fetch(from remote: SharedMemory) throws { try with(remote) { try await $0.fetch() } }
+    func fetch(from remote: any SyncRemote) throws { _ = try with(remote) { try await $0.fetch() } }
 
-    func sync(with remote: SharedMemory) throws { try with(remote) { _ = try await $0.sync() } }
+    func sync(with remote: any SyncRemote) throws { try with(remote) { _ = try await $0.sync() } }
 
-    private func with<T: Sendable>(
-        _ remote: SharedMemory, _ body: @escaping @Sendable (SyncManager) async throws -> T
-    ) throws {
+    func with<T: Sendable>(
+        _ remote: any SyncRemote, _ body: @escaping @Sendable (SyncManager) async throws -> T
+    ) throws -> T {
         let manager = SyncManager(repository, remote: remote)
-        _ = try TaskWait.run {
+        return try TaskWait.run {
             try await manager.setup()
             return try await body(manager)
         }
@@ -149,7 +149,10 @@ final class BesideWriter {
     private let ended = DispatchSemaphore(value: 0)
 
     init(_ path: String) throws {
-        let store = try SharedStore.open(at: path, unlockedBy: Fixture.keySource)
+        var configuration = Configuration()
+        // It waits as long as it takes: that is the figure.
+        configuration.busyMode = .timeout(600)
+        let store = try SharedStore.open(at: path, unlockedBy: Fixture.keySource, configuration: configuration)
         let (shared, ended) = (shared, ended)
         Thread.detachNewThread {
             defer { ended.signal() }

@@ -94,6 +94,47 @@ import Testing
         expectWhole(["a", "b"], items: 2 * commits, "\(step), \(call) calls")
     }
 
+    /// Lets the other store go on, and replace what both have by a checkpoint, while a store has work that it has not
+    /// pushed.
+    private func leaveBehind(_ victim: ActorProcess, _ name: String) {
+        for process in [victim, other, victim, other] {
+            #expect(process.ask("sync \(remote)")?.hasPrefix("ok") == true, "\(name)")
+        }
+        commit(other, "b\(name)")
+        commit(victim, "a\(name)")
+        #expect(other.ask("sync \(remote)")?.hasPrefix("ok") == true, "\(name)")
+        #expect(other.ask("sync-checkpoint \(remote)") == "ok made", "\(name)")
+    }
+
+    @Test("killed at any call while it rejoins, a store has done all of it or nothing, and completes it the next time")
+    func rejoining() throws {
+        var (call, commits) = (0, 0)
+        while true {
+            call += Self.stride
+            let victim = try Self.actor(path("a"))
+            leaveBehind(victim, "\(call)")
+            commits += 2
+            let before = try #require(victim.ask("sync-head"))
+            #expect(before.hasSuffix(" \(2 * commits - 2)"), "\(before)")
+            #expect(victim.ask("die-at-call \(folder.url.path)/* \(Self.calls) \(call)") == "ok")
+            let answer = victim.ask("sync-step rejoin \(remote)")
+            let comment: Comment = "killed at call \(call)"
+            #expect(answer == nil || answer == "ok", comment)
+            if answer != nil { #expect(victim.ask("end-faults") == "ok") }
+            let next = answer == nil ? try Self.actor(path("a")) : victim
+            let after = try #require(next.ask("sync-head"), comment)
+            // Its rows, and those of the other store: all of them, at another head, or as it was.
+            #expect(after == before || after.hasSuffix(" \(2 * commits)"), comment)
+            #expect(next.ask("sync-step rejoin \(remote)") == "ok", comment)
+            expectEqual(next, comment)
+            #expect(next.ask("sync-head")?.hasSuffix(" \(2 * commits)") == true, comment)
+            #expect(next.ask("close") == "ok", comment)
+            if answer != nil { break }
+        }
+        #expect(call > 5)
+        expectWhole(["a", "b"], items: 2 * commits, "\(call) calls")
+    }
+
     @Test("killed at any call while it joins, a store joins the next time, and has everything")
     func joining() throws {
         commit(other, "b")

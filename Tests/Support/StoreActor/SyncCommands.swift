@@ -19,7 +19,9 @@ extension Actor {
     /// - `sync-commit FILE NAME COUNT`: that many commits, with one byte in FILE for each.
     /// - `sync-work FILE NAME SEED`: commits of random changes until it is killed, with one byte in FILE for each. This and
     ///   `sync-for-ever` end with the process that has started them, too.
-    /// - `sync-step STEP REMOTE`: `fetch`, `merge`, `pull` or `push`.
+    /// - `sync-step STEP REMOTE`: `fetch`, `merge`, `pull`, `push` or `rejoin`.
+    /// - `sync-checkpoint REMOTE`: retires all other replicas and makes a checkpoint; answers whether there is one.
+    /// - `sync-head`: answers with the head and the number of items; tables that differ from it are an error.
     /// - `sync REMOTE...`: syncs once with each; answers with head and status.
     /// - `sync-for-ever FILE PAUSE REMOTE...`: syncs until it is killed, with one byte in FILE for each time and a random
     ///   pause of up to so many milliseconds. A remote that cannot be reached does not end it.
@@ -90,9 +92,25 @@ extension Actor {
             case "merge": try manager.repository.mergeAll()
             case "pull": try manager.repository.pull()
             case "push": try awaiting { try await manager.push() }
+            case "rejoin": try awaiting { try await manager.rejoin() }
             default: throw ActorError.badArguments(words)
             }
             return ""
+        },
+        "sync-checkpoint": { actor, words in
+            let manager = try actor.manager(words[0])
+            for replica in try manager.status().replicas where !replica.isThisStore && !replica.isRetired {
+                try awaiting { try await manager.retire(replica.author) }
+            }
+            return try awaiting { try await manager.checkpoint() != nil } == true ? "made" : "none"
+        },
+        "sync-head": { actor, _ in
+            let differing = try actor.repository().verify()
+            guard differing.isEmpty else { throw ActorError.badArguments(differing) }
+            return try actor.writer().read { db in
+                let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM item") ?? 0
+                return "\(try Head.fetchOne(db)?.uuid ?? "none") \(count)"
+            }
         },
         "sync": { actor, words in
             var isInSync = true
