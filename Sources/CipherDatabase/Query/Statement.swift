@@ -429,23 +429,6 @@ public final class Statement {
     /// Resets the statement if it is between rows.
     func reset() { database.gated { resetHandle() } }
 
-    /// Takes the first step. Where the schema has changed, SQLite compiles the statement again.
-    @inline(__always)
-    private func firstStep() -> CInt {
-        let code = handle.step()
-        return code == ResultCode.SQLITE_ERROR.rawValue ? stepAgain(code) : code
-    }
-
-    /// Takes the first step once more, where it was in vain because of triggers that did not fit.
-    ///
-    /// - Returns: The code of the last step.
-    @usableFromInline
-    func stepAgain(_ code: CInt) -> CInt {
-        guard database.removeMisfitTriggers(after: ResultCode(rawValue: code)) else { return code }
-        _ = handle.reset()
-        return handle.step()
-    }
-
     // MARK: Step by step
 
     /// Makes the statement ready for the steps of a cursor, each of which is a call of its own.

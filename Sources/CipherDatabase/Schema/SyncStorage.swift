@@ -45,3 +45,22 @@ extension Database {
         return values
     }
 }
+
+extension Statement {
+    /// Takes the first step. Where the schema has changed, SQLite compiles the statement again.
+    @inline(__always)
+    func firstStep() -> CInt {
+        let code = handle.step()
+        return code == ResultCode.SQLITE_ERROR.rawValue ? stepAgain(code) : code
+    }
+
+    /// Takes the first step once more, where it was in vain because of triggers that do not fit.
+    ///
+    /// - Returns: The code of the last step.
+    @usableFromInline
+    func stepAgain(_ code: CInt) -> CInt {
+        guard database.removeMisfitTriggers(after: ResultCode(rawValue: code)) else { return code }
+        _ = handle.reset()
+        return handle.step()
+    }
+}

@@ -146,8 +146,8 @@ struct CheckpointTests {
             CREATE TABLE number (k INTEGER PRIMARY KEY NOT NULL, v);
             CREATE TABLE text (k TEXT NOT NULL PRIMARY KEY, v);
             CREATE TABLE mixed (a NOT NULL, b NOT NULL, v, PRIMARY KEY (b, a)) WITHOUT ROWID;
-            CREATE TABLE nothing (k INTEGER PRIMARY KEY NOT NULL);
-            """, tracking: ["number", "text", "mixed", "nothing"])
+            CREATE TABLE vacant (k INTEGER PRIMARY KEY NOT NULL);
+            """, tracking: ["number", "text", "mixed", "vacant"])
         // Rows of half a part, so that the parts are made in several steps.
         try replica.run(
             """
