@@ -110,10 +110,12 @@ struct CheckpointStore {
 
     // MARK: The anchor
 
-    /// The commit that stands for what is not here any more.
+    /// The commit that stands for what is not here any more. Until the commits below it are removed, that of the checkpoint
+    /// before may be among them.
     func anchor() throws -> CommitNode? {
         let n = try Int64.fetchOne(
-            db, sql: "SELECT n FROM main.\(SyncTables.commit) WHERE kind = ? LIMIT 1",
+            db,
+            sql: "SELECT n FROM main.\(SyncTables.commit) WHERE kind = ? ORDER BY generation DESC LIMIT 1",
             arguments: [Int(Commit.Kind.checkpoint.rawValue)])
         return try n.map(CommitStore(db: db).node)
     }

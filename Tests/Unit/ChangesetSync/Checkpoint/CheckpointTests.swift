@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherRecords
+import SyncSimulation
 import TestKit
 import Testing
 
@@ -37,6 +38,29 @@ struct CheckpointTests {
         try await fleet.settle()
         try fleet.expectEqual()
         for manager in fleet.managers { #expect(try manager.status().isInSync) }
+    }
+
+    /// The commit of the first checkpoint was still taken for the one that stands for the history: what was between the
+    /// two stayed, and a third checkpoint did not know whose commits the first one has.
+    @Test("a later checkpoint of the same store replaces the one before, and has the numbers of all authors")
+    func laterCheckpoints() async throws {
+        let fleet = try await CheckpointFleet(2)
+        var authors: [AuthorID] = []
+        for round in 0..<3 {
+            try fleet.insert(round % 2, (10 * round + 1)...(10 * round + 3))
+            try await fleet.settle()
+            let head = try #require(try fleet.replicas[0].head)
+            let made = try #require(try await fleet.managers[0].checkpoint())
+            #expect(made.commit == head && made.rowCount == 3 * (round + 1))
+            #expect(try fleet.replicas[0].commitCount == 1)
+            authors = try fleet.replicas[0].read { db in
+                try #require(try CheckpointStore(db: db).checkpoint(ofCommit: head)).manifest.authors.keys.sorted()
+            }
+            #expect(fleet.objects.count == 2)
+        }
+        let own = try fleet.replicas.map { try $0.read { try RepositoryState($0).author } }
+        #expect(authors == own.sorted())
+        try fleet.expectEqual()
     }
 
     @Test("it waits for every replica that is not retired, and says for whom")

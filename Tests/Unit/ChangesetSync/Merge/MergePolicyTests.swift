@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherRecords
+import SyncSimulation
 import Synchronization
 import TestKit
 import Testing
