@@ -120,6 +120,12 @@ struct CheckpointStore {
         return try n.map(CommitStore(db: db).node)
     }
 
+    /// The anchor, where it is of a later checkpoint than one that a remote has: another remote had that first. Checkpoints
+    /// are on one line, so the later one has what the other has.
+    func anchor(after announced: Acknowledgement.Announcement) throws -> CommitNode? {
+        try anchor().flatMap { $0.generation > announced.generation ? $0 : nil }
+    }
+
     /// The anchor whose rows are not all here yet; nil where the store has a head.
     func unfinished() throws -> (anchor: CommitNode, checkpoint: Stored)? {
         guard try RepositoryState(db).head == nil, let anchor = try anchor() else { return nil }

@@ -253,11 +253,11 @@ public final class SyncManager: Sendable {
         try await inTransaction { db, remote in
             var state = try RemoteState.require(remote.name, db)
             let inbox = try Inbox(db: db)
-            let commits = try inbox.store(found, from: state)
+            let (commits, replaced) = try inbox.store(found, from: state)
             let former = state.cursor
             if let page {
                 // No cursor passes an object that the remote did not return.
-                for entry in page.entries where try inbox.isHandled(entry.id, state) {
+                for entry in page.entries where try replaced.contains(entry.id) || inbox.isHandled(entry.id, state) {
                     state.cursor.advance(after: entry.position)
                 }
                 state.stalled = page.stalled.count
