@@ -50,7 +50,7 @@ struct CheckpointStore {
     /// Removes all checkpoints but one, and that of the anchor if it is to stay.
     func removeAll(except id: ObjectID?, keepingAnchor: Bool = false) throws {
         guard try exists else { return }
-        let anchor = try keepingAnchor ? anchor().flatMap { try checkpoint(ofCommit: $0.id)?.id } : nil
+        let anchor = try keepingAnchor ? checkpointOfAnchor()?.id : nil
         let kept = [id, anchor].map { Data($0?.bytes ?? []) }
         try db.execute(
             sql: "DELETE FROM main.\(SyncTables.checkpoint) WHERE id NOT IN (?, ?)", arguments: StatementArguments(kept)
@@ -119,6 +119,9 @@ struct CheckpointStore {
             arguments: [Int(Commit.Kind.checkpoint.rawValue)])
         return try n.map(CommitStore(db: db).node)
     }
+
+    /// The checkpoint that this store begins with.
+    func checkpointOfAnchor() throws -> Stored? { try anchor().flatMap { try checkpoint(ofCommit: $0.id) } }
 
     /// The anchor, where it is of a later checkpoint than one that a remote has: another remote had that first. Checkpoints
     /// are on one line, so the later one has what the other has.

@@ -267,7 +267,8 @@ extension SyncManager {
     private func isBehind(_ latest: Acknowledgement.Announcement) async throws -> Bool {
         let name = remote.name
         return try await writer.read { db in
-            guard try CommitStore(db: db).node(latest.commit) ?? CheckpointStore(db: db).anchor(after: latest) != nil else {
+            guard try CommitStore(db: db).node(latest.commit) ?? CheckpointStore(db: db).anchor(after: latest) != nil
+            else {
                 return true
             }
             do {

@@ -84,14 +84,16 @@ struct Inbox {
         return try insert(commit, id, content.canonical, from: remote)
     }
 
-    /// Whether the latest checkpoint, which is here, has what a commit did: another remote still has its history.
+    /// Whether a checkpoint that is here has what a commit did: another remote still has its history.
     ///
     /// A store that was restored from a backup may have given the number of the commit again. It is told so itself
     /// (`.baseTooOld`), and keeps its work.
     private func isReplaced(_ commit: Commit) throws -> Bool {
-        guard let floor, commit.generation <= floor.generation,
-            let manifest = try CheckpointStore(db: db).checkpoint(ofCommit: floor.commit)?.manifest
-        else { return false }
+        guard let floor else { return false }
+        // Of a later one only the announcement may be here.
+        let checkpoints = CheckpointStore(db: db)
+        let stored = try checkpoints.checkpoint(ofCommit: floor.commit) ?? checkpoints.checkpointOfAnchor()
+        guard let manifest = stored?.manifest, commit.generation <= manifest.anchor.generation else { return false }
         if commit.kind == .merge { return try !commit.parents.allSatisfy(isStored) }
         return commit.kind == .ordinary && commit.authorSequence <= manifest.authors[commit.author] ?? 0
     }

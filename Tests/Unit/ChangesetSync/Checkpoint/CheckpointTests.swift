@@ -258,8 +258,10 @@ struct CheckpointTests {
     }
 
     /// It refused them, said for ever that it was not in sync, and no checkpoint could be made any more.
-    @Test("a store that begins with a checkpoint passes over the history that another remote still has")
-    func historyOfOtherRemote() async throws {
+    @Test(
+        "a store that begins with a checkpoint passes over the history that another remote still has",
+        arguments: [false, true])
+    func historyOfOtherRemote(isLaterAnnounced: Bool) async throws {
         var fleet = try await CheckpointFleet(2)
         let other = MemoryRemote(fleet.remote.repository, named: "other", isCompacting: true)
         func managers() async throws -> [SyncManager] {
@@ -278,6 +280,13 @@ struct CheckpointTests {
         #expect(try await fleet.managers[0].checkpoint() != nil)
         try await fleet.join()
         try await fleet.managers[2].sync()
+        if isLaterAnnounced {
+            try fleet.insert(0, 7...8)
+            try await fleet.settle()
+            for manager in before { try await manager.sync() }
+            #expect(try await fleet.managers[1].checkpoint() != nil)
+            try await fleet.managers[2].sync()
+        }
         for _ in 0..<2 {
             for manager in try await managers() { try await manager.sync() }
             try await fleet.settle()
