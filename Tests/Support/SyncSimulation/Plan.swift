@@ -8,8 +8,6 @@ package struct Plan: Sendable {
         case convergence
         /// The same with checkpoints, stores that join later, and stores that are retired and rejoin.
         case checkpoints
-        /// A resolver that has to be asked as often as brute force finds concurrent writes.
-        case questions
     }
 
     /// Which rules the stores merge by.
@@ -83,21 +81,17 @@ package struct Plan: Sendable {
     package init(_ number: Int, kind: Kind? = nil) {
         self.number = number
         var dice = Dice(number, 0)
-        let kinds: [Kind] = [
-            .convergence, .checkpoints, .convergence, .checkpoints, .convergence, .checkpoints, .convergence,
-            .checkpoints, .convergence, .questions,
-        ]
-        self.kind = kind ?? kinds[((number % 10) + 10) % 10]
+        self.kind = kind ?? (number % 2 == 0 ? .convergence : .checkpoints)
         rules = [.automatic, .automatic, .shared, .shared, .different][dice(0...4)]
         schema = SimulatedSchema.all[max(0, dice(-2...SimulatedSchema.all.count - 1))]
         storeCount = [2, 2, 2, 2, 3, 3, 3, 4][dice(0...7)]
-        let hasTwo = dice(0...2) == 0 && self.kind != .questions
+        let hasTwo = dice(0...2) == 0
         let hasCheckpoints = self.kind == .checkpoints
         remotes = (0..<storeCount + 3).map { place in
             // The first store joins the two. A checkpoint waits for the stores of its remote, so there all have both.
             hasTwo && (place == 0 || hasCheckpoints) ? [0, 1] : hasTwo ? [[0], [1], [0, 1]][dice(0...2)] : [0]
         }
-        hasCommonStart = self.kind != .convergence || dice(0...1) == 0
+        hasCommonStart = self.kind == .checkpoints || dice(0...1) == 0
         let hasTroubles = dice(0...3) != 0
         let count = dice(8...30)
         let (kind, schema) = (self.kind, schema)
@@ -112,7 +106,6 @@ package struct Plan: Sendable {
         switch kind {
         case .convergence: action = convergenceAction(&dice, schema)
         case .checkpoints: action = checkpointAction(&dice, schema, step)
-        case .questions: action = .commit([], isPlain: true, isUndone: false)
         }
         var trouble = Trouble.none
         if hasTroubles && dice(0...3) == 0 {
@@ -187,4 +180,3 @@ struct Dice {
     mutating func callAsFunction(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &numbers) }
     mutating func shuffled<T>(_ items: [T]) -> [T] { items.shuffled(using: &numbers) }
 }
-

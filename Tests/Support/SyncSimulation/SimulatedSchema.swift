@@ -20,8 +20,8 @@ struct SimulatedSchema: Sendable {
         self.children = children
         template = Result { try Self.store(children, start: []) }
         startedTemplate = Result {
-            let rows = children.map { "INSERT INTO \($0) VALUES (1, 2, 1)" }
-            return try Self.store(children, start: ["INSERT INTO p VALUES (1, 'a', 1), (2, 'b', 2), (3, NULL, 3)"] + rows)
+            let parents = ["INSERT INTO p VALUES (1, 'a', 1), (2, 'b', 2), (3, NULL, 3)"]
+            return try Self.store(children, start: parents + children.map { "INSERT INTO \($0) VALUES (1, 2, 1)" })
         }
         rows =
             "SELECT 'p', quote(id), quote(name), quote(v) FROM p"

@@ -77,7 +77,7 @@ final class SimulatedStore {
     }
 
     func head() throws -> String? { try read { try Head.fetchOne($0)?.uuid } }
-    func commitCount() throws -> Int { 
+    func commitCount() throws -> Int {
         try read { db in
             let sql = "SELECT count(*) FROM cipherstore_sync_commit"
             return try Int.fetchOne(try db.cachedStatement(sql: sql)) ?? 0

@@ -5,7 +5,7 @@ import SyncSimulation
 /// Runs schedules of the simulation, and plays single ones back.
 ///
 /// ```
-/// SyncSimulator --first 0 --count 100000 [--kind convergence|checkpoints|questions] [--seconds N]
+/// SyncSimulator --first 0 --count 100000 [--kind convergence|checkpoints] [--seconds N]
 /// SyncSimulator --replay 4711 [--kind ...] [--without 3,5,8]
 /// SyncSimulator --shrink 4711
 /// ```
@@ -86,7 +86,7 @@ struct SyncSimulator {
             case .failure(let error):
                 failures += 1
                 Self.report("failed: \(error)\n  SyncSimulator --shrink \(number)")
-                }
+            }
             done += 1
             if done % 5000 == 0 { report() }
         }
@@ -107,7 +107,8 @@ struct SyncSimulator {
                 }
             }
         }
-        Self.report("SyncSimulator --replay \(number) --without \(leftOut.sorted().map(String.init).joined(separator: ","))")
+        let without = leftOut.sorted().map(String.init).joined(separator: ",")
+        Self.report("SyncSimulator --replay \(number) --without \(without)")
     }
 
     private func replay(_ number: Int) async -> Bool {
