@@ -29,6 +29,8 @@ def expectation(path: Path, described: dict) -> str:
 
 def producer(path: Path) -> str:
     folder = path.relative_to(KEYS).parts[0]
+    if folder == "fixtures" and path.name.startswith("sqlcipher-"):
+        return "make_old_fixtures.py"
     if folder == "vectors":
         return PRODUCERS.get(path.name, "make_vectors.py")
     return {"conformance": "make_conformance.py", "fixtures": "make_fixtures.py", "stores": "make_stores"}[folder]

@@ -125,7 +125,11 @@ struct AdoptTests {
         #expect(try fixture.runShell("s.db.sqlcipher\(version)", key + "SELECT count(*) FROM t;").contains("500"))
     }
 
-    @Test("the fixtures of SQLCipher 4 and 3 are adopted", arguments: [("v4-standard.db", 4), ("v3-standard.db", 3)])
+    @Test(
+        "the fixtures of SQLCipher 4 and 3, by several versions of it, are adopted",
+        arguments: [
+            ("v4-standard.db", 4), ("v3-standard.db", 3), ("sqlcipher-3.4.1.db", 3), ("sqlcipher-4.12.0-standard.db", 4),
+        ])
     func fixtures(_ name: String, _ version: Int) throws {
         try place.write("test only: sesame street", to: "pass")
         try FileManager.default.copyItem(atPath: Workplace.fixture(name), toPath: place.path("s.db"))

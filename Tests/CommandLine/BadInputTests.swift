@@ -107,7 +107,9 @@ struct BadInputTests {
         arguments: [
             ("plain.db", "notEncrypted"), ("v3-standard.db", "settingsConflict"),
             ("v4-standard.db", "settingsConflict"),
-            ("v4-header32.db", "saltMissing"), ("text", "notEncrypted"),
+            ("v4-header32.db", "saltMissing"), ("sqlcipher-3.4.1.db", "settingsConflict"),
+            ("sqlcipher-4.12.0-standard.db", "settingsConflict"), ("sqlcipher-4.12.0-header32.db", "saltMissing"),
+            ("text", "notEncrypted"),
         ])
     func otherFiles(_ fixture: String, _ error: String) throws {
         try place.remove("s.db", Self.sidecars[0], Self.sidecars[1])

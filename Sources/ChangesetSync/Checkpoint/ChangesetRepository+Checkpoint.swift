@@ -85,16 +85,7 @@ extension ChangesetRepository {
             }
             try store.insert(id, made.manifest)
             try store.setApplied(made.manifest.parts.count, of: id)
-            let body = try made.manifest.anchor.encoded()
-            try db.execute(
-                sql: """
-                    UPDATE main.\(SyncTables.commit) SET parent1 = NULL, parent2 = NULL, kind = ?, body = ?,
-                        meta_bytes = ?, delta_bytes = ?, merge_bytes = 0 WHERE n = ?
-                    """,
-                arguments: [
-                    Int(Commit.Kind.checkpoint.rawValue), Data(body), made.manifest.anchor.meta.utf8.count,
-                    made.manifest.anchor.deltas[0].count, place.node.n,
-                ])
+            try store.replace(place.node.n, by: made.manifest)
             try CommitStore(db: db).remove(leaves: place.replacedMerges) {
                 for n in place.replacedMerges {
                     try db.execute(sql: "DELETE FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [n])

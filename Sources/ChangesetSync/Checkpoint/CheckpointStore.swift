@@ -129,6 +129,20 @@ struct CheckpointStore {
         try anchor().flatMap { $0.generation > announced.generation ? $0 : nil }
     }
 
+    /// Makes a commit that is here the anchor.
+    func replace(_ n: Int64, by manifest: CheckpointManifest) throws {
+        let anchor = manifest.anchor
+        try db.execute(
+            sql: """
+                UPDATE main.\(SyncTables.commit) SET parent1 = NULL, parent2 = NULL, kind = ?, body = ?,
+                    meta_bytes = ?, delta_bytes = ?, merge_bytes = 0 WHERE n = ?
+                """,
+            arguments: [
+                Int(Commit.Kind.checkpoint.rawValue), Data(try anchor.encoded()), anchor.meta.utf8.count,
+                anchor.deltas[0].count, n,
+            ])
+    }
+
     /// The anchor whose rows are not all here yet; nil where the store has a head.
     func unfinished() throws -> (anchor: CommitNode, checkpoint: Stored)? {
         guard try RepositoryState(db).head == nil, let anchor = try anchor() else { return nil }

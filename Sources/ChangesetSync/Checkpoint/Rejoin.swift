@@ -12,6 +12,8 @@ struct Rejoin {
     private let checkpoint: CheckpointStore.Stored
     /// The number of the remote that has the checkpoint.
     private let remote: Int64
+    /// The commits that stay: see ``RejoinedGraph``.
+    private let kept: Set<Int64>
     private let graph: CommitGraph
     private let rules: MergeRules
     private var db: Database { transaction.db }
@@ -20,9 +22,9 @@ struct Rejoin {
 
     init(
         _ transaction: RepositoryTransaction, _ checkpoint: CheckpointStore.Stored, at remote: Int64,
-        _ policy: MergePolicy
+        keeping kept: Set<Int64>, _ policy: MergePolicy
     ) throws {
-        (self.transaction, self.checkpoint, self.remote) = (transaction, checkpoint, remote)
+        (self.transaction, self.checkpoint, self.remote, self.kept) = (transaction, checkpoint, remote, kept)
         graph = CommitGraph(transaction.store)
         rules = try MergeRules(policy, transaction.tables)
     }
@@ -100,8 +102,8 @@ struct Rejoin {
             isCopy: isCopy, toRows: try Delta(deltas[0]), toCommit: try Delta(deltas[1]), conflicts: state.conflicts)
     }
 
-    /// The commits under the head for which the checkpoint stands as well, and the last of them that has only such ones
-    /// under it.
+    /// The commits under the head for which the checkpoint stands as well or that stay, and the last of them that has only
+    /// such ones under it.
     ///
     /// The number of a commit alone does not show that: a store that was restored from a backup has given numbers again.
     /// What it made since is still to be pushed.
@@ -114,7 +116,9 @@ struct Rejoin {
         let nodes = try graph.ancestors(of: head.n, notBelow: 0).map(graph.node).sorted(by: CommitNode.precedes)
         var (known, complete, base): (Set<Int64>, Set<Int64>, CommitNode?) = ([], [], nil)
         for node in nodes {
-            if node.kind == .ordinary {
+            if kept.contains(node.n) {
+                known.insert(node.n)
+            } else if node.kind == .ordinary {
                 let sequence = try Int64.fetchOne(
                     db, sql: "SELECT sequence FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [node.n])
                 let author = try store.author(node.author)
@@ -192,21 +196,22 @@ extension ChangesetRepository {
             }
             let head = try transaction.head()
             if head != nil && onlyWithoutHead { throw SyncError(.baseTooOld, commit: announcement.commit) }
+            let graph = try RejoinedGraph(transaction, checkpoint, at: remote)
             let outcome = try head.map {
-                try Rejoin(transaction, checkpoint, at: remote, mergePolicy).outcome(from: $0)
+                try Rejoin(transaction, checkpoint, at: remote, keeping: graph.kept, mergePolicy).outcome(from: $0)
             }
             if let outcome {
                 try Pull.applyDelta(outcome.toRows, in: &transaction)
                 try follow(outcome.toRows, transaction)
             }
-            let anchor = try replaceGraph(by: checkpoint, transaction)
+            let anchor = try graph.replace()
             guard let outcome else {
                 // The rows that there are come from another checkpoint.
                 for table in transaction.tables.all { try db.execute(sql: "DELETE FROM \(table.qualifiedName)") }
                 try CheckpointStore(db: db).setApplied(0, of: checkpoint.id)
                 let last = checkpoint.manifest.authors[transaction.state.author] ?? 0
                 try transaction.beginWithoutRows(isRenamed: last > transaction.state.sequence)
-                try finishRejoin(announcement.replaced, remote, db)
+                try finishRejoin(announcement.replaced, graph)
                 return nil
             }
             try CheckpointStore(db: db).setApplied(checkpoint.manifest.parts.count, of: checkpoint.id)
@@ -217,7 +222,7 @@ extension ChangesetRepository {
             let made = try transaction.record(outcome.toCommit, meta: meta)
             if made == nil { try transaction.moveHead(to: anchor) }
             if let made { try ConflictStore(db: db).insert(outcome.conflicts, of: made.id) }
-            try finishRejoin(announcement.replaced, remote, db)
+            try finishRejoin(announcement.replaced, graph)
             return try made.map { try Self.changeset($0, db) }
         }
     }
@@ -227,23 +232,74 @@ extension ChangesetRepository {
             .contains { $0.author == transaction.state.author && $0.isRetired }
     }
 
-    private func replaceGraph(
-        by checkpoint: CheckpointStore.Stored, _ transaction: RepositoryTransaction
-    ) throws -> CommitNode {
-        let db = transaction.db
-        try CommitStore(db: db).remove(leaves: Set(transaction.state.leaves.numbers)) {
-            for name in [SyncTables.outbox, SyncTables.pending, SyncTables.commit] {
-                try db.execute(sql: "DELETE FROM main.\(name)")
-            }
+    private func finishRejoin(_ replaced: RemoteCursor, _ graph: RejoinedGraph) throws {
+        // The log of this store may have entries that nobody can use.
+        try RemoteState.beginNewLogs(graph.db)
+        try RemoteState.move(graph.remote, over: replaced, graph.db)
+        try graph.continuePending()
+    }
+}
+
+/// The commits of a store that rejoins. The cursor is behind what it has fetched, so what the others need of that must stay:
+/// commits that build on the commit of the checkpoint alone, and those that wait for it. All else goes.
+private struct RejoinedGraph {
+    let db: Database
+    let checkpoint: CheckpointStore.Stored
+    /// The number of the remote that has the checkpoint.
+    let remote: Int64
+    /// The commits that stay.
+    let kept: Set<Int64>
+    /// The commit for which the checkpoint stands, where it was here.
+    private let place: CommitNode?
+    private let removed: [CommitID]
+
+    init(_ transaction: RepositoryTransaction, _ checkpoint: CheckpointStore.Stored, at remote: Int64) throws {
+        (db, self.checkpoint, self.remote) = (transaction.db, checkpoint, remote)
+        let store = transaction.store
+        let place = try store.node(checkpoint.manifest.commit)
+        let unpushed = Set(
+            try Int64.fetchAll(
+                db, sql: "SELECT n FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [remote]))
+        var (kept, removed): (Set<Int64>, [CommitID]) = ([], [])
+        // A parent has a lower number than its children.
+        for n in try Int64.fetchAll(db, sql: "SELECT n FROM main.\(SyncTables.commit) ORDER BY n") where n != place?.n {
+            let node = try store.node(n)
+            let isAbove = !node.parents.isEmpty && node.parents.allSatisfy { $0 == place?.n || kept.contains($0) }
+            if isAbove && !unpushed.contains(n) { kept.insert(n) } else { removed.append(node.id) }
         }
-        try CheckpointStore(db: db).removeAll(except: checkpoint.id)
-        return try CommitStore(db: db).insertAnchor(checkpoint)
+        (self.place, self.kept, self.removed) = (place, kept, removed)
     }
 
-    private func finishRejoin(_ replaced: RemoteCursor, _ remote: Int64, _ db: Database) throws {
-        // The log of this store may have entries that nobody can use.
-        try RemoteState.beginNewLogs(db)
-        try RemoteState.move(remote, over: replaced, db)
+    /// Puts the checkpoint in the place of all that does not stay.
+    ///
+    /// - Returns: The commit that stands for it.
+    func replace() throws -> CommitNode {
+        let (store, checkpoints) = (CommitStore(db: db), CheckpointStore(db: db))
+        let parents = Set(try kept.flatMap { try store.node($0).parents })
+        let leaves = kept.subtracting(parents).sorted()
+        try store.remove(leaving: leaves.isEmpty ? place.map { [$0.n] } ?? [] : leaves) {
+            for id in removed {
+                try db.execute(
+                    sql: "DELETE FROM main.\(SyncTables.commit) WHERE id = ?", arguments: [Data(id.bytes)])
+            }
+            try db.execute(
+                sql: """
+                    DELETE FROM main.\(SyncTables.outbox)
+                    WHERE n NOT IN (SELECT n FROM main.\(SyncTables.commit) WHERE n IS NOT ?)
+                    """,
+                arguments: [place?.n])
+        }
+        try checkpoints.removeAll(except: checkpoint.id)
+        guard let place else { return try store.insertAnchor(checkpoint) }
+        try checkpoints.replace(place.n, by: checkpoint.manifest)
+        return try store.node(place.n)
+    }
+
+    /// Inserts what has waited for the commit of the checkpoint, and removes what waits for what is gone.
+    func continuePending() throws {
+        try Inbox(db: db).continuePending(
+            after: checkpoint.manifest.commit, generation: checkpoint.manifest.anchor.generation, without: removed,
+            from: remote)
     }
 }
 

@@ -126,15 +126,19 @@ struct CommitStore {
 
     /// Removes commits.
     ///
-    /// The state is saved anew: the last commits may be among them, and then their numbers are given again.
-    ///
     /// - Parameter removed: Those that are no parent.
     func remove(leaves removed: Set<Int64> = [], _ removal: () throws -> Void) throws {
+        let leaves = try graphLeaves().numbers.filter { !removed.contains($0) }
+        try remove(leaving: leaves, removal)
+    }
+
+    /// Removes commits. The state is saved anew: the last commits may be among them, and then their numbers are given again.
+    ///
+    /// - Parameter leaves: The commits that are no parent then.
+    func remove(leaving leaves: [Int64], _ removal: () throws -> Void) throws {
         let state = try RepositoryState(db)
-        var leaves = state.leaves
-        leaves.remove(Array(removed))
         try removal()
-        try state.save(db, leaves: leaves)
+        try state.save(db, leaves: GraphLeaves(leaves))
     }
 
     // MARK: Inserting
@@ -192,6 +196,8 @@ struct CommitStore {
 /// The numbers of the commits that are no parent, as a store keeps them: each as 64 bits.
 struct GraphLeaves: Hashable, Sendable {
     private(set) var numbers: [Int64]
+
+    init(_ numbers: [Int64]) { self.numbers = numbers }
 
     /// - Returns: nil where these are no numbers.
     init?(encoded bytes: [UInt8]) {

@@ -30,6 +30,8 @@ enum SyncTables {
     ///   changed is in the row of the last one, so that a commit writes one page less.
     /// - `table`: the tracked tables.
     /// - `outbox`: what is to be pushed, with its place in the log of this replica; `remote.sequence` is the last place.
+    /// - `remote`: the remotes. `stalled` counts the logs that cannot be read on for now; it is -1 until all were read for
+    ///   the first time.
     /// - `address`: where the remotes are, by name, without passwords.
     /// - `pending`: commits that were fetched before one of their parents.
     static let creation = """

@@ -58,9 +58,7 @@ struct Inbox {
                     sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
                     arguments: [remote.n, Data(id.bytes)])
             } catch let refusal as Refusal {
-                try db.execute(
-                    sql: "INSERT OR REPLACE INTO main.\(SyncTables.quarantine) (remote, id, reason) VALUES (?, ?, ?)",
-                    arguments: [remote.n, Data(id.bytes), refusal.reason])
+                try quarantine(id, refusal.reason, remote.n)
             }
         }
         return (count, replaced)
@@ -81,7 +79,7 @@ struct Inbox {
             try wait(id, for: missing, content.canonical)
             return 0
         }
-        return try insert(commit, id, content.canonical, from: remote)
+        return try insert(commit, id, content.canonical, from: remote.n)
     }
 
     /// Whether a checkpoint that is here has what a commit did: another remote still has its history.
@@ -108,7 +106,8 @@ struct Inbox {
             parent.map { $0.id == floor.commit || $0.generation > floor.generation } ?? true
         }
         // What is above it is above a child of it, or is one. Of a parent that is not here nothing else is known.
-        let lowest = floor.generation + (commit.parents.contains(floor.commit) ? 1 : 2)
+        let isChild = !commit.parents.isEmpty && commit.parents.allSatisfy { $0 == floor.commit }
+        let lowest = floor.generation + (isChild ? 1 : 2)
         guard isAbove, commit.generation >= lowest else {
             throw Refusal(reason: "a checkpoint has replaced what it builds on: its author must rejoin")
         }
@@ -142,35 +141,76 @@ struct Inbox {
     }
 
     /// Inserts a commit whose parents are there, and those that have waited for it.
-    private func insert(_ commit: Commit, _ id: CommitID, _ canonical: [UInt8], from remote: RemoteState) throws -> Int
-    {
-        var open = [(commit, id, canonical)]
+    private func insert(_ commit: Commit, _ id: CommitID, _ canonical: [UInt8], from remote: Int64) throws -> Int {
+        try requirePlace(commit)
+        try store(commit, id, canonical, from: remote)
+        return try 1 + insertWaiting(for: id, from: remote)
+    }
+
+    private func store(_ commit: Commit, _ id: CommitID, _ canonical: [UInt8], from remote: Int64) throws {
+        if let node = try store.insert(commit, id: id, canonical: canonical) {
+            try noteAuthor(of: commit)
+            try enqueue(node.n, except: remote)
+        }
+        try stopWaiting(id)
+    }
+
+    /// Inserts the commits that have waited for one, and those that have waited for them.
+    ///
+    /// - Returns: Their number.
+    private func insertWaiting(for id: CommitID, from remote: Int64) throws -> Int {
+        var open = try waiting(for: id)
         var count = 0
         while let (commit, id, canonical) = open.popLast() {
             do {
                 try requirePlace(commit)
+                try store(commit, id, canonical, from: remote)
+                count += 1
             } catch let refusal as Refusal {
-                if count == 0 { throw refusal }
-                // It has waited for a parent. The next fetch asks for it again.
+                // The next fetch asks for it again.
                 try quarantine(id, refusal.reason, remote)
                 try stopWaiting(id)
                 continue
             }
-            if let node = try store.insert(commit, id: id, canonical: canonical) {
-                count += 1
-                try noteAuthor(of: commit)
-                try enqueue(node.n, except: remote)
-            }
-            try stopWaiting(id)
             open += try waiting(for: id)
         }
         return count
     }
 
-    private func quarantine(_ id: CommitID, _ reason: String, _ remote: RemoteState) throws {
+    /// Goes on after a checkpoint has come in the place of commits: inserts what has waited for its commit, and removes what
+    /// waits for what is gone.
+    ///
+    /// - Parameters:
+    ///   - id: The commit for which the checkpoint stands.
+    ///   - removed: Commits that the checkpoint has replaced, or that were removed.
+    func continuePending(
+        after id: CommitID, generation: UInt64, without removed: [CommitID], from remote: Int64
+    ) throws {
+        var gone = removed
+        let rows = try Row.fetchCursor(db, sql: "SELECT id, body FROM main.\(SyncTables.pending)")
+        while let row = try rows.next() {
+            let (pending, commit) = try Self.pending(row)
+            if commit.generation <= generation { gone.append(pending) }
+        }
+        gone.removeAll { $0 == id }
+        for id in gone + [id] { try stopWaiting(id) }
+        _ = try removePending(waitingFor: gone)
+        _ = try insertWaiting(for: id, from: remote)
+    }
+
+    private static func pending(_ row: Row) throws -> (CommitID, Commit) {
+        guard let id = CommitID(bytes: try row.stored(0, as: Data.self)),
+            let commit = try? Commit(encoded: Array(try row.stored(1, as: Data.self))[...])
+        else {
+            throw CommitStore.damaged("A commit that waits for its parents has no valid content.")
+        }
+        return (id, commit)
+    }
+
+    private func quarantine(_ id: CommitID, _ reason: String, _ remote: Int64) throws {
         try db.execute(
             sql: "INSERT OR REPLACE INTO main.\(SyncTables.quarantine) (remote, id, reason) VALUES (?, ?, ?)",
-            arguments: [remote.n, Data(id.bytes), reason])
+            arguments: [remote, Data(id.bytes), reason])
     }
 
     private func stopWaiting(_ id: CommitID) throws {
@@ -183,12 +223,8 @@ struct Inbox {
             db, sql: "SELECT id, body FROM main.\(SyncTables.pending) WHERE missing = ? ORDER BY id",
             arguments: [Data(id.bytes)])
         return try rows.compactMap { row in
+            let (id, commit) = try Self.pending(row)
             let bytes = Array(try row.stored(1, as: Data.self))
-            guard let id = CommitID(bytes: try row.stored(0, as: Data.self)),
-                let commit = try? Commit(encoded: bytes[...])
-            else {
-                throw CommitStore.damaged("A commit that waits for its parents has no valid content.")
-            }
             if let missing = try commit.parents.first(where: { try !isStored($0) }) {
                 try wait(id, for: missing, bytes)
                 return nil
@@ -235,15 +271,15 @@ struct Inbox {
         try RemoteState.beginNewLogs(db)
     }
 
-    private func enqueue(_ n: Int64, except remote: RemoteState) throws {
+    private func enqueue(_ n: Int64, except remote: Int64) throws {
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)
                 SELECT n, sequence + 1, ?1 FROM main.\(SyncTables.remote) WHERE n <> ?2
                 """,
-            arguments: [n, remote.n])
+            arguments: [n, remote])
         if db.changesCount == 0 { return }
         try db.execute(
-            sql: "UPDATE main.\(SyncTables.remote) SET sequence = sequence + 1 WHERE n <> ?", arguments: [remote.n])
+            sql: "UPDATE main.\(SyncTables.remote) SET sequence = sequence + 1 WHERE n <> ?", arguments: [remote])
     }
 }

@@ -9,6 +9,8 @@ struct RemoteState: Sendable {
     /// Under whose name this store pushes there. It is another one after a reset, so that its log has no entry yet.
     let pusher: AuthorID
     var cursor: RemoteCursor
+    /// Whether its logs were read to their end since setup or reset.
+    var hasBeenRead: Bool
     /// Authors whose logs cannot be read on for now.
     var stalled: Int
     /// Why the last call failed; nil where it did not.
@@ -24,7 +26,8 @@ struct RemoteState: Sendable {
             let cursor = RemoteCursor(decoding: Array(try row.stored(2, as: Data.self)))
         else { throw CommitStore.damaged("What is known of a remote has no valid content.") }
         (self.n, self.name, self.pusher, self.cursor) = (try row.stored(0), name, pusher, cursor)
-        (stalled, error) = (try row.stored(3), try row.storedOrNil(4))
+        let stalled: Int = try row.stored(3)
+        (hasBeenRead, self.stalled, error) = (stalled >= 0, max(0, stalled), try row.storedOrNil(4))
     }
 
     static func require(_ name: String, _ db: Database) throws -> RemoteState {
@@ -39,7 +42,7 @@ struct RemoteState: Sendable {
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.remote) (name, pusher, cursor, sequence, stalled)
-                VALUES (?, ?, ?, (SELECT count(*) FROM main.\(SyncTables.commit) WHERE kind <> 2), 0)
+                VALUES (?, ?, ?, (SELECT count(*) FROM main.\(SyncTables.commit) WHERE kind <> 2), -1)
                 """,
             arguments: [name, Data(try AuthorID.random().bytes), Data(RemoteCursor().encoded)])
         try db.execute(
@@ -70,7 +73,7 @@ struct RemoteState: Sendable {
     func save(_ db: Database) throws {
         try db.execute(
             sql: "UPDATE main.\(SyncTables.remote) SET cursor = ?, stalled = ? WHERE n = ?",
-            arguments: [Data(cursor.encoded), stalled, n])
+            arguments: [Data(cursor.encoded), hasBeenRead ? stalled : -1, n])
     }
 
     func quarantined(_ db: Database) throws -> [ObjectID] {

@@ -261,6 +261,7 @@ public final class SyncManager: Sendable {
                     state.cursor.advance(after: entry.position)
                 }
                 state.stalled = page.stalled.count
+                if !page.hasMore { state.hasBeenRead = true }
             }
             try state.save(db)
             return (commits, state.cursor != former)

@@ -18,6 +18,8 @@ public struct SyncReplica: Hashable, Sendable {
 
 /// Where a store stands to a remote.
 public struct SyncStatus: Hashable, Sendable {
+    /// Whether a fetch has read the remote to its end since it was set up. Until then nobody knows what it has.
+    public let hasFetched: Bool
     /// Commits of this store that the remote has not acknowledged.
     public let ahead: Int
     /// Commits that were fetched and are not under the head.
@@ -42,7 +44,7 @@ public struct SyncStatus: Hashable, Sendable {
     /// Whether both have the same, as far as the last fetch has seen, and nothing is left to do: not even to look at
     /// conflicts (``ChangesetRepository/removeConflicts()``), or at a clock.
     public var isInSync: Bool {
-        ahead == 0 && behind == 0 && pending == 0 && stalled == 0 && quarantined.isEmpty && conflicts == 0
+        hasFetched && ahead == 0 && behind == 0 && pending == 0 && stalled == 0 && quarantined.isEmpty && conflicts == 0
             && foreignWrites.isEmpty && lastError == nil && skew == nil
     }
 }
@@ -68,6 +70,7 @@ extension SyncManager {
                     return (id, try row.stored(1))
                 }
                 return SyncStatus(
+                    hasFetched: remote.hasBeenRead,
                     ahead: try count(SyncTables.outbox, "remote = \(remote.n)"), behind: try Self.behind(transaction),
                     pending: try count(SyncTables.pending), stalled: remote.stalled,
                     quarantined: Dictionary(reasons, uniquingKeysWith: { first, _ in first }),

@@ -90,7 +90,7 @@ struct SyncReport {
     private static func json(_ known: KnownRemote, _ status: SyncStatus) -> JSON {
         .object([
             "name": .string(known.name), "address": .optional(known.address) { .string("\($0)") },
-            "ahead": .int(status.ahead), "behind": .int(status.behind), "pending": .int(status.pending),
+            "fetched": .bool(status.hasFetched), "ahead": .int(status.ahead), "behind": .int(status.behind), "pending": .int(status.pending),
             "stalled": .int(status.stalled), "quarantined": quarantined(status),
             "last_error": .optional(status.lastError, JSON.string),
             "skew_seconds": .optional(status.skew) { .int($0.components.seconds) }, "in_sync": .bool(status.isInSync),
@@ -117,7 +117,8 @@ struct SyncReport {
                 (status.pending, "wait for a parent"), (status.stalled, "authors cannot be read on"),
                 (status.quarantined.count, "refused"),
             ].filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
-            let state = status.isInSync ? "in sync" : "\(status.ahead) to push, \(status.behind) to pull" + rest
+            var state = status.isInSync ? "in sync" : "\(status.ahead) to push, \(status.behind) to pull" + rest
+            if !status.hasFetched { state += ", nothing was fetched yet" }
             lines.append("remote       \(known.address.map { "\($0)" } ?? known.name): \(state)")
             lines += SyncReplicaReport.lines(status.replicas)
         }

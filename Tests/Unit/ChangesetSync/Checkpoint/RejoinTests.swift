@@ -131,6 +131,57 @@ struct RejoinTests {
         #expect(names == ["'p1'", "'p2'", "'own'", "'own'"])
     }
 
+    @Test(
+        "what it has fetched from above the checkpoint stays: its place in the logs is behind that",
+        arguments: [false, true])
+    func fetchedBefore(isWithoutRows: Bool) async throws {
+        var fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...3)
+        try await fleet.settle()
+        // Two commits above the one that all have.
+        for place in 0...1 {
+            try fleet.insert(place, 10 + place...10 + place)
+            try await fleet.managers[place].push()
+        }
+        try await fleet.join()
+        if !isWithoutRows { try fleet.replicas[2].run("INSERT INTO player VALUES (30, 'own', 3)") }
+        try await fleet.managers[2].fetch()
+        #expect(try await fleet.managers[0].checkpoint()?.rowCount == 3)
+        if !isWithoutRows {
+            #expect(await syncCode { try await fleet.managers[2].sync() } == .baseTooOld)
+            #expect(try await fleet.managers[2].rejoin() != nil)
+        }
+        try await fleet.settle()
+        try fleet.expectEqual()
+        #expect(try fleet.managers[2].status().isInSync)
+        let ids = try fleet.replicas[2].strings("SELECT id FROM player ORDER BY id")
+        #expect(ids == ["1", "2", "3", "10", "11"] + (isWithoutRows ? [] : ["30"]))
+    }
+
+    @Test("what waits for the commit of the checkpoint builds on it, and what waits for older ones goes")
+    func pendingBefore() async throws {
+        var fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...3)
+        try await fleet.settle()
+        let base = try #require(try fleet.replicas[0].head)
+        for place in 0...1 {
+            try fleet.insert(place, 10 + place...10 + place)
+            try await fleet.managers[place].push()
+        }
+        try await fleet.join()
+        try fleet.replicas[2].run("INSERT INTO player VALUES (30, 'own', 3)")
+        fleet.remote.edit { $0.withheld = [base] }
+        try await fleet.managers[2].fetch()
+        #expect(try fleet.managers[2].status().pending == 2)
+        fleet.remote.edit { $0.withheld = [] }
+        #expect(try await fleet.managers[0].checkpoint()?.commit == base)
+        #expect(try await fleet.managers[2].rejoin() != nil)
+        #expect(try fleet.managers[2].status().pending == 0)
+        try await fleet.settle()
+        try fleet.expectEqual()
+        #expect(try fleet.managers[2].status().isInSync)
+    }
+
     @Test("a store restored from a backup rejoins under another name")
     func restored() async throws {
         let fleet = try await CheckpointFleet(2)

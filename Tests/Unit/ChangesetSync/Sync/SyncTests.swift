@@ -34,6 +34,26 @@ struct SyncTests {
         return (one, try await manager(one, remote), two, try await manager(two, remote), remote)
     }
 
+    @Test("a store that has not read the remote to its end does not say that it is in sync")
+    func beforeTheFirstFetch() async throws {
+        let one = try Replica()
+        let remote = MemoryRemote(try one.repository.id)
+        let first = try await manager(one, remote)
+        #expect(try !first.status().hasFetched && !first.status().isInSync)
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try await first.push()
+        #expect(try first.status().ahead == 0 && !first.status().isInSync)
+        remote.edit { $0.failAt = $0.calls + 1 }
+        await #expect(throws: MemoryRemote.Fault.self) { try await first.fetch() }
+        #expect(try !first.status().hasFetched)
+        try await first.fetch()
+        #expect(try first.status().hasFetched && first.status().isInSync)
+        try await first.reset()
+        #expect(try !first.status().isInSync)
+        try await first.sync()
+        #expect(try first.status().isInSync)
+    }
+
     @Test("two stores end with the same rows over a folder, whoever syncs first, and say so")
     func folder() async throws {
         let path = FileManager.default.temporaryDirectory.appending(path: "sync-\(UUID().uuidString)").path
@@ -123,6 +143,7 @@ struct SyncTests {
     func transientErrors() async throws {
         for failing in 0..<8 {
             let (one, first, two, second, remote) = try await pair()
+            try await first.fetch()
             for index in 0..<5 { try one.run("INSERT INTO player VALUES (\(index), 'p', 1)") }
             remote.edit {
                 $0.mostObjects = 2
@@ -143,6 +164,7 @@ struct SyncTests {
     @Test("loss 9: a status is not in sync while anything is left to do, and names the last error")
     func statuses() async throws {
         let (one, first, two, second, remote) = try await pair()
+        try await first.fetch()
         #expect(try first.status().isInSync)
         try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
         #expect(try first.status().ahead == 1 && !first.status().isInSync)
@@ -179,6 +201,7 @@ struct SyncTests {
     @Test("the status is a sequence: now, and after each call, an error too")
     func statusSequence() async throws {
         let (one, first, _, _, remote) = try await pair()
+        try await first.fetch()
         try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
         var statuses = first.statuses().makeAsyncIterator()
         #expect(await statuses.next()?.ahead == 1)
