@@ -10,20 +10,22 @@ BUILD = $(TRAITS) $(WARNINGS)
 # The demo's data: the EPSG registry, from Debian's proj-data.
 DEMO_DATABASE ?= /usr/share/proj/proj.db
 # How long `make soak` lets the bank work, how often it kills a process elsewhere, the commits that are observed,
-# and the random stores that exchange commits.
+# and the schedules of stores that exchange commits (FIRST is the number of the first one, JOBS how many processes run).
 MINUTES ?= 30
 KILLS ?= 10000
 COMMITS ?= 1000000
-SCHEDULES ?= 10000
+SCHEDULES ?= 20000
+FIRST ?= 0
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # How many seconds eight stores sync while they are killed and their server ends.
 SYNC_SECONDS ?= $$(( $(MINUTES) * 60 ))
 # What `make lint` checks beside Swift.
-SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync .ci/conformance .ci/fuzz
+SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync .ci/conformance .ci/fuzz .ci/simulation
 # Where `make install` puts things.
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test conformance soak fuzz lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync tsan asan docs install clean help
+.PHONY: setup build check test conformance soak simulation fuzz lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -37,16 +39,23 @@ check: setup  ## build, and run the fences and the quick unit tests: what to run
 test: setup  ## run every test (ONLY=NAME for some of them, with the same build)
 	ONLY="$(ONLY)" .ci/test "$(SWIFT)" $(BUILD)
 
-soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 observed, SCHEDULES=10000 syncs, faulty calls, crowds (SEED= replays)
+soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 observed, SCHEDULES=20000 syncs, faulty calls, crowds (SEED= replays)
 	@case "$(MINUTES)$(KILLS)$(COMMITS)$(SCHEDULES)" in \
 	*[!0-9]*) echo "MINUTES, KILLS, COMMITS and SCHEDULES are whole numbers" >&2; exit 1;; esac
+	$(MAKE) simulation
 	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
 	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all CIPHERSTORE_COMMITS=$(COMMITS) \
-	CIPHERSTORE_SCHEDULES=$(SCHEDULES) CIPHERSTORE_OBJECTS=50000 CIPHERSTORE_SYNC_SECONDS=$(SYNC_SECONDS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
+	CIPHERSTORE_SCHEDULES=$$(( $(SCHEDULES) / 50 + 1 )) CIPHERSTORE_OBJECTS=50000 CIPHERSTORE_SYNC_SECONDS=$(SYNC_SECONDS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
 	$(SWIFT) test --disable-xctest --no-parallel $(BUILD) \
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests' \
 	--filter 'ChangesetSyncTests|ServerAccessTests|SyncProcessTests|SyncSoakTests|SyncCrashTests' \
 	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|WakeUpTests|CrashTests.RotationTests'
+
+simulation: setup  ## SCHEDULES=20000 seeded schedules of stores that sync, from FIRST=0 on, by JOBS processes (REPLAY=N, SHRINK=N)
+	$(SWIFT) build -c release --product SyncSimulator
+	@simulator="$$($(SWIFT) build -c release --show-bin-path)/SyncSimulator"; \
+	$(if $(REPLAY),"$$simulator" --replay $(REPLAY),$(if $(SHRINK),"$$simulator" --shrink $(SHRINK),\
+	.ci/simulation "$$simulator" $(FIRST) $(SCHEDULES) $(JOBS)))
 
 fuzz: setup  ## give the readers of files inputs that libFuzzer finds, each for SECONDS=4 (ONLY=TARGET for one)
 	.ci/fuzz $(or $(SECONDS),4) $(ONLY)

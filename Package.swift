@@ -149,6 +149,19 @@ let package = Package(
             path: "Tests/Support/StoreActor"
         ),
         .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
+        // Stores that sync, by seeded schedules (Docs/Testing.md).
+        .target(
+            name: "SyncSimulation",
+            dependencies: [
+                "ChangesetSync", "CipherDatabase", "CipherObservation", "CipherRecords", "StoreCrypto",
+                "StorePlatform", "TestKit",
+            ],
+            path: "Tests/Support/SyncSimulation"
+        ),
+        .target(name: "SeededRandom", path: "Tests/Support/SeededRandom"),
+        .executableTarget(
+            name: "SyncSimulator", dependencies: ["SeededRandom", "SyncSimulation"],
+            path: "Tests/Support/SyncSimulator"),
         .target(
             name: "FuzzTargets",
             dependencies: [
@@ -243,7 +256,7 @@ let package = Package(
             name: "ChangesetSyncTests",
             dependencies: [
                 "ChangesetSync", "CipherDatabase", "CipherRecords", "KeyCustody", "StoreCrypto", "StorePlatform",
-                "StoreSharing", "TestKit",
+                "StoreSharing", "SyncSimulation", "TestKit",
             ],
             path: "Tests/Unit/ChangesetSync"
         ),

@@ -50,7 +50,7 @@ struct CheckpointStore {
     /// Removes all checkpoints but one, and that of the anchor if it is to stay.
     func removeAll(except id: ObjectID?, keepingAnchor: Bool = false) throws {
         guard try exists else { return }
-        let anchor = try keepingAnchor ? anchor().flatMap { try checkpoint(ofCommit: $0.id)?.id } : nil
+        let anchor = try keepingAnchor ? checkpointOfAnchor()?.id : nil
         let kept = [id, anchor].map { Data($0?.bytes ?? []) }
         try db.execute(
             sql: "DELETE FROM main.\(SyncTables.checkpoint) WHERE id NOT IN (?, ?)", arguments: StatementArguments(kept)
@@ -125,12 +125,23 @@ struct CheckpointStore {
 
     // MARK: The anchor
 
-    /// The commit that stands for what is not here any more. The one before is below it, until it is removed with the others.
+    /// The commit that stands for what is not here any more. Until the commits below it are removed, that of the checkpoint
+    /// before may be among them.
     func anchor() throws -> CommitNode? {
         let n = try Int64.fetchOne(
-            db, sql: "SELECT n FROM main.\(SyncTables.commit) WHERE kind = ? ORDER BY +generation DESC LIMIT 1",
+            db,
+            sql: "SELECT n FROM main.\(SyncTables.commit) WHERE kind = ? ORDER BY generation DESC LIMIT 1",
             arguments: [Int(Commit.Kind.checkpoint.rawValue)])
         return try n.map(CommitStore(db: db).node)
+    }
+
+    /// The checkpoint that this store begins with.
+    func checkpointOfAnchor() throws -> Stored? { try anchor().flatMap { try checkpoint(ofCommit: $0.id) } }
+
+    /// The anchor, where it is of a later checkpoint than one that a remote has: another remote had that first. Checkpoints
+    /// are on one line, so the later one has what the other has.
+    func anchor(after announced: Acknowledgement.Announcement) throws -> CommitNode? {
+        try anchor().flatMap { $0.generation > announced.generation ? $0 : nil }
     }
 
     /// Makes a commit that is here the anchor.

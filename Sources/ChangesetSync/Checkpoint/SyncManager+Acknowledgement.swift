@@ -71,7 +71,7 @@ extension SyncManager {
         }
         let name = remote.name
         let isReplaced = try await writer.read { db in
-            try OutboxCheck(db: db, remote: RemoteState.require(name, db)).replaced(by: latest.commit)
+            try OutboxCheck(db: db, remote: RemoteState.require(name, db)).replaced(by: latest)
         }
         if !isReplaced.isEmpty {
             // What was to be pushed again after a reset, and is in the checkpoint.
@@ -95,7 +95,7 @@ extension SyncManager {
                 guard let prepared = other.prepared else { continue }
                 do {
                     let check = OutboxCheck(db: db, remote: try RemoteState.require(name, db))
-                    _ = try check.replaced(by: prepared.commit)
+                    _ = try check.replaced(by: prepared)
                 } catch let error as SyncError where error.code == .baseTooOld {
                     throw SyncError(.checkpointPending, commit: prepared.commit)
                 }
@@ -212,12 +212,14 @@ struct OutboxCheck {
 
     /// - Returns: Commits that the checkpoint has replaced.
     /// - Throws: ``SyncError`` `.baseTooOld` where others do not build on it.
-    func replaced(by id: CommitID) throws -> [Int64] {
+    func replaced(by checkpoint: Acknowledgement.Announcement) throws -> [Int64] {
         let wanted = try Int64.fetchAll(
             db, sql: "SELECT n FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [remote.n])
         if wanted.isEmpty { return [] }
         let (store, graph) = (CommitStore(db: db), CommitGraph(CommitStore(db: db)))
-        guard let floor = try store.node(id) else { throw SyncError(.baseTooOld, commit: id) }
+        guard let floor = try store.node(checkpoint.commit) ?? CheckpointStore(db: db).anchor(after: checkpoint) else {
+            throw SyncError(.baseTooOld, commit: checkpoint.commit)
+        }
         func isAbove(_ node: CommitNode) throws -> Bool {
             try !node.parents.isEmpty
                 && node.parents.map(graph.node).allSatisfy { $0.n == floor.n || $0.generation > floor.generation }
@@ -226,7 +228,7 @@ struct OutboxCheck {
         if others.isEmpty { return [] }
         let under = try graph.ancestors(of: floor.n, notBelow: 0)
         guard others.allSatisfy({ under.contains($0.n) || $0.kind == .merge }) else {
-            throw SyncError(.baseTooOld, commit: id)
+            throw SyncError(.baseTooOld, commit: checkpoint.commit)
         }
         return others.map(\.n)
     }

@@ -189,10 +189,10 @@ extension SyncManager {
     /// Puts the checkpoint that this store begins with at a remote that does not know it: another one, or one that was
     /// emptied.
     func putOwnCheckpoint(unlessKnownBy found: [Acknowledgement]) async throws {
-        let best = CheckpointStore.best(found)?.generation ?? 0
+        let best = CheckpointStore.best(found)
         let stored = try await writer.read { db -> CheckpointStore.Stored? in
             let store = CheckpointStore(db: db)
-            guard let anchor = try store.anchor(), anchor.generation > best else { return nil }
+            guard let anchor = try store.anchor(), anchor.generation > best?.generation ?? 0 else { return nil }
             return try store.checkpoint(ofCommit: anchor.id)
         }
         guard let stored else { return }
@@ -202,7 +202,7 @@ extension SyncManager {
             var next = try AcknowledgementNotes(db: db, name: name).next(found, isComplete: false)
             next?.checkpoint = Acknowledgement.Announcement(
                 manifest: stored.id, commit: stored.manifest.commit, generation: stored.manifest.anchor.generation,
-                replaced: RemoteCursor())
+                replaced: best?.replaced ?? RemoteCursor())
             return next
         }
         if let next { try await put(next) }
@@ -219,7 +219,9 @@ extension SyncManager {
         let found = try await readAcknowledgements()
         guard let latest = CheckpointStore.best(found) else { return true }
         let isEmpty = try await writer.read { db in
-            if try CommitStore(db: db).node(latest.commit) != nil { return false }
+            if try CommitStore(db: db).node(latest.commit) ?? CheckpointStore(db: db).anchor(after: latest) != nil {
+                return false
+            }
             guard try RepositoryState(db).head == nil else { throw SyncError(.baseTooOld, commit: latest.commit) }
             return true
         }
@@ -305,9 +307,12 @@ extension SyncManager {
     private func isBehind(_ latest: Acknowledgement.Announcement) async throws -> Bool {
         let name = remote.name
         return try await writer.read { db in
-            guard try CommitStore(db: db).node(latest.commit) != nil else { return true }
+            guard try CommitStore(db: db).node(latest.commit) ?? CheckpointStore(db: db).anchor(after: latest) != nil
+            else {
+                return true
+            }
             do {
-                _ = try OutboxCheck(db: db, remote: RemoteState.require(name, db)).replaced(by: latest.commit)
+                _ = try OutboxCheck(db: db, remote: RemoteState.require(name, db)).replaced(by: latest)
                 return false
             } catch let error as SyncError where error.code == .baseTooOld {
                 return true

@@ -42,14 +42,17 @@ struct Inbox {
         return count == 1
     }
 
-    /// - Returns: The number of new commits in the graph.
-    func store(_ found: [ObjectID: Found], from remote: RemoteState) throws -> Int {
-        var count = 0
+    /// - Returns: The number of new commits in the graph, and the objects that a checkpoint has replaced.
+    func store(
+        _ found: [ObjectID: Found], from remote: RemoteState
+    ) throws -> (commits: Int, replaced: Set<ObjectID>) {
+        var (count, replaced): (Int, Set<ObjectID>) = (0, [])
         for (id, object) in found.sorted(by: { $0.key < $1.key }) {
             do {
                 switch object {
                 case .refused(let reason): throw Refusal(reason: reason)
-                case .commit(let content): count += try take(content, id, from: remote)
+                case .commit(let content):
+                    if let new = try take(content, id, from: remote) { count += new } else { replaced.insert(id) }
                 }
                 try db.execute(
                     sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
@@ -58,7 +61,7 @@ struct Inbox {
                 try quarantine(id, refusal.reason, remote.n)
             }
         }
-        return count
+        return (count, replaced)
     }
 
     /// Why an object is set aside.
@@ -66,15 +69,31 @@ struct Inbox {
         let reason: String
     }
 
-    private func take(_ content: CommitContent, _ id: CommitID, from remote: RemoteState) throws -> Int {
+    /// - Returns: The number of new commits; nil where a checkpoint has replaced it.
+    private func take(_ content: CommitContent, _ id: CommitID, from remote: RemoteState) throws -> Int? {
         if try isStored(id) || isPending(id) { return 0 }
         let commit = try read(content)
+        if try isReplaced(commit) { return nil }
         try requireBase(commit)
         if let missing = try commit.parents.first(where: { try !isStored($0) }) {
             try wait(id, for: missing, content.canonical)
             return 0
         }
         return try insert(commit, id, content.canonical, from: remote.n)
+    }
+
+    /// Whether a checkpoint that is here has what a commit did: another remote still has its history.
+    ///
+    /// A store that was restored from a backup may have given the number of the commit again. It is told so itself
+    /// (`.baseTooOld`), and keeps its work.
+    private func isReplaced(_ commit: Commit) throws -> Bool {
+        guard let floor else { return false }
+        // Of a later one only the announcement may be here.
+        let checkpoints = CheckpointStore(db: db)
+        let stored = try checkpoints.checkpoint(ofCommit: floor.commit) ?? checkpoints.checkpointOfAnchor()
+        guard let manifest = stored?.manifest, commit.generation <= manifest.anchor.generation else { return false }
+        if commit.kind == .merge { return try !commit.parents.allSatisfy(isStored) }
+        return commit.kind == .ordinary && commit.authorSequence <= manifest.authors[commit.author] ?? 0
     }
 
     /// Refuses what a replica has made before it knew of the checkpoint: nobody could merge it.
@@ -86,7 +105,10 @@ struct Inbox {
         let isAbove = parents.allSatisfy { parent in
             parent.map { $0.id == floor.commit || $0.generation > floor.generation } ?? true
         }
-        guard isAbove, commit.generation > floor.generation else {
+        // What is above it is above a child of it, or is one. Of a parent that is not here nothing else is known.
+        let isChild = !commit.parents.isEmpty && commit.parents.allSatisfy { $0 == floor.commit }
+        let lowest = floor.generation + (isChild ? 1 : 2)
+        guard isAbove, commit.generation >= lowest else {
             throw Refusal(reason: "a checkpoint has replaced what it builds on: its author must rejoin")
         }
     }

@@ -329,13 +329,13 @@ public final class SyncManager: Sendable {
         try await inTransaction { db, remote in
             var state = try RemoteState.require(remote.name, db)
             let inbox = try Inbox(db: db)
-            let commits = try inbox.store(found, from: state)
+            let (commits, replaced) = try inbox.store(found, from: state)
             let former = state.cursor
             var isWhole = true
             if let page {
                 // No cursor passes an object that the remote did not return.
                 for entry in page.entries {
-                    let isHandled = try inbox.isHandled(entry.id, state)
+                    let isHandled = try replaced.contains(entry.id) || inbox.isHandled(entry.id, state)
                     if isHandled { state.cursor.advance(after: entry.position) } else { isWhole = false }
                 }
                 state.stalled = page.stalled.count

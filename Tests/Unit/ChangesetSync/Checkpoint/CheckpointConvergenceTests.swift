@@ -29,7 +29,7 @@ struct CheckpointConvergenceTests {
     }
 
     @Test(
-        "equal heads and rows, whoever has which history", arguments: 0..<max(1, Simulation.schedules / 3))
+        "equal heads and rows, whoever has which history", arguments: 0..<max(1, Simulation.schedules / 6))
     func convergence(index: Int) async throws {
         var numbers = Simulation.seed.numbers(500 + index)
         let name: Comment = "\(Simulation.seed), simulation \(index)"

@@ -1,4 +1,5 @@
 import CipherDatabase
+import SyncSimulation
 import Testing
 
 @testable import ChangesetSync

@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherRecords
+import SyncSimulation
 import TestKit
 import Testing
 
@@ -37,6 +38,29 @@ struct CheckpointTests {
         try await fleet.settle()
         try fleet.expectEqual()
         for manager in fleet.managers { #expect(try manager.status().isInSync) }
+    }
+
+    /// The commit of the first checkpoint was still taken for the one that stands for the history: what was between the
+    /// two stayed, and a third checkpoint did not know whose commits the first one has.
+    @Test("a later checkpoint of the same store replaces the one before, and has the numbers of all authors")
+    func laterCheckpoints() async throws {
+        let fleet = try await CheckpointFleet(2)
+        var authors: [AuthorID] = []
+        for round in 0..<3 {
+            try fleet.insert(round % 2, (10 * round + 1)...(10 * round + 3))
+            try await fleet.settle()
+            let head = try #require(try fleet.replicas[0].head)
+            let made = try #require(try await fleet.managers[0].checkpoint())
+            #expect(made.commit == head && made.rowCount == 3 * (round + 1))
+            #expect(try fleet.replicas[0].commitCount == 1)
+            authors = try fleet.replicas[0].read { db in
+                try #require(try CheckpointStore(db: db).checkpoint(ofCommit: head)).manifest.authors.keys.sorted()
+            }
+            #expect(fleet.objects.count == 2)
+        }
+        let own = try fleet.replicas.map { try $0.read { try RepositoryState($0).author } }
+        #expect(authors == own.sorted())
+        try fleet.expectEqual()
     }
 
     @Test("it waits for every replica that is not retired, and says for whom")
@@ -313,6 +337,95 @@ struct CheckpointTests {
         let plain = SyncManager(fleet.replicas[0].repository, remote: PlainRemote(fleet.remote))
         #expect(await syncCode { try await plain.setup() } == .checkpointUnsupported)
         #expect(await syncCode { try await plain.checkpoint() } == .checkpointUnsupported)
+    }
+
+    /// It refused them, said for ever that it was not in sync, and no checkpoint could be made any more.
+    @Test(
+        "a store that begins with a checkpoint passes over the history that another remote still has",
+        arguments: [false, true])
+    func historyOfOtherRemote(isLaterAnnounced: Bool) async throws {
+        var fleet = try await CheckpointFleet(2)
+        let other = MemoryRemote(fleet.remote.repository, named: "other", isCompacting: true)
+        func managers() async throws -> [SyncManager] {
+            let managers = fleet.replicas.map { SyncManager($0.repository, remote: other) }
+            for manager in managers { try await manager.setup() }
+            return managers
+        }
+        let before = try await managers()
+        try fleet.insert(0, 1...2)
+        try fleet.insert(1, 3...4)
+        for _ in 0..<2 {
+            try await fleet.settle()
+            for manager in before { try await manager.sync() }
+        }
+        #expect(other.edit { $0.objects.count } > 2)
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        try await fleet.join()
+        try await fleet.managers[2].sync()
+        if isLaterAnnounced {
+            try fleet.insert(0, 7...8)
+            try await fleet.settle()
+            for manager in before { try await manager.sync() }
+            #expect(try await fleet.managers[1].checkpoint() != nil)
+            try await fleet.managers[2].sync()
+        }
+        for _ in 0..<2 {
+            for manager in try await managers() { try await manager.sync() }
+            try await fleet.settle()
+        }
+        try fleet.expectEqual()
+        for manager in try await fleet.managers + managers() {
+            #expect(try manager.status().quarantined.isEmpty && manager.status().pending == 0)
+        }
+        // The other remote is read on from there.
+        try fleet.insert(1, 5...6)
+        for manager in try await managers() + managers() { try await manager.sync() }
+        try fleet.expectEqual()
+        try await fleet.settle()
+        #expect(try await fleet.managers[2].checkpoint() != nil)
+    }
+
+    /// It got `baseTooOld` from the other remote, though it was ahead of that, and could not push there any more.
+    @Test("a store that has made a later checkpoint than another remote has goes on with both, and so do new stores")
+    func laterCheckpointThanOtherRemote() async throws {
+        let fleet = try await CheckpointFleet(2)
+        let other = MemoryRemote(fleet.remote.repository, named: "other", isCompacting: true)
+        func settle() async throws {
+            for _ in 0..<2 {
+                try await fleet.settle()
+                for replica in fleet.replicas {
+                    let manager = SyncManager(replica.repository, remote: other)
+                    try await manager.setup()
+                    try await manager.sync()
+                }
+            }
+        }
+        for round in 0..<3 {
+            try fleet.insert(0, (10 * round)...(10 * round + 1))
+            try fleet.insert(1, (10 * round + 2)...(10 * round + 3))
+            try await settle()
+            #expect(try await fleet.managers[round % 2].checkpoint() != nil)
+        }
+        // The checkpoints of the other remote too.
+        let manager = SyncManager(fleet.replicas[0].repository, remote: other)
+        try fleet.insert(0, 40...41)
+        try await settle()
+        #expect(try await manager.checkpoint() != nil)
+        try fleet.insert(0, 50...51)
+        try await settle()
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        try await manager.sync()
+        let newcomer = try Replica(key: fleet.replicas[0].key())
+        let third = SyncManager(newcomer.repository, remote: other)
+        try await third.setup()
+        try fleet.insert(0, 60...61)
+        try await settle()
+        try await third.sync()
+        #expect(try newcomer.state() == fleet.replicas[0].state())
+        try fleet.expectEqual()
+        for replica in fleet.replicas {
+            #expect(try SyncManager(replica.repository, remote: other).status().isInSync)
+        }
     }
 
     @Test("what is forged is no acknowledgement")

@@ -1,3 +1,4 @@
+import SyncSimulation
 import TestKit
 import Testing
 

@@ -3,6 +3,7 @@ import Foundation
 import KeyCustody
 import StoreCrypto
 import StorePlatform
+import SyncSimulation
 import Testing
 
 @testable import ChangesetSync

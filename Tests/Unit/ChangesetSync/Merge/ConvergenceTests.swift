@@ -1,4 +1,5 @@
 import CipherDatabase
+import SyncSimulation
 import TestKit
 import Testing
 

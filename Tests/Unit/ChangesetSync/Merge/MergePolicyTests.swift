@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherRecords
+import SyncSimulation
 import Synchronization
 import TestKit
 import Testing
@@ -300,7 +301,7 @@ struct MergePolicyTests {
 
     @Test(
         "a resolver is asked as often as brute force finds concurrent writes, whatever was merged before",
-        arguments: 0..<8)
+        arguments: 0..<max(1, Simulation.schedules / 5))
     func questions(index: Int) throws {
         var numbers = Simulation.seed.numbers(index)
         let asked = Mutex<[String]>([])

@@ -1,6 +1,7 @@
 import CipherDatabase
 import CipherRecords
 import Foundation
+import SyncSimulation
 import Testing
 
 @testable import ChangesetSync

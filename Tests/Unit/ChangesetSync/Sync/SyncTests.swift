@@ -3,6 +3,7 @@ import CipherRecords
 import Foundation
 import StorePlatform
 import StoreSharing
+import SyncSimulation
 import TestKit
 import Testing
 

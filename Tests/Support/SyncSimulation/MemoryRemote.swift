@@ -1,50 +1,51 @@
+import ChangesetSync
 import StorePlatform
 import Synchronization
 
-@testable import ChangesetSync
-
 /// A remote in memory that fails, lies, repeats and loses acknowledgements, as a test tells it.
-final class MemoryRemote: SyncRemote {
-    struct Fault: Error {}
-
-    struct Content {
-        var objects: [ObjectID: [UInt8]] = [:]
-        var logs: [AuthorPseudonym: [ObjectID]] = [:]
-        /// How many further calls fail before they do anything.
-        var failures = 0
-        /// How many further puts are done and fail all the same.
-        var lostAcknowledgements = 0
-        /// Objects that are listed and not returned.
-        var withheld: Set<ObjectID> = []
-        /// The most objects that a put takes; the rest is as if the connection had ended.
-        var mostObjects = Int.max
-        /// Whether logs are listed with the last author first, one entry a page.
-        var isReversed = false
-        var calls = 0
-        /// The call that fails before it does anything.
-        var failAt: Int?
-        /// The kind of the calls that always fail, before they do anything.
-        var failing: String?
-        /// What the replicas have acknowledged.
-        var acknowledgements: [AuthorPseudonym: [UInt8]] = [:]
-        /// How many entries of each log were removed.
-        var removed: [AuthorPseudonym: Int] = [:]
-        /// The kinds of the calls.
-        var names: [String] = []
-        /// What happens before the next call of a kind, once.
-        var before: (name: String, action: @Sendable (inout Content) -> Void)?
-        /// What happens before a call, by its number.
-        var beforeCall: (number: Int, action: @Sendable (inout Content) -> Void)?
+package final class MemoryRemote: SyncRemote {
+    package struct Fault: Error {
+        package init() {}
     }
 
-    let name = "memory"
-    let repository: RepositoryID
-    let content = Mutex(Content())
+    package struct Content {
+        package var objects: [ObjectID: [UInt8]] = [:]
+        package var logs: [AuthorPseudonym: [ObjectID]] = [:]
+        /// How many further calls fail before they do anything.
+        package var failures = 0
+        /// How many further puts are done and fail all the same.
+        package var lostAcknowledgements = 0
+        /// Objects that are listed and not returned.
+        package var withheld: Set<ObjectID> = []
+        /// The most objects that a put takes; the rest is as if the connection had ended.
+        package var mostObjects = Int.max
+        /// Whether logs are listed with the last author first, one entry a page.
+        package var isReversed = false
+        package var calls = 0
+        /// The call that fails before it does anything.
+        package var failAt: Int?
+        /// The kind of the calls that always fail, before they do anything.
+        package var failing: String?
+        /// What the replicas have acknowledged.
+        package var acknowledgements: [AuthorPseudonym: [UInt8]] = [:]
+        /// How many entries of each log were removed.
+        package var removed: [AuthorPseudonym: Int] = [:]
+        /// The kinds of the calls.
+        package var names: [String] = []
+        /// What happens before the next call of a kind, once.
+        package var before: (name: String, action: @Sendable (inout Content) -> Void)?
+        /// What happens before a call, by its number.
+        package var beforeCall: (number: Int, action: @Sendable (inout Content) -> Void)?
+    }
+
+    package let name: String
+    package let repository: RepositoryID
+    package let content = Mutex(Content())
     /// Whether checkpoints can be made here.
     let isCompacting: Bool
 
-    init(_ repository: RepositoryID, isCompacting: Bool = false) {
-        (self.repository, self.isCompacting) = (repository, isCompacting)
+    package init(_ repository: RepositoryID, named name: String = "memory", isCompacting: Bool = false) {
+        (self.repository, self.name, self.isCompacting) = (repository, name, isCompacting)
     }
 
     private func call(_ content: inout Content, _ name: String = #function) throws {
@@ -67,7 +68,7 @@ final class MemoryRemote: SyncRemote {
         throw Fault()
     }
 
-    func put(_ objects: [RemoteObject]) async throws -> [PutResult] {
+    package func put(_ objects: [RemoteObject]) async throws -> [PutResult] {
         try content.withLock { content in
             try call(&content)
             var results: [PutResult] = []
@@ -106,7 +107,7 @@ final class MemoryRemote: SyncRemote {
         }
     }
 
-    func list(after cursor: RemoteCursor, limit: Int) async throws -> RemotePage {
+    package func list(after cursor: RemoteCursor, limit: Int) async throws -> RemotePage {
         try content.withLock { content in
             try call(&content)
             for (author, sequence) in cursor.sequences where sequence > UInt64(content.logs[author]?.count ?? 0) {
@@ -141,7 +142,7 @@ final class MemoryRemote: SyncRemote {
         }
     }
 
-    func get(_ ids: [ObjectID]) async throws -> [RemoteObject] {
+    package func get(_ ids: [ObjectID]) async throws -> [RemoteObject] {
         try content.withLock { content in
             try call(&content)
             return ids.compactMap { id in
@@ -152,15 +153,15 @@ final class MemoryRemote: SyncRemote {
     }
 
     /// Changes what the remote has.
-    func edit<T: Sendable>(_ body: (inout sending Content) throws -> sending T) rethrows -> T {
+    package func edit<T: Sendable>(_ body: (inout sending Content) throws -> sending T) rethrows -> T {
         try content.withLock(body)
     }
 }
 
 extension MemoryRemote: RemoteCompaction {
-    var compaction: (any RemoteCompaction)? { isCompacting ? self : nil }
+    package var compaction: (any RemoteCompaction)? { isCompacting ? self : nil }
 
-    func acknowledge(_ acknowledgement: RemoteAcknowledgement) async throws {
+    package func acknowledge(_ acknowledgement: RemoteAcknowledgement) async throws {
         try content.withLock { content in
             try call(&content)
             content.acknowledgements[acknowledgement.author] = acknowledgement.bytes
@@ -171,14 +172,14 @@ extension MemoryRemote: RemoteCompaction {
         }
     }
 
-    func acknowledgements() async throws -> [RemoteAcknowledgement] {
+    package func acknowledgements() async throws -> [RemoteAcknowledgement] {
         try content.withLock { content in
             try call(&content)
             return content.acknowledgements.map { RemoteAcknowledgement(author: $0, bytes: $1) }
         }
     }
 
-    func delete(
+    package func delete(
         _ objects: [ObjectID], through cursor: RemoteCursor, except needed: Set<ObjectID>
     ) async throws {
         try content.withLock { content in
