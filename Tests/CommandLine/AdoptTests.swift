@@ -128,7 +128,8 @@ struct AdoptTests {
     @Test(
         "the fixtures of SQLCipher 4 and 3, by several versions of it, are adopted",
         arguments: [
-            ("v4-standard.db", 4), ("v3-standard.db", 3), ("sqlcipher-3.4.1.db", 3), ("sqlcipher-4.12.0-standard.db", 4),
+            ("v4-standard.db", 4), ("v3-standard.db", 3), ("sqlcipher-3.4.1.db", 3),
+            ("sqlcipher-4.12.0-standard.db", 4),
         ])
     func fixtures(_ name: String, _ version: Int) throws {
         try place.write("test only: sesame street", to: "pass")

@@ -90,8 +90,8 @@ struct SyncReport {
     private static func json(_ known: KnownRemote, _ status: SyncStatus) -> JSON {
         .object([
             "name": .string(known.name), "address": .optional(known.address) { .string("\($0)") },
-            "fetched": .bool(status.hasFetched), "ahead": .int(status.ahead), "behind": .int(status.behind), "pending": .int(status.pending),
-            "stalled": .int(status.stalled), "quarantined": quarantined(status),
+            "fetched": .bool(status.hasFetched), "ahead": .int(status.ahead), "behind": .int(status.behind),
+            "pending": .int(status.pending), "stalled": .int(status.stalled), "quarantined": quarantined(status),
             "last_error": .optional(status.lastError, JSON.string),
             "skew_seconds": .optional(status.skew) { .int($0.components.seconds) }, "in_sync": .bool(status.isInSync),
             "replicas": SyncReplicaReport.json(status.replicas),
