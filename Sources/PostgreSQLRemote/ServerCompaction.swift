@@ -104,9 +104,8 @@
         /// - Throws: ``PostgreSQLError`` `missingRights` where the user may not write acknowledgements, or may not create
         ///   their table on a server that an earlier version has set up.
         public func acknowledge(_ acknowledgement: RemoteAcknowledgement) async throws {
-            do {
-                return try await retrying { try await self.compaction($0).put(acknowledgement) }
-            } catch let error as PostgreSQLError where error.code == .notSetUp {}
+            let first = await Result { try await self.retrying { try await self.compaction($0).put(acknowledgement) } }
+            guard Self.isNotSetUp(first) else { return try first.get() }
             // Throws where no table is there.
             _ = try await retrying { try await self.reader($0).checkRepository() }
             try await setup()
@@ -114,9 +113,8 @@
         }
 
         public func acknowledgements() async throws -> [RemoteAcknowledgement] {
-            do {
-                return try await retrying { try await self.compaction($0).all() }
-            } catch let error as PostgreSQLError where error.code == .notSetUp {}
+            let found = await Result { try await self.retrying { try await self.compaction($0).all() } }
+            guard Self.isNotSetUp(found) else { return try found.get() }
             // On a server that an earlier version has set up nobody has acknowledged anything.
             _ = try await retrying { try await self.reader($0).checkRepository() }
             return []
@@ -146,6 +144,10 @@
                     }
                 }
             }
+        }
+
+        private static func isNotSetUp<T>(_ result: Result<T, any Error>) -> Bool {
+            if case .failure(let error as PostgreSQLError) = result { error.code == .notSetUp } else { false }
         }
 
         private func compaction(_ connection: Connection) -> ServerCompaction {

@@ -69,26 +69,19 @@ public final class SyncManager: Sendable {
     /// store has is pushed all the same, and the error is thrown after that. Only a remote that is another one, or does not
     /// know this version or this history, gets nothing.
     /// - Returns: The new head; nil where it is the same as before.
-    /// - Throws: ``SyncFailure`` where the push fails as well, for another reason; as ``fetch()``, ``ChangesetRepository/mergeAll()``, ``ChangesetRepository/pull()`` and ``push()``.
+    /// - Throws: ``SyncFailure`` where the push fails as well, for another reason; as ``fetch()``,
+    ///   ``ChangesetRepository/mergeAll()``, ``ChangesetRepository/pull()`` and ``push()``.
     @discardableResult
     public func sync() async throws -> Changeset? {
         try await inTurn {
             let repository = repository
-            let head: Result<Changeset?, any Error>
-            var hasFetched = false
-            do {
-                _ = try await fetchAll()
-                hasFetched = true
-                head = .success(try await outsideTasks { try repository.mergeAndPull() })
-            } catch {
-                head = .failure(error)
+            if case .failure(let failure) = await Result(of: { try await self.fetchAll() }) {
+                throw await pushOnly(after: failure)
             }
-            if !hasFetched, case .failure(let failure) = head { throw await pushOnly(after: failure) }
-            do {
-                _ = try await pushAll()
-            } catch {
-                guard case .failure(let first) = head else { throw error }
-                throw SyncFailure.joining(first, error)
+            let head = await Result { try await outsideTasks { try repository.mergeAndPull() } }
+            if case .failure(let failure) = await Result(of: { try await self.pushAll() }) {
+                guard case .failure(let first) = head else { throw failure }
+                throw SyncFailure.joining(first, failure)
             }
             return try head.get()
         }
@@ -98,23 +91,18 @@ public final class SyncManager: Sendable {
     ///
     /// - Returns: The error of the fetch, with that of the push where it has failed for another reason.
     package func pushAfter(failedFetch failure: any Error) async -> any Error {
-        do {
-            return try await inTurn { await pushOnly(after: failure) }
-        } catch {
-            return failure
-        }
+        let result = await Result { try await inTurn { await pushOnly(after: failure) } }
+        return (try? result.get()) ?? failure
     }
 
     private func pushOnly(after failure: any Error) async -> any Error {
         guard !SyncFailure.forbidsPush(failure), let status = try? status(), status.ahead > 0 else { return failure }
         var error = failure
-        do {
-            _ = try await pushAll()
-        } catch let other {
+        if case .failure(let other) = await Result(of: { try await self.pushAll() }) {
             error = SyncFailure.joining(failure, other)
         }
         // The push has noted its own outcome.
-        try? await note("\(error)")
+        _ = await Result { [error] in try await self.note("\(error)") }
         emitStatus()
         return error
     }
@@ -230,11 +218,12 @@ public final class SyncManager: Sendable {
 
     /// Lists a page of the logs; the failure is that an entry up to the cursor is gone.
     func list(after cursor: RemoteCursor) async throws -> Result<RemotePage, RemoteError> {
-        do {
-            return .success(try await remote.list(after: cursor, limit: Limits.commitsAtOnce))
-        } catch let error as RemoteError {
+        switch await Result(of: { try await self.remote.list(after: cursor, limit: Limits.commitsAtOnce) }) {
+        case .success(let page): return .success(page)
+        case .failure(let error as RemoteError):
             guard case .remoteRewound = error else { throw error }
             return .failure(error)
+        case .failure(let error): throw error
         }
     }
 
@@ -360,14 +349,15 @@ public final class SyncManager: Sendable {
     /// Notes the error of a call, or that there was none, for ``status()``.
     func reporting<T>(_ body: () async throws -> T) async throws -> T {
         defer { emitStatus() }
-        do {
+        let result = await Result {
             let result = try await body()
             try await note(nil)
             return result
-        } catch {
-            if !(error is CancellationError) { try? await note("\(error)") }
-            throw error
         }
+        if case .failure(let error) = result, !(error is CancellationError) {
+            _ = await Result { try await note("\(error)") }
+        }
+        return try result.get()
     }
 
     private func note(_ error: String?) async throws {

@@ -119,10 +119,9 @@ private final class SyncService {
     private func round(_ manager: SyncManager) async throws -> Round {
         var (round, failure) = (Round(), SyncError?.none)
         progress.begin("fetching")
-        do {
-            round.fetched = try await manager.fetch()
-        } catch {
-            throw await manager.pushAfter(failedFetch: error)
+        switch await Result(of: { try await manager.fetch() }) {
+        case .success(let count): round.fetched = count
+        case .failure(let error): throw await manager.pushAfter(failedFetch: error)
         }
         do {
             progress.begin("merging")

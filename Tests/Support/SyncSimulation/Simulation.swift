@@ -134,9 +134,9 @@ package final class Simulation {
         if case .full(let pages) = step.trouble { try store.limitPages(pages) }
         var outcome = "done"
         var code: SyncError.Code?
-        do {
-            outcome = try await act(step, store)
-        } catch {
+        switch await Result(of: { try await act(step, store) }) {
+        case .success(let words): outcome = words
+        case .failure(let error):
             guard isExpected(error, of: step, store) else { throw error }
             summary.errors += 1
             (outcome, code) = ("\(error)", (error as? SyncError)?.code)
@@ -287,13 +287,13 @@ package final class Simulation {
         _ store: SimulatedStore, _ remote: Int, _ body: (SyncManager) async throws -> T
     ) async throws -> T {
         let manager = store.managers[remote % store.managers.count]
-        do {
-            return try await body(manager)
-        } catch let error as SyncError where error.code == .baseTooOld && mayRejoin(store) {
-            (hasRejoined, summary.rejoins) = (true, summary.rejoins + 1)
-            try await manager.rejoin()
-            return try await body(manager)
+        let result = await Result { try await body(manager) }
+        guard case .failure(let error as SyncError) = result, error.code == .baseTooOld, mayRejoin(store) else {
+            return try result.get()
         }
+        (hasRejoined, summary.rejoins) = (true, summary.rejoins + 1)
+        try await manager.rejoin()
+        return try await body(manager)
     }
 
     /// Whether a checkpoint need not have waited for what a store has. By a second remote it may get what a newcomer has
@@ -318,14 +318,14 @@ package final class Simulation {
             var isDone = true
             for store in stores {
                 for remote in store.managers.indices {
-                    do {
-                        _ = try await exchange(store, remote) { try await $0.sync() }
-                    } catch let error as SyncError where error.code == .checkpointPending {
-                        isDone = false
-                    } catch let error as SyncError where error.code == .foreignWrites {
-                        try store.repository.commitForeignWrites()
-                        isDone = false
+                    let result = await Result { try await exchange(store, remote) { try await $0.sync() } }
+                    guard case .failure(let error) = result else { continue }
+                    switch (error as? SyncError)?.code {
+                    case .checkpointPending: break
+                    case .foreignWrites: try store.repository.commitForeignWrites()
+                    default: throw error
                     }
+                    isDone = false
                 }
             }
             guard isDone, try before == stores.map({ try $0.commitCount() }) else { continue }
