@@ -84,7 +84,7 @@ struct Inbox {
 
     /// Whether a checkpoint that is here has what a commit did: another remote still has its history.
     ///
-    /// A store that was restored from a backup may have given the number of the commit again. It is told so itself
+    /// A store that was restored from a backup may have given the number of the commit again. It gets an error itself
     /// (`.baseTooOld`), and keeps its work.
     private func isReplaced(_ commit: Commit) throws -> Bool {
         guard let floor else { return false }

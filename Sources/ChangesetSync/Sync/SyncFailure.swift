@@ -36,3 +36,14 @@ public struct SyncFailure: Error {
 extension SyncFailure: CustomStringConvertible {
     public var description: String { "\(first) The push failed as well: \(push)" }
 }
+
+extension Result where Failure == any Error {
+    /// What a call that waits has returned or thrown: where its error is kept until a later call has ended.
+    package init(of body: () async throws -> Success) async {
+        do {
+            self = .success(try await body())
+        } catch {
+            self = .failure(error)
+        }
+    }
+}

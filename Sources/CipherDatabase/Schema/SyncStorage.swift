@@ -54,7 +54,7 @@ extension Statement {
         return code == ResultCode.SQLITE_ERROR.rawValue ? stepAgain(code) : code
     }
 
-    /// Takes the first step once more, where it was in vain because of triggers that do not fit.
+    /// Takes the first step once more, where it has failed because of triggers that do not fit.
     ///
     /// - Returns: The code of the last step.
     @usableFromInline
