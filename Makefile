@@ -125,7 +125,7 @@ bench-observation: setup  ## observing: cost, latency between processes, idle, b
 
 bench-sync: setup  ## commits and replicas: cost, sizes, merges, checkpoints, 100 replicas (PARTS=capture, ROWS=1000000, SERVER=URL)
 	$(SWIFT) build -c release $(if $(SERVER),--traits PostgreSQL) --product StoreBenchmark
-	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sync \
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sync --peer .ci/doltlite.py \
 		$(if $(PARTS),--parts $(PARTS)) $(if $(ROWS),--rows $(ROWS)) $(if $(SERVER),--server "$(SERVER)") \
 		$(if $(REPORT),--report Docs)
 

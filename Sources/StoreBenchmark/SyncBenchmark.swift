@@ -10,6 +10,8 @@ struct SyncBenchmark {
         case capture
         /// A table of many rows: its first commit, one commit more, its first copy, a merge.
         case large
+        /// The same by another program, where `--peer PROGRAM` names one.
+        case peer
         /// A checkpoint of many rows, in a folder.
         case checkpoint
         /// Long commits and short ones, fetched and pulled.
@@ -24,16 +26,18 @@ struct SyncBenchmark {
     private let comparison: Comparison
     private let rows: Int
     private let server: String?
+    private let peer: String?
     private let reportFolder: String?
 
     /// - Throws: ``BenchmarkError`` for what it does not know, and where a value is missing.
     init(_ arguments: [String]) throws {
         let options = try ModeOptions(
-            arguments, mode: "--sync", names: ["--parts", "--runs", "--rows", "--server", "--report"])
+            arguments, mode: "--sync", names: ["--parts", "--runs", "--rows", "--server", "--peer", "--report"])
         parts = try options.parts()
         comparison = Comparison(runs: options["--runs"].flatMap { Int($0) } ?? 9, takesProcessorTime: false)
         rows = options["--rows"].flatMap { Int($0) } ?? 1_000_000
         server = options["--server"]
+        peer = options["--peer"]
         reportFolder = options["--report"]
     }
 
@@ -50,6 +54,7 @@ struct SyncBenchmark {
                 }
                 report.add(try CommitSize.measure())
             case .large: report.add(try LargeTable(rows: rows).measure())
+            case .peer: if let peer { report.add(try PeerWork(program: peer, rows: rows).measure()) }
             case .checkpoint: report.add(try CheckpointWork(rows: rows).measure())
             case .server:
                 if let server { report.add(try ServerWork(address: server, commits: 50_000).measure()) }

@@ -16,8 +16,11 @@ if CommandLine.arguments.dropFirst() == ["targets"] {
 }
 var count = CommandLine.argc
 var arguments = CommandLine.unsafeArgv
-exit(
-    runDriver(&count, &arguments) { start, count in
-        FuzzTarget.current.run(Array(UnsafeBufferPointer(start: start, count: count)))
-        return 0
-    })
+exit(runDriver(&count, &arguments, readInput))
+
+/// The main function of libFuzzer, which a debug build links and never calls, wants it under this name.
+@_cdecl("LLVMFuzzerTestOneInput")
+func readInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    FuzzTarget.current.run(Array(UnsafeBufferPointer(start: start, count: count)))
+    return 0
+}
