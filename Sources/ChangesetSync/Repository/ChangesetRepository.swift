@@ -62,8 +62,8 @@ public final class ChangesetRepository: Sendable {
     ///
     /// Tables that are tracked already stay so. The change history of the tables is recorded from now on, so that writes
     /// outside of commits are noticed.
-    /// - Throws: ``SyncError`` `.noPrimaryKey`, `.nullKey`, `.unsuitableTable`, `.applicationTemporaryTrigger`; nothing
-    ///   is changed then.
+    /// - Throws: ``SyncError`` `.noPrimaryKey`, `.nullKey`, `.unsuitableTable`, `.applicationTemporaryTrigger`;
+    ///   `.foreignWrites` where other tracked tables were written outside of commits. Nothing is changed then.
     public func enable(_ tables: [String]) throws { try enable(tables, key: nil) }
 
     /// - Parameter key: The key of the repository to join; nil for a new repository, or the one that the store has.
@@ -77,6 +77,7 @@ public final class ChangesetRepository: Sendable {
                     .filter { tracked[$0.name] == nil }
                 for table in added { try table.requireKeys(in: db) }
                 try Self.prepareState(db, key, tracked)
+                let altered = added.isEmpty ? [] : try Self.alteredTables(db, tracked)
                 let recorded = try db.recordedTables() ?? []
                 let missing = added.map(\.name).filter { !recorded.contains($0.lowercased()) }
                 try db.startHistory(of: missing, notesColumns: false, kept: [:])
@@ -87,9 +88,18 @@ public final class ChangesetRepository: Sendable {
                 }
                 if added.isEmpty { return }
                 try RepositoryState.addTables(added.map(\.name), db)
-                try Self.commitRows(of: added, db)
+                try Self.commitRows(of: added, altered: altered, db)
             }
         }
+    }
+
+    /// The tables that are tracked already and may have other columns than at the head. The commit of other tables' rows
+    /// takes up the history and the schema: what is not committed so far would count as committed.
+    private static func alteredTables(_ db: Database, _ tracked: TrackedTables) throws -> [String] {
+        if tracked.all.isEmpty { return [] }
+        var transaction = try RepositoryTransaction(db)
+        try transaction.requireOwnWritesOnly()
+        return transaction.hasOtherSchema ? tracked.all.map(\.name) : []
     }
 
     private static func prepareState(_ db: Database, _ key: RepositoryKey?, _ tracked: TrackedTables) throws {
@@ -102,8 +112,9 @@ public final class ChangesetRepository: Sendable {
     }
 
     /// Commits the rows that tables have when their tracking begins.
-    private static func commitRows(of added: [TrackedTable], _ db: Database) throws {
+    private static func commitRows(of added: [TrackedTable], altered: [String], _ db: Database) throws {
         var transaction = try RepositoryTransaction(db)
+        try transaction.noteDigests(of: altered.compactMap { transaction.tables[$0] })
         try CaptureInstallation.ensure(
             db, transaction.session, transaction.tables, revision: transaction.state.revision)
         var deltas: [TableDelta] = []

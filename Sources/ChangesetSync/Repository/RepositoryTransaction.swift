@@ -39,29 +39,33 @@ struct RepositoryTransaction {
         guard foreign.isEmpty else {
             throw SyncError(.foreignWrites, table: foreign[0], foreign.count > 1 ? "So were others." : nil)
         }
-        if hasOtherSchema {
-            for table in tables.all { digests[table.name] = try digestOfRows(table) }
-        }
+        if hasOtherSchema { try noteDigests(of: tables.all) }
     }
 
     /// The tracked tables that were written outside of commits.
     mutating func foreignTables() throws -> [String] {
-        try restartHistory()
+        let restarted = try restartHistory()
         // The last change of the history is the one up to which the repository is in step.
-        if try state.history > 0 && db.lastHistoryNumber() == state.history { return [] }
+        if try restarted.isEmpty && state.history > 0 && db.lastHistoryNumber() == state.history { return [] }
         let found = try db.tablesInHistory(after: state.history)
-        let suspects = tables.all.filter { table in
-            guard let found else { return true }
+        if restarted.isEmpty && found?.changed.isEmpty == true && found?.uncertain.isEmpty == true { return [] }
+        let foreign = try tables.all.filter { table in
             let name = table.name.lowercased()
-            return found.changed.contains(name) || (!hasOtherSchema && found.uncertain.contains(name))
+            if hasOtherSchema, found?.changed.contains(name) ?? true { return true }
+            let isSuspect = found.map { $0.changed.union($0.uncertain).contains(name) } ?? true
+            return try (isSuspect || restarted.contains(name)) && differsFromHead(table)
         }
-        if found?.changed.isEmpty == true && found?.uncertain.isEmpty == true { return [] }
-        let foreign = try suspects.filter { try hasOtherSchema || digestOfRows($0) != digest(of: $0.name) }
         if foreign.isEmpty {
             state.history = try db.lastHistoryNumber()
             try state.save(db)
         }
         return foreign.map(\.name)
+    }
+
+    /// Whether the rows of a table are others than at the head, whose columns may have been others.
+    private func differsFromHead(_ table: TrackedTable) throws -> Bool {
+        if hasOtherSchema { return try ForeignWrites(self).differsFromHead(table) }
+        return try digestOfRows(table) != digest(of: table.name)
     }
 
     /// The tracked tables that somebody has written outside of commits, whether rows differ or not.
@@ -71,10 +75,13 @@ struct RepositoryTransaction {
     }
 
     /// Records the history of tracked tables again, where the program has ended it.
-    private func restartHistory() throws {
+    ///
+    /// - Returns: These tables, in lower case: what was written to them in between is not recorded.
+    private func restartHistory() throws -> Set<String> {
         let recorded = try db.recordedTables() ?? []
         let missing = tables.all.map(\.name).filter { !recorded.contains($0.lowercased()) }
         if !missing.isEmpty { try db.startHistory(of: missing, notesColumns: false, kept: [:]) }
+        return Set(missing.map { $0.lowercased() })
     }
 
     /// The error where a commit does not fit the tables: this store has removed a column if one of its own latest commits
@@ -229,9 +236,15 @@ struct RepositoryTransaction {
         return node
     }
 
+    /// Takes up what the tables have now, before a commit of rows that were not tracked so far.
+    mutating func noteDigests(of tables: [TrackedTable]) throws {
+        for table in tables { digests[table.name] = try digestOfRows(table) }
+    }
+
     /// Says that the tables have the schema that they have, without a commit: no row has been committed with it.
     mutating func takeUpSchema() throws {
         state.schema = tables.schema
+        state.digests.merge(digests) { $1 }
         state.history = try db.lastHistoryNumber()
         try state.save(db)
     }

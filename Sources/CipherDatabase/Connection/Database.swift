@@ -44,6 +44,8 @@ public final class Database {
     var hasFailedToSync = false
     /// Whether a block of the library's own has begun a transaction that it still must end.
     var expectsTransaction = false
+    /// Whether foreign keys act outside of the block under way that suspends them and the triggers; nil outside of one.
+    var suspendedForeignKeys: Bool?
     /// Whether the task of the access was cancelled.
     var cancellation: CancellationFlag?
     var tracer: ((TraceEvent) -> Void)?

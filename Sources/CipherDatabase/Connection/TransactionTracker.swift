@@ -151,7 +151,7 @@ extension Database {
         let outer = expectsTransaction
         expectsTransaction = false
         defer { expectsTransaction = outer }
-        uncancelled { completeTransaction(ending, observer) }
+        uncancelled { withRulesOfProgram { completeTransaction(ending, observer) } }
     }
 
     private func completeTransaction(_ completion: TransactionCompletion, _ observer: (any ConnectionObserver)?) {

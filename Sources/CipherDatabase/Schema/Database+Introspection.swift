@@ -315,18 +315,24 @@ extension Database {
     func enforcesForeignKeys() throws -> Bool { try Bool.fetchOne(self, sql: "PRAGMA foreign_keys") ?? false }
 
     /// Runs a block while foreign keys are not enforced and the triggers of the main database do not fire, for rows that
-    /// are written as they are elsewhere. Outside of transactions only.
+    /// are written as they are elsewhere. Outside of transactions only. The functions of the program that are called when
+    /// a transaction of the block has ended write as usual.
     package func withForeignKeysAndTriggersSuspended<T>(_ block: () throws -> T) throws -> T {
-        try withForeignKeysSuspended {
+        let enforced = try enforcesForeignKeys()
+        return try withForeignKeysSuspended {
             handle.setTriggers(false)
-            defer { handle.setTriggers(true) }
+            suspendedForeignKeys = enforced
+            defer {
+                suspendedForeignKeys = nil
+                handle.setTriggers(true)
+            }
             return try block()
         }
     }
 
     /// Runs a block inside ``withForeignKeysAndTriggersSuspended(_:)`` in which triggers fire, and foreign keys act where
     /// `foreignKeys` says so: for writes of the program in the same transaction.
-    package func withForeignKeysAndTriggersResumed<T>(foreignKeys: Bool, _ block: () throws -> T) throws -> T {
+    package func withForeignKeysAndTriggersResumed<T>(foreignKeys: Bool, _ block: () throws -> T) rethrows -> T {
         handle.setForeignKeys(foreignKeys)
         handle.setTriggers(true)
         defer {
@@ -334,6 +340,15 @@ extension Database {
             handle.setTriggers(false)
         }
         return try block()
+    }
+
+    /// Runs functions of the program after a transaction: inside ``withForeignKeysAndTriggersSuspended(_:)`` too, what
+    /// they write is not written as it is elsewhere.
+    func withRulesOfProgram(_ functions: () -> Void) {
+        guard let foreignKeys = suspendedForeignKeys else { return functions() }
+        suspendedForeignKeys = nil
+        defer { suspendedForeignKeys = foreignKeys }
+        withForeignKeysAndTriggersResumed(foreignKeys: foreignKeys, functions)
     }
 
     /// Whether the connection enforces foreign keys outside of ``withForeignKeysAndTriggersSuspended(_:)``.

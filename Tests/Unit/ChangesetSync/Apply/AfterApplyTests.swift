@@ -141,4 +141,32 @@ struct AfterApplyTests {
         try two.repository.pull()
         #expect(heads.withLock { $0 } == ["\(Limits.pulledRows) \(middle)", "2 \(last)"])
     }
+
+    /// What an observer of transactions wrote after a pull was in no history, no trigger fired, and no foreign key held.
+    @Test("what is written when the transaction of a pull has ended is written as usual")
+    func afterTheTransaction() throws {
+        let refusals = Mutex(0)
+        let (one, two) = try pair { db, _ in
+            db.afterNextTransaction(onCommit: { db in
+                do {
+                    try db.execute(sql: "INSERT INTO seen (player) VALUES (99)")
+                } catch {
+                    refusals.withLock { $0 += 1 }
+                }
+                // Neither throws: the pull would not hear of it.
+                try? db.execute(sql: "INSERT INTO seen (player) VALUES (1)")
+                try? db.execute(sql: "UPDATE player SET name = 'Bea' WHERE id = 1")
+            })
+        }
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try two.fetch(one)
+        try two.repository.pull()
+        #expect(refusals.withLock { $0 } == 1)
+        #expect(try two.strings("SELECT player FROM seen") == ["1"])
+        #expect(try two.strings("SELECT n FROM counted") == ["1"])
+        #expect(code { try two.run("UPDATE player SET score = 2") } == .foreignWrites)
+        try two.repository.commitForeignWrites()
+        #expect(try two.repository.verify().isEmpty)
+        #expect(try two.read { try Bool.fetchOne($0, sql: "PRAGMA foreign_keys") } == true)
+    }
 }

@@ -123,6 +123,46 @@ struct CommitFlowTests {
         #expect(try queue.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM cipherstore_sync_table") } == 1)
     }
 
+    private static let playersAndTeams =
+        Replica.players + "; CREATE TABLE team (id INTEGER PRIMARY KEY NOT NULL, name TEXT)"
+
+    /// They counted as committed: the commit of the other table's rows took up the history up to then.
+    @Test("writes outside of commits stay so when another table is tracked")
+    func writesBeforeTracking() throws {
+        let one = try Replica(Self.playersAndTeams)
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try one.write("UPDATE player SET score = 5; INSERT INTO team VALUES (1, 'red')")
+        #expect(code { try one.repository.enable(["team"]) } == .foreignWrites)
+        try one.repository.enable(["player"])
+        #expect(try one.repository.commitForeignWrites() != nil)
+        try one.repository.enable(["team"])
+        #expect(try one.repository.verify().isEmpty)
+        let two = try Replica(Self.playersAndTeams, tracking: ["player", "team"], key: one.key())
+        try two.fetch(one)
+        try two.repository.pull()
+        #expect(try two.strings("SELECT score FROM player") == ["5"])
+        #expect(try two.state() == one.state())
+    }
+
+    /// The digest of the altered table stayed that of its former columns, so that others refused the next commit.
+    @Test("a table that has another column is right when another table is tracked", arguments: [false, true])
+    func alteredBeforeTracking(hasRows: Bool) throws {
+        let alteration = "ALTER TABLE player ADD COLUMN rank INTEGER DEFAULT 3"
+        let one = try Replica(Self.playersAndTeams)
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try one.write(alteration)
+        if hasRows { try one.write("INSERT INTO team VALUES (1, 'red')") }
+        try one.repository.enable(["team"])
+        #expect(try one.repository.verify().isEmpty)
+        try one.run("INSERT INTO player VALUES (2, 'Ben', 2, 4)")
+        let two = try Replica(Self.playersAndTeams, tracking: ["player", "team"], key: one.key())
+        try two.write(alteration)
+        try two.fetch(one)
+        try two.repository.pull()
+        #expect(try two.strings("SELECT id, rank FROM player") == ["1,3", "2,4"])
+        #expect(try two.state() == one.state() && two.repository.verify().isEmpty)
+    }
+
     @Test("a row without a key is refused by the commit that makes it")
     func nullKeys() throws {
         let replica = try Replica("CREATE TABLE t (a TEXT PRIMARY KEY, b)", tracking: ["t"])
