@@ -73,8 +73,10 @@
                     remote: remote, missing: LogPosition(author: author, sequence: sequence))
             }
             var page = PageBuilder(remote: remote, cursor: cursor, authors: listed.sorted())
-            for _ in 0..<PostgreSQLLimits.roundsOfPage {
-                guard let wanted = page.wanted(limit: most) else { break }
+            var rounds = 0
+            // A page without entries says that there is nothing new: no log is left out of that.
+            while rounds < PostgreSQLLimits.roundsOfPage || page.isEmpty, let wanted = page.wanted(limit: most) {
+                rounds += 1
                 let statement = RemoteTables.entries(from: wanted.positions, limit: wanted.limit, repository)
                 let answer = try await connection.rows(statement, within: limit)
                 try page.add(answer, to: wanted)
@@ -150,6 +152,8 @@
             let positions: [LogPosition]
             /// The entries of each that are taken.
             let share: Int
+            /// The entries of all that are taken.
+            let left: Int
             /// Two more: that of the cursor, and one that shows that there are more.
             var limit: Int { share + 2 }
         }
@@ -160,14 +164,17 @@
             open = authors
         }
 
+        var isEmpty: Bool { entries.isEmpty }
+
         /// - Returns: nil when the page is full, or there is nothing left.
         func wanted(limit: Int) -> Wanted? {
             let left = limit - entries.count
             guard left > 0, !open.isEmpty else { return nil }
             // A share for each, so that an author who writes without end cannot keep the others waiting.
-            let authors = Array(open.prefix(left))
+            let authors = Array(open.prefix(max(left, PostgreSQLLimits.authorsAtOnce)))
             let positions = authors.map { LogPosition(author: $0, sequence: max(1, cursor.sequence(of: $0))) }
-            return Wanted(authors: authors, positions: positions, share: left / authors.count)
+            return Wanted(
+                authors: authors, positions: positions, share: max(1, left / authors.count), left: left)
         }
 
         /// - Throws: ``RemoteError`` `remoteRewound` where the entry of the cursor is missing; ``PostgreSQLError``
@@ -175,11 +182,13 @@
         mutating func add(_ answer: Answer, to wanted: Wanted) throws {
             var row = 0
             var ended: Set<AuthorPseudonym> = []
+            let end = entries.count + wanted.left
             for (index, author) in wanted.authors.enumerated() {
                 let first = row
                 while row < answer.rowCount, try answer.integer(row, 0) == Int64(index + 1) { row += 1 }
                 guard row - first <= wanted.limit else { throw answer.unexpected("too many entries of one author") }
-                let hasMore = try read(answer, first..<row, author, share: wanted.share)
+                let share = min(wanted.share, end - entries.count)
+                let hasMore = try read(answer, first..<row, author, share: share)
                 if !hasMore { ended.insert(author) }
             }
             open.removeAll(where: ended.contains)

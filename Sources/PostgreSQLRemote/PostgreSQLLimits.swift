@@ -19,6 +19,8 @@
         static let namedRepositories = 16
         /// How often the logs of one page are asked for: an author who has little leaves its share to the others.
         static let roundsOfPage = 4
+        /// Authors whose logs are asked for by one statement, where a page has not more entries.
+        static let authorsAtOnce = 2_000
 
         /// How much longer the values of an answer may be than those that this library has written.
         static let answerOverheadBytes = 64 * 1024

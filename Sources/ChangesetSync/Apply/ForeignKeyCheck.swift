@@ -1,13 +1,16 @@
 import CipherDatabase
 
 /// Checks the foreign keys of rows that were written while SQLite did not enforce them. Inside the transaction.
+///
+/// Rows that were not written may refer to nothing: they did so before.
 struct ForeignKeyCheck {
     private let db: Database
     private let tables: TrackedTables
+    private let orphans: AdmittedOrphans
     private var rows: [(table: TrackedTable, old: DeltaRecord?, new: DeltaRecord?)] = []
 
-    init(_ db: Database, _ tables: TrackedTables) {
-        (self.db, self.tables) = (db, tables)
+    init(_ db: Database, _ tables: TrackedTables, admitting orphans: AdmittedOrphans) {
+        (self.db, self.tables, self.orphans) = (db, tables, orphans)
     }
 
     mutating func note(_ table: TrackedTable, _ old: DeltaRecord?, _ new: DeltaRecord?) {
@@ -17,38 +20,52 @@ struct ForeignKeyCheck {
     /// - Throws: ``SyncError`` `.foreignKeyViolation`
     func run() throws {
         guard db.isConfiguredForForeignKeys, tables.all.contains(where: { !$0.foreignKeys.isEmpty }) else { return }
-        if rows.count > Limits.foreignKeyLookups { return try checkWholeTables() }
+        if case .all = orphans { return }
+        if try rows.count > Limits.foreignKeyLookups && areWholeTablesRight() { return }
         for (table, old, new) in rows {
-            let (oldCells, newCells) = (old?.cells, new?.cells)
-            if let newCells { try checkParents(of: table, newCells, old: oldCells) }
-            if let oldCells { try checkChildren(of: table, oldCells, new: newCells) }
+            guard let new else { continue }
+            try checkParents(of: table, new, old: old?.cells)
+        }
+        for reference in try Reference.all(tables, in: db) { try checkChildren(reference) }
+    }
+
+    private func areWholeTablesRight() throws -> Bool {
+        try tables.all.allSatisfy { table in
+            try table.foreignKeys.isEmpty || db.foreignKeyViolations(in: table.name, in: "main").next() == nil
         }
     }
 
-    private func checkWholeTables() throws {
-        for table in tables.all where !table.foreignKeys.isEmpty {
-            if try db.foreignKeyViolations(in: table.name, in: "main").next() != nil { throw violation(table) }
-        }
-    }
-
-    private func checkParents(of table: TrackedTable, _ cells: [ArraySlice<UInt8>], old: [ArraySlice<UInt8>]?) throws {
+    private func checkParents(of table: TrackedTable, _ row: DeltaRecord, old: [ArraySlice<UInt8>]?) throws {
+        let cells = row.cells
         for key in table.foreignKeys {
             let isSame = old.map { old in key.columns.allSatisfy { ByteOrder.areEqual(old[$0], cells[$0]) } }
             guard isSame != true, let values = Self.values(key.columns, cells) else { continue }
-            guard try exists(in: key.parent, try parentColumns(of: key), values) else { throw violation(table) }
+            let names = key.parentColumns.isEmpty ? try db.primaryKey(key.parent).columns : key.parentColumns
+            if try exists(in: key.parent, names, values) { continue }
+            if try orphans.contains(table, table.table.key(of: row)) { continue }
+            throw SyncError(.foreignKeyViolation, table: table.name)
         }
     }
 
-    private func checkChildren(of parent: TrackedTable, _ cells: [ArraySlice<UInt8>], new: [ArraySlice<UInt8>]?) throws
-    {
-        for child in tables.all {
-            for key in child.foreignKeys where DeltaTable.areSame(key.parent, parent.name) {
-                let names = try parentColumns(of: key)
-                let columns = names.compactMap(parent.index(ofColumn:))
-                guard columns.count == names.count, let values = Self.values(columns, cells) else { continue }
-                if let new, columns.allSatisfy({ ByteOrder.areEqual(new[$0], cells[$0]) }) { continue }
-                guard try exists(in: child.name, key.columns.map { child.table.columns[$0] }, values) else { continue }
-                guard try exists(in: parent.name, names, values) else { throw violation(child) }
+    /// Looks for rows that refer to what a row was, and is not any more.
+    private func checkChildren(_ reference: Reference) throws {
+        let parents = RowSearch(parentOf: reference, in: db)
+        var gone: [(key: RowKey, form: KeyComparison.Form, values: [ArraySlice<UInt8>])] = []
+        for (table, old, new) in rows where table.name == reference.parent.name {
+            guard let old, let values = parents.values(old), new.flatMap(parents.values) != values,
+                let form = try parents.form(old),
+                try !parents.rows(form, values).contains(where: { try parents.isEqual($0, to: values) })
+            else { continue }
+            gone.append((table.table.key(of: old), form, values))
+        }
+        if gone.isEmpty { return }
+        let children = try RowSearch(childrenOf: reference, in: db)
+        try children.prepare(gone.map(\.form))
+        for (parent, form, values) in gone {
+            for row in try children.rows(form, values) where try children.isEqual(row, to: values) {
+                let key = reference.child.table.key(of: row)
+                if try orphans.contains(reference.child, key) || orphans.contains(reference.parent, parent) { continue }
+                throw SyncError(.foreignKeyViolation, table: reference.child.name)
             }
         }
     }
@@ -59,10 +76,6 @@ struct ForeignKeyCheck {
         return columns.compactMap { Cell.value(of: cells[$0]).exact }
     }
 
-    private func parentColumns(of key: TrackedTable.ForeignKey) throws -> [String] {
-        key.parentColumns.isEmpty ? try db.primaryKey(key.parent).columns : key.parentColumns
-    }
-
     private func exists(in table: String, _ columns: [String], _ values: [ExactValue]) throws -> Bool {
         let condition = columns.map { "\($0.quotedDatabaseIdentifier) = ?" }.joined(separator: " AND ")
         let statement = try db.cachedStatement(
@@ -70,6 +83,64 @@ struct ForeignKeyCheck {
         try statement.setExactArguments(values)
         return try !statement.records().isEmpty
     }
+}
 
-    private func violation(_ table: TrackedTable) -> SyncError { SyncError(.foreignKeyViolation, table: table.name) }
+/// The rows that may refer to nothing, or be missing where another one refers to them.
+///
+/// A commit whose author did not enforce foreign keys is refused where they are enforced, so that its author repairs it. But
+/// a merge is nobody's to repair: what a side has, it has. So a pull admits what a merge on its way has changed. A store
+/// without rows, or one that rejoins, has no other way to them than to take them all.
+enum AdmittedOrphans {
+    case none
+    case all
+    case rows(MergedRows)
+
+    /// Those of a pull from the head to a commit.
+    static func ofMerges(
+        _ transaction: RepositoryTransaction, _ graph: CommitGraph, to end: CommitNode
+    ) -> AdmittedOrphans {
+        transaction.state.head.map { .rows(MergedRows(transaction, graph, from: $0, to: end)) } ?? .all
+    }
+
+    func contains(_ table: TrackedTable, _ key: RowKey) throws -> Bool {
+        switch self {
+        case .none: false
+        case .all: true
+        case .rows(let rows): try rows.contains(table, key)
+        }
+    }
+}
+
+/// The rows that merges on the way from one commit to another have changed. They are read when they are asked for.
+final class MergedRows {
+    private let transaction: RepositoryTransaction
+    private let graph: CommitGraph
+    private let head: Int64
+    private let end: CommitNode
+    private var found: [String: Set<RowKey>]?
+
+    init(_ transaction: RepositoryTransaction, _ graph: CommitGraph, from head: Int64, to end: CommitNode) {
+        (self.transaction, self.graph, self.head, self.end) = (transaction, graph, head, end)
+    }
+
+    func contains(_ table: TrackedTable, _ key: RowKey) throws -> Bool {
+        let known = try found ?? rows()
+        found = known
+        return known[table.name]?.contains(key) == true
+    }
+
+    private func rows() throws -> [String: Set<RowKey>] {
+        let isUnder = try graph.isAncestor(head, of: end.n)
+        let start = isUnder ? head : try graph.base(of: head, end.n).base?.n
+        var rows: [String: Set<RowKey>] = [:]
+        for step in try graph.path(from: start, to: end.n) ?? [] where try graph.node(step.child).kind == .merge {
+            let delta = try transaction.store.delta(step.child, fromParent: step.parent)
+            for entry in try transaction.tables.fitting(delta).tables {
+                for change in entry.changes {
+                    rows[entry.table.name, default: []].insert(entry.table.key(of: change.keyRecord))
+                }
+            }
+        }
+        return rows
+    }
 }

@@ -80,15 +80,19 @@ struct Pull {
 
     /// Applies a part of the way and moves the head to its end.
     static func apply(_ slice: Slice, in transaction: inout RepositoryTransaction, _ graph: CommitGraph) throws {
-        try applyDelta(slice.delta, in: &transaction)
+        try applyDelta(slice.delta, in: &transaction, admitting: .ofMerges(transaction, graph, to: slice.end))
         let names = Set(slice.delta.tables.map(\.table.name))
         try transaction.requireDigests(try digests(of: names, at: slice.end, transaction, graph))
         try transaction.moveHead(to: slice.end)
     }
 
     /// Applies a delta and checks foreign keys; the digests of the transaction follow.
-    static func applyDelta(_ delta: Delta, in transaction: inout RepositoryTransaction) throws {
-        var check = ForeignKeyCheck(transaction.db, transaction.tables)
+    ///
+    /// - Parameter orphans: The rows that may refer to nothing.
+    static func applyDelta(
+        _ delta: Delta, in transaction: inout RepositoryTransaction, admitting orphans: AdmittedOrphans = .none
+    ) throws {
+        var check = ForeignKeyCheck(transaction.db, transaction.tables, admitting: orphans)
         var changed: [(TrackedTable, DeltaRecord?, DeltaRecord?)] = []
         let applier = DeltaApplier(db: transaction.db, tables: transaction.tables) { changed.append(($0, $1, $2)) }
         try applier.apply(delta)

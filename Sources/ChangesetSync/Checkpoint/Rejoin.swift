@@ -233,7 +233,7 @@ extension ChangesetRepository {
                     .outcome(from: $0, found)
             }
             if let outcome {
-                try Pull.applyDelta(outcome.toRows, in: &transaction)
+                try Pull.applyDelta(outcome.toRows, in: &transaction, admitting: .all)
                 try follow(outcome.toRows, transaction)
             }
             let anchor = try graph.replace()

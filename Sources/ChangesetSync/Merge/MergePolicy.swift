@@ -119,11 +119,16 @@ public struct DuplicateRow {
 public final class MergeStates {
     private var views: [StateView]
     private let tables: TrackedTables
+    private let db: Database
+    /// By table and columns.
+    private var searches: [String: [[Int]: RowSearch]] = [:]
 
-    init(_ views: [StateView], _ tables: TrackedTables) { (self.views, self.tables) = (views, tables) }
+    init(_ views: [StateView], _ tables: TrackedTables, _ db: Database) {
+        (self.views, self.tables, self.db) = (views, tables, db)
+    }
 
     /// Ends the reading: the rows are those of the merge's transaction.
-    func close() { views = [] }
+    func close() { (views, searches) = ([], [:]) }
 
     /// The rows of a table that have these values, by column; the row with a key, where all of its columns are named.
     ///
@@ -142,11 +147,10 @@ public final class MergeStates {
             return (column, DeltaRecord(CollectionOfOne(DeltaValue(value))).bytes)
         }.sorted { $0.0 < $1.0 }
         if conditions.contains(where: { $0.1.first == Cell.null }) { return [] }
-        return try views[side == .ours ? 0 : 1]
-            .rows(
-                of: table, where: conditions.map(\.0), equal: conditions.map(\.1),
-                collations: conditions.map { _ in "BINARY" }
-            )
+        let columns = conditions.map(\.0)
+        let search = searches[table.name]?[columns] ?? RowSearch(table, exactly: columns, in: db)
+        searches[table.name, default: [:]][columns] = search
+        return try views[side == .ours ? 0 : 1].rows(search, equal: conditions.map(\.1))
             .filter { row in
                 let cells = row.cells
                 return conditions.allSatisfy { ByteOrder.areEqual(cells[$0.0], $0.1) }

@@ -17,8 +17,8 @@ struct MergeState {
     /// The rows of the merge. What differs from a head is in its overlay.
     var merged: StateView
     var conflicts: [MergeConflict] = []
-    /// The rows that the merge has looked at, by table, in the order of their keys.
-    private(set) var touched: [String: [RowKey]] = [:]
+    /// The rows that the merge has looked at, by table.
+    private var touched: [String: TouchedRows] = [:]
     /// What the rows were at the base, for those that one side has changed.
     private(set) var bases: [String: [RowKey: DeltaRecord]] = [:]
 
@@ -27,14 +27,16 @@ struct MergeState {
         _ rules: MergeRules, _ counters: MergeCounters
     ) {
         (self.db, self.tables, self.views, self.writers, self.sides) = (db, tables, views, writers, sides)
-        (self.rules, self.counters, states) = (rules, counters, MergeStates(views, tables))
+        (self.rules, self.counters, states) = (rules, counters, MergeStates(views, tables, db))
         merged = views[0]
     }
 
     mutating func noteTouched(_ table: TrackedTable, _ key: RowKey) {
-        let keys = touched[table.name] ?? []
-        if !keys.contains(key) { touched[table.name] = (keys + [key]).sorted() }
+        touched[table.name, default: TouchedRows()].insert(key)
     }
+
+    /// The rows of a table that the merge has looked at, in the order of their keys.
+    mutating func touchedRows(_ table: TrackedTable) -> [RowKey] { touched[table.name]?.sorted() ?? [] }
 
     // MARK: Rows
 
@@ -48,10 +50,9 @@ struct MergeState {
             let rows = try views.map { try $0.row(table, key) }
             let base = Self.base(rows, changes.map { $0?.change(of: key) })
             if let base { bases[table.name, default: [:]][key] = base }
-            merged.set(table, key, try mergedRow(table, key, rows, base))
-            touched[table.name, default: []].append(key)
+            try merged.set(table, key, try mergedRow(table, key, rows, base))
+            noteTouched(table, key)
         }
-        touched[table.name] = Set(touched[table.name] ?? []).sorted()
     }
 
     private mutating func mergedRow(
@@ -179,5 +180,22 @@ struct MergeState {
             first = min(first ?? stamp, stamp)
         }
         return first
+    }
+}
+
+/// Keys of rows, sorted when they are asked for.
+private struct TouchedRows {
+    private var keys: Set<RowKey> = []
+    private var order: [RowKey]?
+
+    mutating func insert(_ key: RowKey) {
+        if keys.insert(key).inserted { order = nil }
+    }
+
+    mutating func sorted() -> [RowKey] {
+        if let order { return order }
+        let sorted = keys.sorted()
+        order = sorted
+        return sorted
     }
 }

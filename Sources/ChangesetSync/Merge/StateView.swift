@@ -26,6 +26,8 @@ struct StateView {
     private let tables: TrackedTables
     /// Rows that differ from those of the tables; nil for rows that do not exist.
     private(set) var overlay: [String: [RowKey: DeltaRecord?]] = [:]
+    /// The rows of the overlay by what is searched for.
+    private var indexes: [String: [OverlayIndex]] = [:]
 
     init(_ base: TableRows, _ tables: TrackedTables) {
         (self.base, self.tables) = (base, tables)
@@ -39,20 +41,23 @@ struct StateView {
             for change in entry.changes {
                 let key = table.table.key(of: change.keyRecord)
                 switch (change.operation, change.new) {
-                case (.insert, let new?): set(table, key, new)
+                case (.insert, let new?): try set(table, key, new)
                 case (.update, let new?):
                     guard let row = try self.row(table, key) else {
                         throw SyncError(.workingStateDiverged, table: table.name)
                     }
-                    set(table, key, row.replacing(by: new))
-                default: set(table, key, nil)
+                    try set(table, key, row.replacing(by: new))
+                default: try set(table, key, nil)
                 }
             }
         }
     }
 
-    mutating func set(_ table: TrackedTable, _ key: RowKey, _ row: DeltaRecord?) {
-        overlay[table.name, default: [:]].updateValue(row, forKey: key)
+    mutating func set(_ table: TrackedTable, _ key: RowKey, _ row: DeltaRecord?) throws {
+        let former = overlay[table.name, default: [:]].updateValue(row, forKey: key) ?? nil
+        for place in indexes[table.name]?.indices ?? 0..<0 {
+            try indexes[table.name]?[place].replace(former, by: row, key)
+        }
     }
 
     func row(_ table: TrackedTable, _ key: RowKey) throws -> DeltaRecord? {
@@ -60,57 +65,43 @@ struct StateView {
         return try base.row(table, key)
     }
 
-    /// The rows that have these values in some columns, in the order of their keys.
+    // MARK: Searching
+
+    /// The rows that have values, in the order of their keys.
     ///
-    /// - Parameter collations: How texts are compared; BINARY where there is none.
-    func rows(
-        of table: TrackedTable, where columns: [Int], equal cells: [ArraySlice<UInt8>], collations: [String] = []
-    ) throws -> [DeltaRecord] {
-        let conditions = columns.enumerated().map { index, column in
-            let collation = index < collations.count ? " COLLATE \(collations[index].quotedDatabaseIdentifier)" : ""
-            return "\(table.quoted(column)) = ?\(collation)"
-        }
-        let statement = try base.db.cachedStatement(
-            sql: "SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE "
-                + (conditions.isEmpty ? "1" : conditions.joined(separator: " AND ")))
-        try statement.setExactArguments(cells.compactMap { Cell.value(of: $0).exact })
+    /// - Parameter cells: One for each column of the search; none is NULL.
+    mutating func rows(_ search: RowSearch, equal cells: [ArraySlice<UInt8>]) throws -> [DeltaRecord] {
+        guard let form = try search.comparison.form(cells, in: base.db) else { return [] }
+        let table = search.table
         let changed = overlay[table.name] ?? [:]
-        var found = try statement.records().filter { changed[table.table.key(of: $0)] == nil }
-        for case let row? in changed.values {
-            let own = row.cells
-            let isEqual = columns.enumerated().allSatisfy { index, column in
-                let collation = index < collations.count ? collations[index] : "BINARY"
-                return Self.areEqual(own[column], cells[index], collation)
-            }
-            if isEqual { found.append(row) }
+        var found = try search.rows(form, cells).filter { changed[table.table.key(of: $0)] == nil }
+        for key in try keys(search, form) {
+            if let row = changed[key] ?? nil { found.append(row) }
         }
+        if !search.comparison.isDecidedByForm { found = try found.filter { try search.isEqual($0, to: cells) } }
         return found.sorted { table.table.key(of: $0) < table.table.key(of: $1) }
     }
 
-    /// Whether two values are equal for a unique index or a foreign key. NULL equals nothing.
-    static func areEqual(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>, _ collation: String) -> Bool {
-        switch (Cell.value(of: left), Cell.value(of: right)) {
-        case (.null, _), (_, .null): return false
-        case (.integer(let integer), .real(let real)), (.real(let real), .integer(let integer)):
-            return Int64(exactly: real) == integer
-        case (.real(let left), .real(let right)): return left == right
-        case (.text(let left), .text(let right)):
-            switch collation.uppercased() {
-            case "NOCASE": return left.map(folded) == right.map(folded)
-            case "RTRIM": return trimmed(left) == trimmed(right)
-            default: return ByteOrder.areEqual(left, right)
-            }
-        case (let left, let right): return left == right
-        }
+    /// The rows of the overlay with values of a form.
+    private mutating func keys(_ search: RowSearch, _ form: KeyComparison.Form) throws -> Set<RowKey> {
+        let name = search.table.name
+        if let index = indexes[name]?.first(where: { $0.search === search }) { return index.keys[form] ?? [] }
+        var index = OverlayIndex(search)
+        for case (let key, let row?) in overlay[name] ?? [:] { try index.replace(nil, by: row, key) }
+        indexes[name, default: []].append(index)
+        return index.keys[form] ?? []
     }
+}
 
-    private static func folded(_ byte: UInt8) -> UInt8 {
-        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
-    }
+/// Rows by the form of their values.
+private struct OverlayIndex {
+    let search: RowSearch
+    private(set) var keys: [KeyComparison.Form: Set<RowKey>] = [:]
 
-    private static func trimmed(_ bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
-        var bytes = bytes
-        while bytes.last == UInt8(ascii: " ") { bytes.removeLast() }
-        return bytes
+    init(_ search: RowSearch) { self.search = search }
+
+    mutating func replace(_ former: DeltaRecord?, by row: DeltaRecord?, _ key: RowKey) throws {
+        if let form = try former.flatMap(search.form) { keys[form]?.remove(key) }
+        if let form = try row.flatMap(search.form) { keys[form, default: []].insert(key) }
     }
 }

@@ -62,6 +62,13 @@ struct TrackedTable: Sendable {
 
     var name: String { table.name }
 
+    /// The primary key as a key that allows no two equal rows; nil where it is an integer that is the rowid.
+    var primaryKey: UniqueKey? {
+        if rowsOfKeys != nil { return nil }
+        let parts = keyParts.map { UniqueKey.Part(column: $0.column, collation: $0.collation) }
+        return UniqueKey(parts: parts, isPartial: false, sql: nil)
+    }
+
     func quoted(_ column: Int) -> String { table.columns[column].quotedDatabaseIdentifier }
 
     /// The condition on the key's columns, with a parameter for each in the order of the columns.

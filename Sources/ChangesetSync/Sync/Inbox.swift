@@ -3,21 +3,41 @@ import Foundation
 
 /// Stores what comes from remotes. Nothing of it is believed: a commit is stored when its identifier, its place in the
 /// graph and its time are those of its canonical bytes. Inside a transaction.
-struct Inbox {
+///
+/// What is looked at for each commit is read once for all of them, so there are many for each: the state of the repository,
+/// which is saved when all are stored, and whether tables have anything at all.
+final class Inbox {
     let db: Database
     /// The commit on which all new ones build.
     private let floor: (commit: CommitID, generation: UInt64)?
-    private var store: CommitStore { CommitStore(db: db) }
+    private let store: CommitStore
+    private var state: RepositoryState
+    private var isStateChanged = false
+    /// Whether commits wait for others, objects are set aside, and there are other remotes to push to.
+    private var hasPending: Bool
+    private var hasQuarantined: Bool
+    private let hasSeveralRemotes: Bool
+    /// What was inserted.
+    private var nodes: [CommitID: CommitNode] = [:]
+    private var numbers: [AuthorID: Int64] = [:]
+    private var pseudonyms: [AuthorID: AuthorPseudonym] = [:]
 
     init(db: Database) throws {
         self.db = db
-        floor = try CheckpointStore(db: db).floor()
+        (store, floor, state) = (CommitStore(db: db), try CheckpointStore(db: db).floor(), try RepositoryState(db))
+        func has(_ sql: String) throws -> Bool { try Bool.fetchOne(db.cachedStatement(sql: "SELECT \(sql)")) == true }
+        hasPending = try has("EXISTS (SELECT 1 FROM main.\(SyncTables.pending))")
+        hasQuarantined = try has("EXISTS (SELECT 1 FROM main.\(SyncTables.quarantine))")
+        hasSeveralRemotes = try has("(SELECT count(*) FROM main.\(SyncTables.remote)) > 1")
     }
 
     /// What a remote returned under an identifier.
     enum Found: Sendable {
         case commit(CommitContent)
         case refused(String)
+
+        /// The place in the order in which commits are stored: after their parents.
+        fileprivate var generation: UInt64 { if case .commit(let content) = self { content.generation } else { 0 } }
     }
 
     /// Those that are neither stored nor wait for their parents.
@@ -26,9 +46,12 @@ struct Inbox {
         return try ids.filter { try seen.insert($0).inserted && !isStored($0) && !isPending($0) }
     }
 
-    private func isStored(_ id: CommitID) throws -> Bool { try store.node(id) != nil }
+    private func isStored(_ id: CommitID) throws -> Bool { try node(id) != nil }
+
+    private func node(_ id: CommitID) throws -> CommitNode? { try nodes[id] ?? store.node(id) }
 
     private func isPending(_ id: CommitID) throws -> Bool {
+        guard hasPending else { return false }
         let statement = try db.cachedStatement(sql: "SELECT 1 FROM main.\(SyncTables.pending) WHERE id = ?")
         return try Int.fetchOne(statement, arguments: [Data(id.bytes)]) != nil
     }
@@ -36,6 +59,7 @@ struct Inbox {
     /// Whether the cursor may pass an entry.
     func isHandled(_ id: ObjectID, _ remote: RemoteState) throws -> Bool {
         if try isStored(id) || isPending(id) { return true }
+        guard hasQuarantined else { return false }
         let count = try Int.fetchOne(
             db, sql: "SELECT count(*) FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
             arguments: [remote.n, Data(id.bytes)])
@@ -47,21 +71,36 @@ struct Inbox {
         _ found: [ObjectID: Found], from remote: RemoteState
     ) throws -> (commits: Int, replaced: Set<ObjectID>) {
         var (count, replaced): (Int, Set<ObjectID>) = (0, [])
-        for (id, object) in found.sorted(by: { $0.key < $1.key }) {
+        // Parents first: a commit that comes before them waits for them.
+        let ordered = found.sorted {
+            let (one, other) = ($0.value.generation, $1.value.generation)
+            return one == other ? $0.key < $1.key : one < other
+        }
+        for (id, object) in ordered {
             do {
                 switch object {
                 case .refused(let reason): throw Refusal(reason: reason)
                 case .commit(let content):
                     if let new = try take(content, id, from: remote) { count += new } else { replaced.insert(id) }
                 }
-                try db.execute(
-                    sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
-                    arguments: [remote.n, Data(id.bytes)])
+                if hasQuarantined {
+                    try db.execute(
+                        sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
+                        arguments: [remote.n, Data(id.bytes)])
+                }
             } catch let refusal as Refusal {
                 try quarantine(id, refusal.reason, remote.n)
             }
         }
+        try saveState()
         return (count, replaced)
+    }
+
+    /// Saves the state with the commits that are no parent now. Until then it cannot be read.
+    private func saveState() throws {
+        guard isStateChanged else { return }
+        isStateChanged = false
+        try state.save(db, leaves: state.leaves)
     }
 
     /// Why an object is set aside.
@@ -99,7 +138,7 @@ struct Inbox {
     /// Refuses what a replica has made before it knew of the checkpoint: nobody could merge it.
     private func requireBase(_ commit: Commit) throws {
         guard let floor else { return }
-        let parents = try commit.parents.map(store.node)
+        let parents = try commit.parents.map(node)
         // A merge has no work of its own; where its parents are, it does no harm.
         if commit.kind == .merge && parents.allSatisfy({ $0 != nil }) { return }
         let isAbove = parents.allSatisfy { parent in
@@ -122,19 +161,32 @@ struct Inbox {
         } catch {
             throw Refusal(reason: "\(error)")
         }
-        let state = try RepositoryState(db)
-        let key = try db.syncSession.key(state, db)
-        let author =
-            commit.author == .none
-            ? AuthorPseudonym.nobody : try commit.author.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
-        guard commit.parents == content.parents, commit.generation == content.generation, author == content.author
+        guard commit.parents == content.parents, commit.generation == content.generation,
+            try pseudonym(commit.author) == content.author
         else {
             throw Refusal(reason: "what is readable of the commit is not what it contains")
         }
         return commit
     }
 
+    private func pseudonym(_ author: AuthorID) throws -> AuthorPseudonym {
+        if let known = pseudonyms[author] { return known }
+        let key = try db.syncSession.key(state, db)
+        let pseudonym =
+            author == .none
+            ? AuthorPseudonym.nobody : try author.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
+        pseudonyms[author] = pseudonym
+        return pseudonym
+    }
+
+    private func number(_ author: AuthorID) throws -> Int64 {
+        let number = try numbers[author] ?? store.number(of: author)
+        numbers[author] = number
+        return number
+    }
+
     private func wait(_ id: CommitID, for missing: CommitID, _ canonical: [UInt8]) throws {
+        hasPending = true
         try db.execute(
             sql: "INSERT OR REPLACE INTO main.\(SyncTables.pending) (id, missing, body) VALUES (?, ?, ?)",
             arguments: [Data(id.bytes), Data(missing.bytes), Data(canonical)])
@@ -148,17 +200,29 @@ struct Inbox {
     }
 
     private func store(_ commit: Commit, _ id: CommitID, _ canonical: [UInt8], from remote: Int64) throws {
-        if let node = try store.insert(commit, id: id, canonical: canonical) {
+        if try !isStored(id) {
+            let node = try store.insertNew(
+                commit, id: id, canonical: canonical, parents: commit.parents.map { try requireNode($0).n },
+                author: number(commit.author), nil)
+            nodes[id] = node
+            state.leaves.replace(node.parents, by: node.n)
+            isStateChanged = true
             try noteAuthor(of: commit)
             try enqueue(node.n, except: remote)
         }
         try stopWaiting(id)
     }
 
+    private func requireNode(_ id: CommitID) throws -> CommitNode {
+        guard let node = try node(id) else { throw SyncError(.unknownCommit, commit: id) }
+        return node
+    }
+
     /// Inserts the commits that have waited for one, and those that have waited for them.
     ///
     /// - Returns: Their number.
     private func insertWaiting(for id: CommitID, from remote: Int64) throws -> Int {
+        guard hasPending else { return 0 }
         var open = try waiting(for: id)
         var count = 0
         while let (commit, id, canonical) = open.popLast() {
@@ -196,6 +260,7 @@ struct Inbox {
         for id in gone + [id] { try stopWaiting(id) }
         _ = try removePending(waitingFor: gone)
         _ = try insertWaiting(for: id, from: remote)
+        try saveState()
     }
 
     private static func pending(_ row: Row) throws -> (CommitID, Commit) {
@@ -208,12 +273,14 @@ struct Inbox {
     }
 
     private func quarantine(_ id: CommitID, _ reason: String, _ remote: Int64) throws {
+        hasQuarantined = true
         try db.execute(
             sql: "INSERT OR REPLACE INTO main.\(SyncTables.quarantine) (remote, id, reason) VALUES (?, ?, ?)",
             arguments: [remote, Data(id.bytes), reason])
     }
 
     private func stopWaiting(_ id: CommitID) throws {
+        guard hasPending else { return }
         try db.execute(sql: "DELETE FROM main.\(SyncTables.pending) WHERE id = ?", arguments: [Data(id.bytes)])
     }
 
@@ -252,7 +319,7 @@ struct Inbox {
 
     /// Throws unless generation and time are possible after those of the parents.
     private func requirePlace(_ commit: Commit) throws {
-        let parents = try commit.parents.map(store.requireNode)
+        let parents = try commit.parents.map(requireNode)
         guard commit.generation == (parents.map(\.generation).max() ?? 0) + 1 else {
             throw Refusal(reason: "its generation does not follow those of its parents")
         }
@@ -265,13 +332,14 @@ struct Inbox {
     /// Gives this store another author, where it finds commits of its own that it does not have: it was restored from a
     /// backup, or copied, and would number others alike. For the same reason its logs at the remotes begin anew.
     private func noteAuthor(of commit: Commit) throws {
-        let state = try RepositoryState(db)
         guard commit.author == state.author else { return }
-        try state.withNewAuthor(db).save(db)
+        state = try state.withNewAuthor(db)
+        isStateChanged = true
         try RemoteState.beginNewLogs(db)
     }
 
     private func enqueue(_ n: Int64, except remote: Int64) throws {
+        guard hasSeveralRemotes else { return }
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)

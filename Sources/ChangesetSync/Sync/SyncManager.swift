@@ -252,14 +252,18 @@ public final class SyncManager: Sendable {
     func open(_ ids: [ObjectID]) async throws -> [ObjectID: Inbox.Found] {
         let key = try await writer.read { try RepositoryState.key($0) }
         var found: [ObjectID: Inbox.Found] = [:]
-        var rest = ids[...]
+        var (rest, count) = (ids[...], Limits.objectsAtOnce)
         while !rest.isEmpty {
             try Task.checkCancellation()
-            let wanted = Array(rest.prefix(Limits.objectsAtOnce))
-            rest = rest.dropFirst(wanted.count)
-            for object in try await remote.get(wanted) where wanted.contains(object.id) {
+            let wanted = Set(rest.prefix(count))
+            let objects = try await remote.get(Array(rest.prefix(count)))
+            rest = rest.dropFirst(count)
+            for object in objects where wanted.contains(object.id) {
                 found[object.id] = try await open(object, key)
             }
+            // After short objects more of them are asked for.
+            let longest = objects.lazy.map(\.bytes.count).max() ?? Limits.envelopeBytes
+            count = min(max(Limits.objectsAtOnce, Limits.bytesAtOnce / max(1, longest)), Limits.commitsAtOnce)
         }
         return found
     }

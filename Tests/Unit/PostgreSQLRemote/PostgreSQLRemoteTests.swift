@@ -185,6 +185,31 @@
             }
         }
 
+        /// Four rounds of a page asked for 256 logs each. Where these had nothing new, the page was empty, and the rest of the
+        /// logs was never read.
+        @Test("a page looks at every log before it says that there is nothing new, and takes a few of many")
+        func manyLogs() async throws {
+            let count = (PostgreSQLLimits.roundsOfPage + 1) * PostgreSQLLimits.authorsAtOnce
+            _ = try await remote.put([Make.object(1)])
+            let author = "decode(lpad(to_hex(n), 32, '0'), 'hex')"
+            try await database.run(
+                """
+                INSERT INTO cipherstore.log SELECT '\\x\(Make.repository())', \(author), 1, '\\x\(Make.id(1))'
+                FROM generate_series(1, \(count)) AS n
+                """)
+            let (entries, _) = try await Make.listAll(remote, limit: 256)
+            #expect(entries.count == count && Set(entries.map(\.position.author)).count == count)
+            var cursor = RemoteCursor()
+            for entry in entries { cursor.advance(after: entry.position) }
+            #expect(try await !remote.list(after: cursor, limit: 256).hasMore)
+            let last = try #require(AuthorPseudonym(bytes: Array(repeating: 0xFF, count: 16)))
+            _ = try await remote.put([Make.object(2, author: last, sequence: 1)])
+            let page = try await remote.list(after: cursor, limit: 256)
+            #expect(page.entries.map(\.id) == [Make.id(2)] && !page.hasMore)
+            let first = try await remote.list(after: RemoteCursor(), limit: 10)
+            #expect(first.entries.count == 10 && first.hasMore)
+        }
+
         @Test("many writers at once, some of the same objects, lose nothing")
         func crowd() async throws {
             let authors = (0..<6).map { Make.author(UInt8($0 * 16)) }
