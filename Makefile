@@ -17,6 +17,8 @@ COMMITS ?= 1000000
 SCHEDULES ?= 20000
 FIRST ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# How many seconds `make soak` gives each fuzz target.
+FUZZ_SECONDS ?= 300
 # How many seconds eight stores sync while they are killed and their server ends.
 SYNC_SECONDS ?= $$(( $(MINUTES) * 60 ))
 # What `make lint` checks beside Swift.
@@ -25,7 +27,7 @@ SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test conformance soak simulation fuzz lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync tsan asan docs install clean help
+.PHONY: setup build check test conformance soak simulation fuzz lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync bench-conformance tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -39,10 +41,11 @@ check: setup  ## build, and run the fences and the quick unit tests: what to run
 test: setup  ## run every test (ONLY=NAME for some of them, with the same build)
 	ONLY="$(ONLY)" .ci/test "$(SWIFT)" $(BUILD)
 
-soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 observed, SCHEDULES=20000 syncs, faulty calls, crowds (SEED= replays)
-	@case "$(MINUTES)$(KILLS)$(COMMITS)$(SCHEDULES)" in \
-	*[!0-9]*) echo "MINUTES, KILLS, COMMITS and SCHEDULES are whole numbers" >&2; exit 1;; esac
+soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 observed, SCHEDULES=20000 syncs, FUZZ_SECONDS=300 a target, faulty calls, crowds (SEED= replays)
+	@case "$(MINUTES)$(KILLS)$(COMMITS)$(SCHEDULES)$(FUZZ_SECONDS)" in \
+	*[!0-9]*) echo "MINUTES, KILLS, COMMITS, SCHEDULES and FUZZ_SECONDS are whole numbers" >&2; exit 1;; esac
 	$(MAKE) simulation
+	.ci/fuzz $(FUZZ_SECONDS)
 	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
 	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all CIPHERSTORE_COMMITS=$(COMMITS) \
 	CIPHERSTORE_SCHEDULES=$$(( $(SCHEDULES) / 50 + 1 )) CIPHERSTORE_OBJECTS=50000 CIPHERSTORE_SYNC_SECONDS=$(SYNC_SECONDS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
@@ -128,6 +131,11 @@ bench-sync: setup  ## commits and replicas: cost, sizes, merges, checkpoints, 10
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sync --peer .ci/doltlite.py \
 		$(if $(PARTS),--parts $(PARTS)) $(if $(ROWS),--rows $(ROWS)) $(if $(SERVER),--server "$(SERVER)") \
 		$(if $(REPORT),--report Docs)
+
+bench-conformance: setup  ## HMAC by libcrypto alone, verify and the conformance kit, in turns on one store (MEGABYTES=1024, RUNS=5)
+	$(SWIFT) build -c release --product StoreBenchmark
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --conformance \
+		$(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(RUNS),--runs $(RUNS))
 
 install: setup  ## install cipherctl, its manual page and completions (PREFIX=/usr/local, DESTDIR= for packages)
 	$(SWIFT) build -c release --product cipherctl

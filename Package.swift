@@ -126,8 +126,8 @@ let package = Package(
         .executableTarget(
             name: "StoreBenchmark",
             dependencies: [
-                "CBaseline", "ChangesetSync", "CipherStore", "KeyRotation", "PageFormat", "PostgreSQLRemote",
-                "StoreCrypto",
+                "CBaseline", "ChangesetSync", "CipherStore", "EncryptionConformance", "KeyRotation", "PageFormat",
+                "PostgreSQLRemote", "StoreCrypto", "StoreTools",
             ]),
         .target(name: "CBaseline", dependencies: ["COpenSSL", "CSQLCipher"]),
 

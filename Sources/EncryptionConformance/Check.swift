@@ -142,8 +142,8 @@ public enum Check: String, Hashable, Sendable, CaseIterable {
         case .coreImage:
             Texts(
                 "a crash leaves no core image",
-                "the limits of this process forbid core dumps, which would hold the key of an open store.",
-                not: "anything about root, debuggers and swap space.")
+                "this process or its limits forbid core dumps, which would hold the key of an open store.",
+                not: "anything about root, debuggers, swap space and processes that are not this one.")
         case .wrongKey:
             Texts(
                 "a wrong key is refused, and not mistaken for damage",

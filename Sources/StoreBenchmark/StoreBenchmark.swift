@@ -5,7 +5,7 @@ import Foundation
 enum StoreBenchmark {
     /// `StoreBenchmark [--runs N] [--cpu] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`, or
     /// `StoreBenchmark --sharing [--runs N] [--seconds N] [--processes N,N]`, `StoreBenchmark --rotation [--megabytes N,N]`,
-    /// `StoreBenchmark --observation ...`, `StoreBenchmark --sync ...`: the types named after them have the options.
+    /// `StoreBenchmark --observation ...`, `--sync ...`, `--conformance ...`: the types named after them have the options.
     static func main() {
         do {
             try run()
@@ -33,6 +33,9 @@ enum StoreBenchmark {
             return try ObservationBenchmark(CommandLine.arguments).run()
         }
         if CommandLine.arguments.contains("--sync") { return try SyncBenchmark(CommandLine.arguments).run() }
+        if CommandLine.arguments.contains("--conformance") {
+            return try ConformanceBenchmark(CommandLine.arguments).run()
+        }
         let options = try BenchmarkOptions(CommandLine.arguments.dropFirst())
         let fixture = try Fixture()
         if options.countsAllocations {

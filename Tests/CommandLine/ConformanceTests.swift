@@ -66,6 +66,7 @@ struct ConformanceTests {
         #expect(holes.status == 65 && holes.errors.contains("\"sparse\""))
         for name in ["nothing", "directory", "pipe", "holes.db"] {
             #expect(try place.ctl("salvage", place.path(name), place.path("out.db")).status != 0, "\(name)")
+            #expect(try place.ctl("verify", place.path(name)).status != 0, "\(name)")
         }
         #expect(ContinuousClock.now - start < .seconds(60) && !place.exists("out.db"))
     }

@@ -83,4 +83,49 @@ struct MemoryTests {
         #expect(process.ask("dumpable") == "ok 0")
         #expect(before.count == 2)
     }
+
+    /// Whether the kernel writes core images into the working folder of a process, and does not hand them to a program.
+    private static let writesCoreFiles: Bool = {
+        let pattern = try? String(contentsOfFile: "/proc/sys/kernel/core_pattern", encoding: .utf8)
+        return pattern.map { !$0.isEmpty && !$0.contains("/") && !$0.hasPrefix("|") } ?? false
+    }()
+
+    @Test(
+        "a crash leaves a core image with the data key of an open store, and none where dumps are disabled",
+        .enabled(if: writesCoreFiles, "the kernel writes no core files here"))
+    func coreImage() throws {
+        let material = TestKeys.source("raw")
+        try SharedStore.open(at: path, unlockedBy: material).close()
+        let files = SidecarFiles(databasePath: path)
+        let secret = try material.read()
+        let choice = try #require(try files.choose(files.read()) { try secret.unlock($0) })
+        let key = choice.dataKey.withBytes { Data($0) }
+        let leaking = try coreImages(of: "open \(path) raw")
+        #expect(leaking.count == 1 && leaking.allSatisfy { $0.range(of: key) != nil })
+        #expect(try coreImages(of: "open-without-dumps \(path) raw").isEmpty)
+    }
+
+    /// The core images that a process leaves when it crashes after a command, although its limit allows them.
+    private func coreImages(of command: String) throws -> [Data] {
+        let dumps = TemporaryFolder()
+        let (process, input, output) = (Process(), Pipe(), Pipe())
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.currentDirectoryURL = dumps.url
+        process.arguments = [
+            "-c", "ulimit -c unlimited && exec \"$0\"", try BuiltProducts.executable("StoreActor").path,
+        ]
+        process.environment = ProcessInfo.processInfo.environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { $1 }
+        process.standardInput = input
+        process.standardOutput = output
+        try process.run()
+        defer { process.terminate() }
+        try input.fileHandleForWriting.write(contentsOf: Data("\(command)\n".utf8))
+        let answer = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
+        try #require(answer.hasPrefix("ok"), "\(answer)")
+        kill(process.processIdentifier, SIGABRT)
+        process.waitUntilExit()
+        try #require(process.terminationReason == .uncaughtSignal)
+        return try FileManager.default.contentsOfDirectory(atPath: dumps.url.path)
+            .map { try Data(contentsOf: dumps.url.appendingPathComponent($0)) }
+    }
 }

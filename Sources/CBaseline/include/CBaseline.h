@@ -1,6 +1,7 @@
 #ifndef CBASELINE_H
 #define CBASELINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 // The work of the benchmark in plain C on the system's SQLCipher: what the library is measured against.
@@ -86,6 +87,12 @@ int baseline_export(const char *path, const char *keyspec, const char *target, c
 
 // How much processor time this process has used, on all of its threads.
 double processor_seconds(void);
+
+// MARK: Authentication
+
+// Computes HMAC-SHA512 of so many messages with libcrypto alone, shared out among threads: the least time in which the
+// pages of a store can be authenticated. Returns 0, or -1 when a call fails.
+int baseline_authenticate(int64_t messages, size_t message_bytes, int threads);
 // How often the threads of this process have gone to sleep, and so were woken again.
 int64_t sleep_count(void);
 

@@ -56,14 +56,8 @@ struct UseChecks {
     }
 
     private func coreImage() -> CheckResult {
-        let limits = (try? String(contentsOfFile: "/proc/self/limits", encoding: .utf8)) ?? ""
-        let line = limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") }
-        guard let line else { return CheckResult(.coreImage, .notApplicable, "the system does not show the limits") }
-        let soft = line.split(separator: " ").dropFirst(4).first ?? ""
-        if soft == "0" { return CheckResult(.coreImage, .pass, "the limit of core files is 0") }
-        return CheckResult(
-            .coreImage, .knownLimit, "this process may leave a core image of \(soft) bytes, which holds the key",
-            "would prevent it: ulimit -c 0, LimitCORE=0 of systemd, or Configuration.disablesCoreDumps")
+        CoreImages.ofThisProcess?.result
+            ?? CheckResult(.coreImage, .notApplicable, "the system does not show whether it makes core images")
     }
 
     // MARK: Keys

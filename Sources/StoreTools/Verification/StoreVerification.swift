@@ -84,6 +84,7 @@ public struct StoreVerification: StoreTool {
     /// The same with a sidecar that is authenticated already.
     package func perform(_ run: ToolRun, _ choice: AuthenticatedSidecar) throws -> Report {
         let path = BackupBundle.database(meantBy: path)
+        try ExaminedFile.requireSuitable(path)
         var report = try VerificationRun(path: path, choice: choice, run: run, inspector: inspector).report()
         if BackupBundle(holding: path) == nil, let note = try StoreStatus.Report.walNote(path) {
             report.unchecked.append(note)
