@@ -88,8 +88,9 @@ struct ForeignKeyCheck {
 /// The rows that may refer to nothing, or be missing where another one refers to them.
 ///
 /// A commit whose author did not enforce foreign keys is refused where they are enforced, so that its author repairs it. But
-/// a merge is nobody's to repair: what a side has, it has. So a pull admits what a merge on its way has changed. A store
-/// without rows, or one that rejoins, has no other way to them than to take them all.
+/// a merge is nobody's to repair: what a side has, it has. So a pull admits what was changed up to the last merge on its
+/// way, whichever side the way leads through. A store without rows, or one that rejoins, has no other way to them than to
+/// take them all.
 enum AdmittedOrphans {
     case none
     case all
@@ -111,7 +112,8 @@ enum AdmittedOrphans {
     }
 }
 
-/// The rows that merges on the way from one commit to another have changed. They are read when they are asked for.
+/// The rows that were changed on the way from one commit to another, up to the last merge. They are read when they are
+/// asked for.
 final class MergedRows {
     private let transaction: RepositoryTransaction
     private let graph: CommitGraph
@@ -132,8 +134,10 @@ final class MergedRows {
     private func rows() throws -> [String: Set<RowKey>] {
         let isUnder = try graph.isAncestor(head, of: end.n)
         let start = isUnder ? head : try graph.base(of: head, end.n).base?.n
+        let steps = try graph.path(from: start, to: end.n) ?? []
+        let last = try steps.lastIndex { try graph.node($0.child).kind == .merge }
         var rows: [String: Set<RowKey>] = [:]
-        for step in try graph.path(from: start, to: end.n) ?? [] where try graph.node(step.child).kind == .merge {
+        for step in steps[..<(last.map { $0 + 1 } ?? 0)] {
             let delta = try transaction.store.delta(step.child, fromParent: step.parent)
             for entry in try transaction.tables.fitting(delta).tables {
                 for change in entry.changes {

@@ -19,6 +19,8 @@ struct Pull {
     struct Slice {
         let delta: Delta
         let end: CommitNode
+        /// Where the whole way leads to.
+        let target: CommitNode
     }
 
     /// The first part of the way from the head to a commit: back to a common ancestor, then forward, as far as the rows of
@@ -54,7 +56,7 @@ struct Pull {
                 end = try graph.node(step.child)
                 if changes >= Limits.pulledRows { break }
             }
-            return Slice(delta: try composer.result(), end: end ?? target)
+            return Slice(delta: try composer.result(), end: end ?? target, target: target)
         } catch let error as DeltaError {
             throw SyncError(.damagedCommit, "\(error)")
         }
@@ -80,7 +82,7 @@ struct Pull {
 
     /// Applies a part of the way and moves the head to its end.
     static func apply(_ slice: Slice, in transaction: inout RepositoryTransaction, _ graph: CommitGraph) throws {
-        try applyDelta(slice.delta, in: &transaction, admitting: .ofMerges(transaction, graph, to: slice.end))
+        try applyDelta(slice.delta, in: &transaction, admitting: .ofMerges(transaction, graph, to: slice.target))
         let names = Set(slice.delta.tables.map(\.table.name))
         try transaction.requireDigests(try digests(of: names, at: slice.end, transaction, graph))
         try transaction.moveHead(to: slice.end)
