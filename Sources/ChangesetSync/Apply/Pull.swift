@@ -24,7 +24,7 @@ struct Pull {
     }
 
     /// The first part of the way from the head to a commit: back to a common ancestor, then forward, as far as the rows of
-    /// one transaction go. It ends at a commit that is ahead of the head, so that no state is visible that never was.
+    /// one transaction go. It ends at a commit that has all that the head has, so that no row of this store goes for a while.
     ///
     /// - Throws: ``SyncError`` `.schemaAhead` where the first commit on the way has a table or a column that this store
     ///   does not have.
@@ -43,23 +43,42 @@ struct Pull {
             guard let steps = try graph.path(from: start, to: target.n) else {
                 throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
             }
+            let first = try firstEnd(of: steps, transaction, graph)
             var end: CommitNode?
-            for step in steps {
+            for (index, step) in steps.enumerated() {
                 let delta = try store.delta(step.child, fromParent: step.parent)
                 if let obstacle = transaction.tables.obstacle(to: delta) {
                     // What was before it can be applied.
-                    if end != nil { break }
+                    if index > first { break }
                     throw SyncError(
                         .schemaAhead, table: obstacle.table, commit: try graph.node(step.child).id, obstacle.reason)
                 }
                 try add(try transaction.tables.fitting(delta), of: step.child)
                 end = try graph.node(step.child)
-                if changes >= Limits.pulledRows { break }
+                if changes >= Limits.pulledRows && index >= first { break }
             }
             return Slice(delta: try composer.result(), end: end ?? target, target: target)
         } catch let error as DeltaError {
             throw SyncError(.damagedCommit, "\(error)")
         }
+    }
+
+    /// The first step that ends at a commit with all that the head has. So do those after it.
+    private static func firstEnd(
+        of steps: [CommitGraph.Step], _ transaction: RepositoryTransaction, _ graph: CommitGraph
+    ) throws -> Int {
+        guard let head = transaction.state.head, let start = steps.first else { return 0 }
+        if try graph.node(start.child).parents.contains(head) { return 0 }
+        var (first, end) = (0, steps.count - 1)
+        while first < end {
+            let middle = (first + end) / 2
+            if try graph.ordinaryCommits(of: head, areUnder: steps[middle].child) {
+                end = middle
+            } else {
+                first = middle + 1
+            }
+        }
+        return first
     }
 
     /// Undoes what the head has beyond its common ancestor with a commit: merges that another one has replaced.

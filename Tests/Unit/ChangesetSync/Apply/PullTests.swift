@@ -63,6 +63,42 @@ struct PullTests {
         #expect(reads <= 201)
     }
 
+    /// On the way from what both had before it was where the rows of this store were not, and stayed there until it had the
+    /// column.
+    @Test("a pull that goes back over a merge never stops where the rows of this store are not", arguments: 0..<8)
+    func backOverMerge(index: Int) throws {
+        let one = try Replica()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        let (two, three) = (try sibling(of: one), try sibling(of: one))
+        for replica in [two, three] {
+            try replica.fetch(one)
+            try replica.repository.pull()
+        }
+        try one.run("INSERT INTO player VALUES (2, 'one', \(index))")
+        try two.run("INSERT INTO player VALUES (3, 'two', 2)")
+        try three.run("INSERT INTO player VALUES (4, 'three', 3)")
+        // One merges with the second store, and that with the third, which then has another column.
+        try one.fetch(two)
+        try two.fetch(three)
+        for replica in [one, two] {
+            try replica.repository.mergeAll()
+            try replica.repository.pull()
+        }
+        try two.write("ALTER TABLE player ADD COLUMN team TEXT DEFAULT 'none'")
+        try two.run("INSERT INTO player VALUES (5, 'five', 5, 'red')")
+        try two.fetch(one, atMost: 1)
+        #expect(try two.repository.mergeAll().count == 1)
+        let former = try one.state()
+        try one.fetch(two)
+        #expect(code { try one.repository.pull() } == .schemaAhead)
+        #expect(try one.strings("SELECT name FROM player WHERE id = 2") == ["'one'"])
+        for (key, row) in former["player"] ?? [:] { #expect(try one.state()["player"]?[key] == row) }
+        try one.write("ALTER TABLE player ADD COLUMN team TEXT DEFAULT 'none'")
+        try one.repository.pull()
+        #expect(try one.strings("SELECT id FROM player ORDER BY id") == ["1", "2", "3", "4", "5"])
+        #expect(try one.repository.verify().isEmpty)
+    }
+
     /// Of an earlier design: tables without a primary key were never synced, and nobody was told.
     @Test("defect 6: a table without a primary key is refused when it is named")
     func noPrimaryKey() throws {
