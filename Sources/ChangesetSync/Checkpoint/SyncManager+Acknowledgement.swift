@@ -52,13 +52,20 @@ extension SyncManager {
             next?.prepared = prepared
             return try notes.own().map { $0.isSame(as: next) } == true ? nil : next
         }
-        if let next { try await put(next) }
+        guard let next else { return }
+        // Where the process ends, or the answer is lost, the next call sees that something is to be taken back.
+        if prepared != nil { try await note(next) }
+        try await put(next)
     }
 
     func put(_ acknowledgement: Acknowledgement) async throws {
         guard let compaction = remote.compaction else { return }
         let key = try await writer.read { try RepositoryState.key($0) }
         try await compaction.acknowledge(acknowledgement.sealed(with: key))
+        try await note(acknowledgement)
+    }
+
+    private func note(_ acknowledgement: Acknowledgement) async throws {
         try await inTransaction { db, remote in
             try CheckpointStore(db: db).note(acknowledgement, at: RemoteState.require(remote.name, db).n)
         }

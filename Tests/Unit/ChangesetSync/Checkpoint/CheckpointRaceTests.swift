@@ -53,6 +53,22 @@ struct CheckpointRaceTests {
     }
 
     /// It is known, but what it pushes now it has not said: a reset store pushes old commits again, in a new log.
+    /// It said for ever that it was making one, and no store with work of its own could join.
+    @Test("a store whose preparation reached the remote, and that does not know it, takes it back")
+    func lostPreparation() async throws {
+        var fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...3)
+        try await fleet.settle()
+        fleet.remote.edit { $0.before = ("acknowledge", { $0.lostAcknowledgements = 1 }) }
+        await #expect(throws: MemoryRemote.Fault.self) { try await fleet.managers[0].checkpoint() }
+        try await fleet.join()
+        try fleet.insert(2, 9...9)
+        #expect(await syncCode { try await fleet.managers[2].push() } == .checkpointPending)
+        try await fleet.managers[0].sync()
+        try await fleet.settle()
+        try fleet.expectEqual()
+    }
+
     @Test("a store that begins a new log while a checkpoint is made is waited for")
     func newLog() async throws {
         let fleet = try await CheckpointFleet(2)
