@@ -74,6 +74,14 @@ extension CheckpointManifest {
     }
 }
 
+extension CheckpointManifest {
+    /// Whether the rows have what a commit did. A merge that is not later has no work of its own.
+    func replaces(_ kind: Commit.Kind, generation: UInt64, sequence: UInt64, author: AuthorID) -> Bool {
+        guard generation <= anchor.generation else { return false }
+        return kind == .merge || kind == .ordinary && sequence <= authors[author] ?? 0
+    }
+}
+
 /// Some rows of a checkpoint.
 struct CheckpointPart: Hashable, Sendable {
     static let magic = Array("CSCP".utf8)

@@ -148,10 +148,9 @@ struct Rejoin {
             if kept.contains(node.n) {
                 known.insert(node.n)
             } else if node.kind == .ordinary {
-                let sequence = try Int64.fetchOne(
-                    db, sql: "SELECT sequence FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [node.n])
+                let sequence = try store.sequence(of: node.n)
                 let author = try store.author(node.author)
-                let isNumbered = authors[author].map { UInt64(clamping: sequence ?? .max) <= $0 } ?? false
+                let isNumbered = authors[author].map { sequence <= $0 } ?? false
                 if isNumbered && !unpushed.contains(node.n) { known.insert(node.n) }
                 if isNumbered && unpushed.contains(node.n) && author == own { isCopy = true }
             } else {
@@ -299,7 +298,7 @@ private struct RejoinedGraph {
     let kept: Set<Int64>
     /// The commit for which the checkpoint stands, where it was here.
     private let place: CommitNode?
-    private let removed: [CommitID]
+    private let removed: [CommitNode]
 
     init(_ transaction: RepositoryTransaction, _ checkpoint: CheckpointStore.Stored, at remote: Int64) throws {
         (db, self.checkpoint, self.remote) = (transaction.db, checkpoint, remote)
@@ -308,12 +307,12 @@ private struct RejoinedGraph {
         let unpushed = Set(
             try Int64.fetchAll(
                 db, sql: "SELECT n FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [remote]))
-        var (kept, removed): (Set<Int64>, [CommitID]) = ([], [])
+        var (kept, removed): (Set<Int64>, [CommitNode]) = ([], [])
         // A parent has a lower number than its children.
         for n in try Int64.fetchAll(db, sql: "SELECT n FROM main.\(SyncTables.commit) ORDER BY n") where n != place?.n {
             let node = try store.node(n)
             let isAbove = !node.parents.isEmpty && node.parents.allSatisfy { $0 == place?.n || kept.contains($0) }
-            if isAbove && !unpushed.contains(n) { kept.insert(n) } else { removed.append(node.id) }
+            if isAbove && !unpushed.contains(n) { kept.insert(n) } else { removed.append(node) }
         }
         (self.place, self.kept, self.removed) = (place, kept, removed)
     }
@@ -326,9 +325,9 @@ private struct RejoinedGraph {
         let parents = Set(try kept.flatMap { try store.node($0).parents })
         let leaves = kept.subtracting(parents).sorted()
         try store.remove(leaving: leaves.isEmpty ? place.map { [$0.n] } ?? [] : leaves) {
-            for id in removed {
-                try db.execute(
-                    sql: "DELETE FROM main.\(SyncTables.commit) WHERE id = ?", arguments: [Data(id.bytes)])
+            for node in removed {
+                if try !isReplaced(node) { try askAgain(for: node) }
+                try db.execute(sql: "DELETE FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [node.n])
             }
             try db.execute(
                 sql: """
@@ -343,11 +342,32 @@ private struct RejoinedGraph {
         return try store.node(place.n)
     }
 
+    /// Whether the checkpoint has what a commit did.
+    private func isReplaced(_ node: CommitNode) throws -> Bool {
+        let store = CommitStore(db: db)
+        return try node.kind == .checkpoint
+            || checkpoint.manifest.replaces(
+                node.kind, generation: node.generation, sequence: store.sequence(of: node.n),
+                author: store.author(node.author))
+    }
+
+    /// Sets a commit aside at the remotes that have it: the cursors are past it, others may build on it, and it may have its
+    /// place when its parents have come.
+    private func askAgain(for node: CommitNode) throws {
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO main.\(SyncTables.quarantine) (remote, id, reason)
+                SELECT n, ?1, ?2 FROM main.\(SyncTables.remote) AS r WHERE NOT EXISTS (
+                    SELECT 1 FROM main.\(SyncTables.outbox) AS o WHERE o.remote = r.n AND o.n = ?3)
+                """,
+            arguments: [Data(node.id.bytes), Inbox.baseIsReplaced, node.n])
+    }
+
     /// Inserts what has waited for the commit of the checkpoint, and removes what waits for what is gone.
     func continuePending() throws {
         try Inbox(db: db).continuePending(
-            after: checkpoint.manifest.commit, generation: checkpoint.manifest.anchor.generation, without: removed,
-            from: remote)
+            after: checkpoint.manifest.commit, generation: checkpoint.manifest.anchor.generation,
+            without: removed.map(\.id), from: remote)
     }
 }
 

@@ -117,6 +117,15 @@ struct CommitStore {
         return author
     }
 
+    /// The number that the author of a commit has given it; 0 for a merge.
+    func sequence(of n: Int64) throws -> UInt64 {
+        let statement = try db.cachedStatement(sql: "SELECT sequence FROM main.\(SyncTables.commit) WHERE n = ?")
+        guard let sequence = try Int64.fetchOne(statement, arguments: [n]) else {
+            throw Self.damaged("A commit is missing.")
+        }
+        return UInt64(clamping: sequence)
+    }
+
     /// The commits that are no parent, those that come first in the order of walks last.
     func leaves() throws -> [CommitNode] {
         try graphLeaves().numbers.map(node).sorted(by: CommitNode.precedes)

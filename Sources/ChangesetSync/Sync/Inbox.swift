@@ -92,6 +92,7 @@ final class Inbox {
                 try quarantine(id, refusal.reason, remote.n)
             }
         }
+        count += try insertReady(from: remote.n)
         try saveState()
         return (count, replaced)
     }
@@ -102,6 +103,9 @@ final class Inbox {
         isStateChanged = false
         try state.save(db, leaves: state.leaves)
     }
+
+    /// Why a commit is set aside that builds on what a checkpoint has replaced.
+    static let baseIsReplaced = "a checkpoint has replaced what it builds on: its author must rejoin"
 
     /// Why an object is set aside.
     private struct Refusal: Error {
@@ -130,9 +134,11 @@ final class Inbox {
         // Of a later one only the announcement may be here.
         let checkpoints = CheckpointStore(db: db)
         let stored = try checkpoints.checkpoint(ofCommit: floor.commit) ?? checkpoints.checkpointOfAnchor()
-        guard let manifest = stored?.manifest, commit.generation <= manifest.anchor.generation else { return false }
-        if commit.kind == .merge { return try !commit.parents.allSatisfy(isStored) }
-        return commit.kind == .ordinary && commit.authorSequence <= manifest.authors[commit.author] ?? 0
+        guard let manifest = stored?.manifest,
+            manifest.replaces(
+                commit.kind, generation: commit.generation, sequence: commit.authorSequence, author: commit.author)
+        else { return false }
+        return try commit.kind == .ordinary || !commit.parents.allSatisfy(isStored)
     }
 
     /// Refuses what a replica has made before it knew of the checkpoint: nobody could merge it.
@@ -148,7 +154,7 @@ final class Inbox {
         let isChild = !commit.parents.isEmpty && commit.parents.allSatisfy { $0 == floor.commit }
         let lowest = floor.generation + (isChild ? 1 : 2)
         guard isAbove, commit.generation >= lowest else {
-            throw Refusal(reason: "a checkpoint has replaced what it builds on: its author must rejoin")
+            throw Refusal(reason: Self.baseIsReplaced)
         }
     }
 
@@ -239,6 +245,22 @@ final class Inbox {
             open += try waiting(for: id)
         }
         return count
+    }
+
+    /// Inserts the commits that wait for one that is here: a merge that this store has made itself, as their author has.
+    ///
+    /// - Returns: Their number.
+    private func insertReady(from remote: Int64) throws -> Int {
+        guard hasPending else { return 0 }
+        let present = try Data.fetchAll(
+            db,
+            sql: """
+                SELECT DISTINCT missing FROM main.\(SyncTables.pending)
+                WHERE missing IN (SELECT id FROM main.\(SyncTables.commit))
+                """)
+        return try present.compactMap { CommitID(bytes: $0) }.reduce(0) { count, id in
+            try count + insertWaiting(for: id, from: remote)
+        }
     }
 
     /// Goes on after a checkpoint has come in the place of commits: inserts what has waited for its commit, and removes what

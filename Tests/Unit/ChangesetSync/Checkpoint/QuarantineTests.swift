@@ -74,4 +74,28 @@ struct QuarantineTests {
         try await second.sync()
         #expect(try one.state() == two.state())
     }
+
+    /// It waited for ever: what came from the remote was inserted with what had waited for it, what was made here was not.
+    @Test("what waits for a merge is there when this store has made the merge itself")
+    func ownMerge() async throws {
+        let three = try Replica(key: one.key())
+        let third = SyncManager(three.repository, remote: remote)
+        for manager in [first, second, third] { try await manager.setup() }
+        try one.run("INSERT INTO player VALUES (1, 'p', 1)")
+        try two.run("INSERT INTO player VALUES (2, 'p', 1)")
+        try await second.push()
+        try await first.sync()
+        let merge = try #require(try one.head)
+        let last = try #require(try one.run("INSERT INTO player VALUES (3, 'p', 1)"))
+        try await first.push()
+        remote.edit { $0.withheld = [merge] }
+        try await third.fetch()
+        #expect(try third.status().pending == 1)
+        #expect(try three.repository.mergeAll().map { CommitID($0.id) } == [merge])
+        remote.edit { $0.withheld = [] }
+        #expect(try await third.fetch() == 1)
+        #expect(try third.status().pending == 0)
+        try three.repository.pull()
+        #expect(try three.head == last)
+    }
 }

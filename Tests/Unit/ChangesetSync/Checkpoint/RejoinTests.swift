@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherObservation
+import SyncSimulation
 import Synchronization
 import TestKit
 import Testing
@@ -156,6 +157,54 @@ struct RejoinTests {
         #expect(try fleet.managers[2].status().isInSync)
         let ids = try fleet.replicas[2].strings("SELECT id FROM player ORDER BY id")
         #expect(ids == ["1", "2", "3", "10", "11"] + (isWithoutRows ? [] : ["30"]))
+    }
+
+    /// It deleted them, and the cursors were past them: what built on them waited for ever, and nobody could give it up.
+    @Test("what it removes that the checkpoint does not have is set aside at the remotes that have it")
+    func removedCommits() async throws {
+        let fleet = try await CheckpointFleet(3)
+        let other = MemoryRemote(fleet.remote.repository, named: "other", isCompacting: true)
+        func manager(_ replica: Replica) async throws -> SyncManager {
+            let manager = SyncManager(replica.repository, remote: other)
+            try await manager.setup()
+            return manager
+        }
+        let newcomer = try Replica(key: fleet.replicas[0].key())
+        let atOther = [
+            try await manager(fleet.replicas[0]), try await manager(fleet.replicas[1]),
+            try await manager(fleet.replicas[2]), try await manager(newcomer),
+        ]
+        func settle() async throws {
+            for _ in 0..<3 {
+                try await fleet.settle()
+                for manager in atOther.prefix(3) { try await manager.sync() }
+            }
+        }
+        try fleet.insert(0, 1...3)
+        try await settle()
+        #expect(try await fleet.managers[1].checkpoint() != nil)
+        // A newcomer knows the other remote alone, which knows no checkpoint. Two merge its commit and build on it.
+        let work = try #require(try newcomer.run("INSERT INTO player VALUES (30, 'new', 3)"))
+        try await atOther[3].push()
+        try await atOther[0].sync()
+        let merge = try #require(try fleet.replicas[0].head)
+        try await atOther[2].sync()
+        try fleet.insert(2, 20...20)
+        try await atOther[2].push()
+        #expect(await syncCode { try await fleet.managers[0].sync() } == .baseTooOld)
+        #expect(try await fleet.managers[0].rejoin() != nil)
+        #expect(try Set(atOther[0].status().quarantined.keys) == [work, merge])
+        #expect(try fleet.managers[0].status().quarantined.isEmpty)
+        try await atOther[0].fetch()
+        #expect(try atOther[0].status().pending == 1)
+        #expect(try await atOther[0].removeQuarantined() == 3)
+        #expect(try atOther[0].status().pending == 0)
+        #expect(await syncCode { try await fleet.managers[2].sync() } == .baseTooOld)
+        #expect(try await fleet.managers[2].rejoin() != nil)
+        try await settle()
+        try fleet.expectEqual()
+        let ids = try fleet.replicas[1].strings("SELECT id FROM player ORDER BY id")
+        #expect(ids == ["1", "2", "3", "20", "30"])
     }
 
     @Test("what waits for the commit of the checkpoint builds on it, and what waits for older ones goes")
