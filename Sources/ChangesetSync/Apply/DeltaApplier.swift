@@ -8,12 +8,26 @@ struct DeltaApplier {
     /// Called with each row that has changed, before and after.
     let noteChange: (TrackedTable, _ old: DeltaRecord?, _ new: DeltaRecord?) throws -> Void
 
+    /// - Parameters:
+    ///   - keepsRows: Whether a row that is in the place of one to be inserted stays.
+    ///   - noteKept: Called then with the row that was not inserted; ``noteChange`` is called as well.
     /// - Throws: ``SyncError`` `.workingStateDiverged`, `.schemaAhead`; `DatabaseError`.
-    func apply(_ delta: Delta) throws {
+    func apply(
+        _ delta: Delta, keepingRows keepsRows: Bool = false,
+        _ noteKept: (TrackedTable, DeltaRecord) -> Void = { _, _ in }
+    ) throws {
         for entry in try tables.fitting(delta).tables {
             guard let table = tables[entry.table.name] else { continue }
             var work = try TableApplier(db, table, noteChange)
-            for change in entry.changes { try work.apply(change) }
+            for change in entry.changes {
+                do {
+                    try work.apply(change)
+                } catch let error as SyncError where error.code == .workingStateDiverged && keepsRows {
+                    guard change.operation == .insert, let row = change.new else { throw error }
+                    noteKept(table, row)
+                    try noteChange(table, nil, row)
+                }
+            }
             try work.finish()
         }
     }

@@ -13,12 +13,14 @@ extension ChangesetRepository {
     /// Brings the rows of a checkpoint into the tables, some parts in each transaction. Until the last one the store has no
     /// head, and makes no commit. A process that is killed continues with the next part.
     ///
+    /// A row that was written outside of commits stays, also where it has the key or a unique value of one of the
+    /// checkpoint: ``commitForeignWrites(meta:)`` makes a commit of what differs.
     /// - Returns: The checkpoint; nil where there is none to take up.
     @discardableResult
     func pullCheckpoint() throws -> Changeset? {
         var last: Changeset?
         while try hasUnfinishedCheckpoint() {
-            guard let step = try applying({ try applyParts(&$0) }) else { break }
+            guard let step = try applying(takesForeignWrites: true, { try applyParts(&$0) }) else { break }
             last = step
         }
         return last
@@ -28,25 +30,29 @@ extension ChangesetRepository {
     private func applyParts(_ transaction: inout RepositoryTransaction) throws -> Changeset? {
         let store = CheckpointStore(db: transaction.db)
         guard let (anchor, stored) = try store.unfinished() else { return nil }
+        let keepsRows = try !transaction.hasOtherSchema && transaction.mayHaveForeignWrites()
+        if !keepsRows { try transaction.requireOwnWritesOnly() }
         let end = ContinuousClock.now + Limits.checkpointSlice
         var applied = stored.applied
         while applied < stored.manifest.parts.count {
             let rows = try store.part(applied, of: stored.id).rows
             var changed: [(TrackedTable, DeltaRecord?)] = []
             // Foreign keys were checked where the rows were written; a row may come before the one that it refers to.
-            try DeltaApplier(db: transaction.db, tables: transaction.tables) { changed.append(($0, $2)) }.apply(rows)
+            var kept: [String: Set<RowKey>] = [:]
+            let applier = DeltaApplier(db: transaction.db, tables: transaction.tables) { changed.append(($0, $2)) }
+            try applier.apply(rows, keepingRows: keepsRows) { kept[$0.name, default: []].insert($0.table.key(of: $1)) }
             for (table, row) in changed { try transaction.noteChange(of: table, from: nil, to: row) }
-            try follow(rows, transaction)
+            try follow(kept.isEmpty ? rows : transaction.tables.fitting(rows).without(kept), transaction)
             applied += 1
             if ContinuousClock.now >= end { break }
         }
         try store.setApplied(applied, of: stored.id)
         guard applied == stored.manifest.parts.count else {
-            try transaction.moveHead(to: nil)
+            try transaction.moveHead(to: nil, passingHistory: !keepsRows)
             return try Self.changeset(anchor, transaction.db)
         }
         try Self.requireDigests(stored.manifest, transaction)
-        try transaction.moveHead(to: anchor)
+        try transaction.moveHead(to: anchor, passingHistory: !keepsRows)
         return try Self.changeset(anchor, transaction.db)
     }
 
@@ -150,5 +156,18 @@ extension ChangesetRepository {
 
     private func writing<T>(_ body: (Database) throws -> T) throws -> T {
         try writer.unsafeReentrantWrite { db in try Self.inTransaction(db) { try body(db) } }
+    }
+}
+
+extension Delta {
+    /// The delta without the rows of some keys, by table.
+    fileprivate func without(_ keys: [String: Set<RowKey>]) throws -> Delta {
+        try Delta(
+            tables.map { entry in
+                let left = keys[entry.table.name] ?? []
+                return try TableDelta(
+                    table: entry.table,
+                    changes: entry.changes.filter { !left.contains(entry.table.key(of: $0.keyRecord)) })
+            }.filter { !$0.changes.isEmpty })
     }
 }

@@ -42,6 +42,11 @@ struct RepositoryTransaction {
         if hasOtherSchema { try noteDigests(of: tables.all) }
     }
 
+    /// Whether rows of tracked tables were perhaps written outside of commits, without reading them.
+    func mayHaveForeignWrites() throws -> Bool {
+        try !restartHistory().isEmpty || db.lastHistoryNumber() != state.history
+    }
+
     /// The tracked tables that were written outside of commits.
     mutating func foreignTables() throws -> [String] {
         let restarted = try restartHistory()
@@ -290,10 +295,12 @@ struct RepositoryTransaction {
     }
 
     /// Says that the rows are now the state of a commit.
-    mutating func moveHead(to node: CommitNode?) throws {
+    ///
+    /// - Parameter passesHistory: Whether all changes that the history has are in commits.
+    mutating func moveHead(to node: CommitNode?, passingHistory passesHistory: Bool = true) throws {
         state.digests.merge(digests) { $1 }
         state.head = node?.n
-        state.history = try db.lastHistoryNumber()
+        if passesHistory { state.history = try db.lastHistoryNumber() }
         try state.save(db)
         digests = [:]
     }

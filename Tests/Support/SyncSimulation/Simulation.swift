@@ -148,7 +148,7 @@ package final class Simulation {
             summary.kills += 1
             try await store.reopen()
         }
-        if code == .foreignWrites { try store.repository.commitForeignWrites() }
+        if code == .foreignWrites { try commitForeignWrites(store) }
         summary.steps += 1
         if let log {
             let head = try store.head()?.prefix(8) ?? "-"
@@ -212,8 +212,6 @@ package final class Simulation {
             }
             sum += count
         case .foreignWrite(let statements):
-            // Before the rows of a checkpoint are there nobody can take them up.
-            guard try store.head() != nil || !store.mayRejoin else { return "there are no rows yet" }
             try store.write { try Self.run(statements, $0) }
             try repository.commitForeignWrites()
         case .revert(let index):
@@ -282,6 +280,13 @@ package final class Simulation {
         throw error
     }
 
+    /// Before the rows of a checkpoint are there, nobody can take up others.
+    private func commitForeignWrites(_ store: SimulatedStore) throws {
+        do {
+            try store.repository.commitForeignWrites()
+        } catch let error as SyncError where error.code == .checkpointPending {}
+    }
+
     /// Calls a manager. Where the history was replaced, the store rejoins.
     private func exchange<T>(
         _ store: SimulatedStore, _ remote: Int, _ body: (SyncManager) async throws -> T
@@ -322,7 +327,7 @@ package final class Simulation {
                     guard case .failure(let error) = result else { continue }
                     switch (error as? SyncError)?.code {
                     case .checkpointPending: break
-                    case .foreignWrites: try store.repository.commitForeignWrites()
+                    case .foreignWrites: try commitForeignWrites(store)
                     default: throw error
                     }
                     isDone = false
@@ -332,8 +337,15 @@ package final class Simulation {
             let heads = try Set(stores.map { try $0.head() })
             if try heads.count == 1 && stores.allSatisfy({ try $0.outboxCount() == 0 }) { return }
         }
-        let heads = try stores.map { "\(try $0.head()?.prefix(8) ?? "-") \(try $0.outboxCount())" }
-        throw Failure(reason: "the stores do not come to an end: \(heads)")
+        let ends = try stores.map { store in
+            let states = try store.managers.map { manager in
+                let status = try manager.status()
+                return "\(status.ahead) ahead, \(status.pending) pending, \(status.stalled) stalled, "
+                    + "\(status.quarantined.count) refused, error \(status.lastError ?? "none")"
+            }
+            return "\(try store.head()?.prefix(8) ?? "-"): \(states)"
+        }
+        throw Failure(reason: "the stores do not come to an end: \(ends)")
     }
 
     /// Everybody gets everything, merges and pulls, until nothing is new.
@@ -364,7 +376,9 @@ package final class Simulation {
         case .convergence:
             let rounds = try await quiesce()
             try require(rounds <= 2, "there is something new after \(rounds) rounds")
-        case .checkpoints: try await settle()
+        case .checkpoints:
+            for store in stores { try commitForeignWrites(store) }
+            try await settle()
         }
         if plan.remoteCount > 1 && plan.kind == .checkpoints {
             // What a store has pushed to one remote before it learned at the other of a checkpoint: it has rejoined.

@@ -428,6 +428,33 @@ struct CheckpointTests {
         }
     }
 
+    /// The rows of the checkpoint waited for the writes to be undone, and the commit of the writes for the rows.
+    @Test(
+        "rows that were written before those of the checkpoint came stay, and are the next commit",
+        arguments: [false, true])
+    func writesBeforeRows(isUnique: Bool) async throws {
+        let unique = isUnique ? "UNIQUE" : ""
+        var fleet = try await CheckpointFleet(
+            2, "CREATE TABLE player (id INTEGER PRIMARY KEY NOT NULL, name TEXT \(unique), score)")
+        try fleet.insert(0, 1...4)
+        try await fleet.settle()
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        try await fleet.join()
+        let newcomer = fleet.replicas[2]
+        try await fleet.managers[2].fetch()
+        try newcomer.write("INSERT INTO player VALUES (2, 'own', 9), (30, 'p3', 1)")
+        #expect(code { try newcomer.repository.commitForeignWrites() } == .checkpointPending)
+        try await fleet.managers[2].sync()
+        #expect(try fleet.managers[2].status().foreignWrites == ["player"])
+        #expect(code { try newcomer.run("DELETE FROM player") } == .foreignWrites)
+        #expect(try newcomer.repository.commitForeignWrites() != nil)
+        try await fleet.settle()
+        try fleet.expectEqual()
+        #expect(try fleet.managers[2].status().isInSync)
+        let rows = try fleet.replicas[0].strings("SELECT id, name FROM player ORDER BY id")
+        #expect(rows == ["1,'p1'", "2,'own'"] + (isUnique ? [] : ["3,'p3'"]) + ["4,'p4'", "30,'p3'"])
+    }
+
     @Test("what is forged is no acknowledgement")
     func forgery() async throws {
         let fleet = try await CheckpointFleet(2)
