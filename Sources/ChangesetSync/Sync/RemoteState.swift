@@ -70,6 +70,26 @@ struct RemoteState: Sendable {
         }
     }
 
+    /// Whether the log of this store at the remote has something else than this store has put there, or is about to put: it
+    /// was restored from a backup, or copied.
+    func isOvertaken(by entries: [RemoteEntry], _ db: Database) throws -> Bool {
+        let key = try RepositoryState.key(db)
+        let log = try pusher.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT r.sequence, c.id FROM main.\(SyncTables.remote) AS r
+                LEFT JOIN main.\(SyncTables.outbox) AS o ON o.remote = r.n AND o.sequence = ?2
+                LEFT JOIN main.\(SyncTables.commit) AS c ON c.n = o.n WHERE r.n = ?1
+                """)
+        return try entries.contains { entry in
+            guard entry.position.author == log else { return false }
+            let sequence = Int64(clamping: entry.position.sequence)
+            guard let row = try Row.fetchOne(statement, arguments: [n, sequence]) else { return false }
+            if let id = try row.storedOrNil(1, as: Data.self) { return id != Data(entry.id.bytes) }
+            return try row.stored(0, as: Int64.self) < sequence
+        }
+    }
+
     func save(_ db: Database) throws {
         try db.execute(
             sql: "UPDATE main.\(SyncTables.remote) SET cursor = ?, stalled = ? WHERE n = ?",
@@ -95,6 +115,8 @@ struct Outbox {
     /// The first place of a batch.
     struct Place: Sendable {
         let remote: Int64
+        /// Whose log it is in; another one after a reset.
+        let pusher: AuthorID
         let first: Int64
     }
 
@@ -115,7 +137,7 @@ struct Outbox {
             db, sql: "SELECT sequence, n FROM main.\(SyncTables.outbox) WHERE remote = ? ORDER BY sequence LIMIT ?",
             arguments: [remote.n, Limits.commitsAtOnce])
         guard let first = rows.first else { return [] }
-        let place = Place(remote: remote.n, first: try first.stored(0))
+        let place = Place(remote: remote.n, pusher: remote.pusher, first: try first.stored(0))
         var (items, byteCount) = ([Item](), 0)
         for row in rows where byteCount < Limits.bytesAtOnce {
             let (sequence, n): (Int64, Int64) = (try row.stored(0), try row.stored(1))

@@ -150,7 +150,9 @@ public final class SyncManager: Sendable {
 
     private func remove(through count: Int, of batch: Outbox.Place) async throws {
         guard count > 0 else { return }
-        try await inTransaction { db, _ in
+        try await inTransaction { db, remote in
+            // The repository may have been reset meanwhile: then the numbers are those of other commits.
+            guard try RemoteState(named: remote.name, db)?.pusher == batch.pusher else { return }
             try db.execute(
                 sql: "DELETE FROM main.\(SyncTables.outbox) WHERE remote = ? AND sequence < ?",
                 arguments: [batch.remote, batch.first + Int64(count)])
@@ -335,6 +337,9 @@ public final class SyncManager: Sendable {
                 if !page.hasMore { state.hasBeenRead = true }
             }
             try state.save(db)
+            // With commits of its own the store has got another name.
+            let present = try RemoteState.require(remote.name, db)
+            if let page, try present.isOvertaken(by: page.entries, db) { try RemoteState.beginNewLogs(db) }
             return (commits, state.cursor != former, isWhole)
         }
     }

@@ -273,6 +273,44 @@ struct SyncTests {
         #expect(try one.state() == two.state() && one.head == two.head)
     }
 
+    /// Its log at the remote had other entries than it was about to put there, and every push failed.
+    @Test("a store that was restored from a backup and has lost only a merge goes on", arguments: [false, true])
+    func restoredWithoutMerge(isAhead: Bool) async throws {
+        let (one, first, two, second, remote) = try await pair()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try two.run("INSERT INTO player VALUES (2, 'Ben', 2)")
+        for manager in [first, second] { try await manager.push() }
+        let copy = try Replica(copyOf: one)
+        try await first.sync()
+        let restored = SyncManager(copy.repository, remote: remote)
+        if isAhead { for id in 3...5 { try copy.run("INSERT INTO player VALUES (\(id), 'Cleo', 3)") } }
+        try await restored.sync()
+        try copy.run("INSERT INTO player VALUES (6, 'Dan', 3)")
+        for manager in [restored, second, restored, second] { try await manager.sync() }
+        let ids = try two.strings("SELECT id FROM player ORDER BY id")
+        #expect(ids == ["1", "2"] + (isAhead ? ["3", "4", "5"] : []) + ["6"])
+        #expect(try copy.state() == two.state() && restored.status().isInSync)
+    }
+
+    /// What the push had put before was taken for it.
+    @Test("a commit after a reset of the repository during a push is pushed")
+    func resetDuringPush() async throws {
+        let (one, first, two, second, remote) = try await pair()
+        for id in 1...2 { try one.run("INSERT INTO player VALUES (\(id), 'Ann', 1)") }
+        remote.edit { content in
+            content.before = (
+                "put",
+                { _ in
+                    try? one.repository.reset()
+                    _ = try? one.run("INSERT INTO player VALUES (9, 'Zoe', 1)")
+                }
+            )
+        }
+        try await first.push()
+        try await second.sync()
+        #expect(try two.strings("SELECT id FROM player ORDER BY id") == ["1", "2", "9"])
+    }
+
     @Test("a store that was restored from a backup takes up what it had made since, and numbers nothing twice")
     func restored() async throws {
         let (one, first, two, second, remote) = try await pair()
