@@ -69,8 +69,9 @@ extension ChangesetRepository {
     /// Makes a checkpoint and stores its parts, under the name of its commit until ``replaceHistory(by:_:at:)``. Rows are
     /// read without the write lock, some parts in each transaction.
     ///
-    /// - Throws: ``SyncError`` `.digestMismatch` where the rows are not those of the commits; `.checkpointPending` where
-    ///   another process has replaced the commit, or the tables have another schema since.
+    /// - Throws: ``SyncError`` `.foreignWrites`; `.digestMismatch` where the rows are not those of the commits for another
+    ///   reason; `.checkpointPending` where another process has replaced the commit, or the tables have another schema
+    ///   since.
     func makeParts(at place: CheckpointMaker.Place) throws -> CheckpointManifest {
         let name = place.node.id
         // A killed process has left them.
@@ -87,6 +88,12 @@ extension ChangesetRepository {
             return try reading { try CheckpointMaker($0).manifest(at: place, parts) }
         } catch {
             try? writing { try CheckpointStore(db: $0).removeParts(of: name) }
+            if (error as? SyncError)?.code == .digestMismatch {
+                try writing { db in
+                    var transaction = try RepositoryTransaction(db)
+                    try transaction.requireOwnWritesOnly()
+                }
+            }
             throw error
         }
     }

@@ -19,8 +19,8 @@ extension SyncManager {
     /// The commit is the latest that every replica has acknowledged that is not retired, and that no commit is beside. It
     /// fetches and pushes before. It may be interrupted and repeated at any time.
     /// - Returns: Nil where no such commit has ancestors; ``SyncStatus/replicas`` shows whom it waits for.
-    /// - Throws: ``SyncError`` `.checkpointUnsupported`, `.checkpointPending`, `.digestMismatch`; as ``push()`` and
-    ///   ``fetch()``.
+    /// - Throws: ``SyncError`` `.checkpointUnsupported`, `.checkpointPending`, `.foreignWrites`, `.digestMismatch`; as
+    ///   ``push()`` and ``fetch()``.
     public func checkpoint() async throws -> SyncCheckpoint? {
         guard remote.compaction != nil else { throw SyncError(.checkpointUnsupported) }
         return try await inTurn {
@@ -56,11 +56,13 @@ extension SyncManager {
         guard known?.generation ?? 0 <= plan.place.node.generation else { return nil }
         let manifest = try await outsideTasks { try repository.makeParts(at: plan.place) }
         let id = try await identifier(of: manifest)
+        let announcement = Acknowledgement.Announcement(
+            manifest: id, commit: plan.place.node.id, generation: plan.place.node.generation, replaced: logs.replaced)
         if known?.manifest != id {
-            let announcement = Acknowledgement.Announcement(
-                manifest: id, commit: plan.place.node.id, generation: plan.place.node.generation,
-                replaced: logs.replaced)
             guard try await publish(manifest, announcement, beside: found) else { return nil }
+        } else if known?.replaced.contains(logs.replaced) != true {
+            // Another replica has made it, and had seen less of the logs.
+            guard try await announce(announcement, beside: found) else { return nil }
         }
         try await remove(plan.objects, logs, former: known?.manifest == id ? nil : known)
         try await outsideTasks { try repository.replaceHistory(by: manifest, id, at: plan.place) }

@@ -67,6 +67,9 @@ public struct RemoteCursor: Hashable, Sendable {
 }
 
 extension RemoteCursor {
+    /// Whether all was read that the other cursor has read.
+    func contains(_ other: RemoteCursor) -> Bool { other.sequences.allSatisfy { $1 <= sequence(of: $0) } }
+
     /// Moves over all that the other cursor has read as well: entries that nobody needs to read.
     mutating func formUnion(_ other: RemoteCursor) {
         sequences.merge(other.sequences) { max($0, $1) }

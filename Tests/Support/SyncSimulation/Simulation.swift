@@ -98,6 +98,13 @@ package final class Simulation {
         for store in stores {
             log("store \(store.place), head \((try? store.head())?.prefix(8) ?? "-"):")
             for line in (try? store.graph()) ?? [] { log("    \(line)") }
+            for manager in store.managers {
+                guard let status = try? manager.status() else { continue }
+                log(
+                    "    \(manager.remote.name): \(status.ahead) ahead, \(status.pending) pending, "
+                        + "\(status.stalled) stalled, \(status.quarantined.count) refused, "
+                        + "error \(status.lastError ?? "none")")
+            }
         }
     }
 
@@ -337,15 +344,7 @@ package final class Simulation {
             let heads = try Set(stores.map { try $0.head() })
             if try heads.count == 1 && stores.allSatisfy({ try $0.outboxCount() == 0 }) { return }
         }
-        let ends = try stores.map { store in
-            let states = try store.managers.map { manager in
-                let status = try manager.status()
-                return "\(status.ahead) ahead, \(status.pending) pending, \(status.stalled) stalled, "
-                    + "\(status.quarantined.count) refused, error \(status.lastError ?? "none")"
-            }
-            return "\(try store.head()?.prefix(8) ?? "-"): \(states)"
-        }
-        throw Failure(reason: "the stores do not come to an end: \(ends)")
+        throw Failure(reason: "the stores do not come to an end")
     }
 
     /// Everybody gets everything, merges and pulls, until nothing is new.

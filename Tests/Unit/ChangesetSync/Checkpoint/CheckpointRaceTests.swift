@@ -1,5 +1,6 @@
 import CipherDatabase
 import SyncSimulation
+import Synchronization
 import Testing
 
 @testable import ChangesetSync
@@ -67,6 +68,40 @@ struct CheckpointRaceTests {
         try await fleet.managers[0].sync()
         try await fleet.settle()
         try fleet.expectEqual()
+    }
+
+    /// It removed entries that no announcement named, and new stores waited for them for ever.
+    @Test("a second maker of a checkpoint that sees more of the logs than the first one announces it too")
+    func laterLogs() async throws {
+        var fleet = try await CheckpointFleet(2)
+        for id in 1...3 {
+            try fleet.insert(0, id...id)
+            try fleet.insert(1, 10 + id...10 + id)
+            try await fleet.settle()
+        }
+        // The second listing is that of the maker: it lacks the last entries, as that of a slow medium.
+        let logs = Mutex<[AuthorPseudonym: [ObjectID]]>([:])
+        fleet.remote.edit { content in
+            content.before = (
+                "list",
+                {
+                    $0.before = (
+                        "list",
+                        { content in
+                            logs.withLock { $0 = content.logs }
+                            content.logs = content.logs.mapValues { Array($0.prefix(1)) }
+                            content.before = ("put", { content in content.logs = logs.withLock { $0 } })
+                        }
+                    )
+                }
+            )
+        }
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        #expect(try await fleet.managers[1].checkpoint() != nil)
+        try await fleet.join()
+        try await fleet.settle()
+        try fleet.expectEqual()
+        #expect(try fleet.managers[2].status().isInSync)
     }
 
     @Test("a store that begins a new log while a checkpoint is made is waited for")

@@ -455,6 +455,20 @@ struct CheckpointTests {
         #expect(rows == ["1,'p1'", "2,'own'"] + (isUnique ? [] : ["3,'p3'"]) + ["4,'p4'", "30,'p3'"])
     }
 
+    /// The error advised to begin anew, which loses the writes.
+    @Test("rows that were written outside of commits are named, and no checkpoint is made before they are committed")
+    func writesOutsideOfCommits() async throws {
+        let fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...4)
+        try await fleet.settle()
+        try fleet.replicas[0].write("UPDATE player SET score = 9 WHERE id = 1")
+        #expect(await syncCode { try await fleet.managers[0].checkpoint() } == .foreignWrites)
+        #expect(try fleet.replicas[0].repository.commitForeignWrites() != nil)
+        try await fleet.settle()
+        #expect(try await fleet.managers[0].checkpoint()?.rowCount == 4)
+        try fleet.expectEqual()
+    }
+
     @Test("what is forged is no acknowledgement")
     func forgery() async throws {
         let fleet = try await CheckpointFleet(2)
