@@ -111,8 +111,8 @@ final class Teller: @unchecked Sendable {
         while true {
             do {
                 return try SharedStore.open(at: path, unlockedBy: TestKeys.source(key), configuration: config)
-            } catch DatabaseError.SQLITE_ABORT, DatabaseError.SQLITE_INTERRUPT {
-                // Suspended in the middle of it: once more.
+            } catch DatabaseError.SQLITE_ABORT, DatabaseError.SQLITE_INTERRUPT, DatabaseError.SQLITE_BUSY {
+                // Suspended in the middle of it, or kept waiting by many others: once more.
                 usleep(1000)
             }
         }

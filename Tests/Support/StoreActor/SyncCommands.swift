@@ -222,6 +222,7 @@ extension Actor {
     /// Whether a server was away, as while it is started again.
     private static func isOutage(_ error: any Error) -> Bool {
         #if PostgreSQL
+            if let error = error as? SyncFailure { return isOutage(error.first) && isOutage(error.push) }
             guard let error = error as? PostgreSQLError else { return false }
             return [.unreachable, .connectionLost, .timedOut].contains(error.code)
         #else
