@@ -51,6 +51,51 @@ struct ConformanceTests {
         #expect(report[.walFrames]?.verdict == .pass && report.map.counts[.wal] ?? 0 > 0)
     }
 
+    @Test("a byte of the header that no store has is named, with what belongs there")
+    func header() throws {
+        try fixture.makeStore()
+        try fixture.poke(at: 21, [65])
+        let report = try fixture.run()
+        #expect(report.failed.contains(.header))
+        let evidence = "byte 21 of the header holds 65 where 64 (fixed by SQLite's file format) belongs"
+        #expect(report.evidence(.header) == evidence)
+    }
+
+    @Test("a header that counts other pages than the file has is named")
+    func pageCount() throws {
+        try fixture.makeStore()
+        let bytes = try fixture.bytes()
+        let count = bytes.count / 4096
+        #expect(bytes[28..<32].reduce(0) { $0 << 8 | Int($1) } == count)
+        try fixture.poke(at: 28, [0, 0, UInt8(count >> 8), UInt8(count & 255) ^ 1])
+        let report = try fixture.run()
+        #expect(report.failed.contains(.header))
+        let evidence = "the header counts \(count ^ 1) pages, and the file has \(bytes.count) bytes"
+        #expect(report.evidence(.header).contains(evidence))
+    }
+
+    @Test("a copy of the sidecar that is damaged fails that check alone", arguments: ["-sidecar", "-sidecar.bak"])
+    func sidecarCopy(suffix: String) throws {
+        try fixture.makeStore()
+        let middle = try fixture.bytes(suffix).count / 2
+        try fixture.poke(suffix, at: middle, [try fixture.bytes(suffix)[middle] ^ 1])
+        let report = try fixture.run()
+        #expect(report.failed == [.sidecar], "\(report)")
+    }
+
+    @Test("a committed frame of the WAL that was changed, with a checksum that fits, is named")
+    func changedFrame() throws {
+        try fixture.makeStore()
+        let store = try fixture.openStore()
+        defer { try? store.close() }
+        try store.write { try $0.execute(sql: "UPDATE note SET text = 'x' WHERE id = 17") }
+        let frame = try WALForgery(fixture.bytes("-wal")).changingLastFrame()
+        try fixture.poke("-wal", at: frame.offset, frame.bytes)
+        let report = try fixture.run()
+        #expect(report.failed.contains(.walFrames), "\(report)")
+        #expect(report.evidence(.walFrames).contains("frame \(frame.number) (page \(frame.page)) is not authentic"))
+    }
+
     @Test("a page under a former key is found, also when the rest was rotated")
     func former() throws {
         try fixture.makeStore()
@@ -126,6 +171,46 @@ struct ConformanceTests {
         }
         #expect(report.junit.contains("failures=\"1\""))
         #expect(try XMLText.isWellFormed(report.junit))
+    }
+}
+
+/// Changes a frame as somebody does who knows the format of a WAL and no key: https://sqlite.org/walformat.html
+private struct WALForgery {
+    private static let (headerBytes, frameHeaderBytes, pageBytes) = (32, 24, 4096)
+    private let bytes: [UInt8]
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    /// The last frame with one byte of its page changed, from its checksum on, and where that is in the file.
+    func changingLastFrame() -> (number: Int, page: Int, offset: Int, bytes: [UInt8]) {
+        let frameBytes = Self.frameHeaderBytes + Self.pageBytes
+        let count = (bytes.count - Self.headerBytes) / frameBytes
+        let start = Self.headerBytes + (count - 1) * frameBytes
+        var page = Array(bytes[(start + Self.frameHeaderBytes)..<(start + frameBytes)])
+        page[100] ^= 1
+        let former = count == 1 ? Self.headerBytes - 8 : start - frameBytes + Self.frameHeaderBytes - 8
+        let seed = [word(bytes, former, isBigEndian: true), word(bytes, former + 4, isBigEndian: true)]
+        let sum = checksum(Array(bytes[start..<(start + 8)]) + page, seed)
+        let words = sum.flatMap { value in stride(from: 24, through: 0, by: -8).map { UInt8(value >> $0 & 255) } }
+        return (
+            count, Int(word(bytes, start, isBigEndian: true)), start + Self.frameHeaderBytes - 8, words + page
+        )
+    }
+
+    private func word(_ bytes: [UInt8], _ offset: Int, isBigEndian: Bool) -> UInt32 {
+        let four = bytes[offset..<(offset + 4)]
+        return (isBigEndian ? Array(four) : four.reversed()).reduce(0) { $0 << 8 | UInt32($1) }
+    }
+
+    private func checksum(_ data: [UInt8], _ seed: [UInt32]) -> [UInt32] {
+        // The last bit of the magic number says in which order the words are read.
+        let isBigEndian = bytes[3] & 1 == 1
+        var (one, two) = (seed[0], seed[1])
+        for offset in stride(from: 0, to: data.count, by: 8) {
+            one &+= word(data, offset, isBigEndian: isBigEndian) &+ two
+            two &+= word(data, offset + 4, isBigEndian: isBigEndian) &+ one
+        }
+        return [one, two]
     }
 }
 

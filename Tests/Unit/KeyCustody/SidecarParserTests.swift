@@ -12,6 +12,14 @@ struct SidecarParserTests {
         #expect(throws: SidecarSyntaxError.self) { try UnauthenticatedSidecar.parse(text.bytes) }
     }
 
+    @Test("a file that is too long is refused before it is read as anything")
+    func length() throws {
+        let text = try text()
+        let long = text + String(repeating: "\n", count: Limits.sidecarBytes + 1 - text.utf8.count)
+        #expect(error(long) == .tooLong(limitBytes: Limits.sidecarBytes))
+        #expect(error(String(long.dropLast())) != .tooLong(limitBytes: Limits.sidecarBytes))
+    }
+
     // JSON libraries accept most of these, and two readers would then see two values.
     @Test(
         "what JSON allows and the format does not is refused",

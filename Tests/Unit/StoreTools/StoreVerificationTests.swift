@@ -40,6 +40,24 @@ struct StoreVerificationTests {
         #expect(report.problems.first == "page 3 is damaged (bytes 8192 to 12287)")
     }
 
+    @Test("a byte of the header that no store has, and bytes behind the last page, are problems with their place")
+    func headerAndLength() throws {
+        let count = try #require(try Files.byteCount(fixture.store))
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.store))
+        defer { try? file.close() }
+        try file.seek(toOffset: 21)
+        try file.write(contentsOf: [65])
+        #expect(try verify().problems.contains { $0.contains("byte 21") && $0.contains("65") })
+        try file.seek(toOffset: 21)
+        try file.write(contentsOf: [64])
+        try file.seekToEnd()
+        try file.write(contentsOf: [UInt8](repeating: 0, count: 4096))
+        let length =
+            "bytes 28 to 31 of the header count \(count / 4096) pages of 4096 bytes, but the file has "
+            + "\(count + 4096) bytes"
+        #expect(try verify().problems.contains(length))
+    }
+
     @Test("a store that SQLite cannot open is verified all the same")
     func unopenable() throws {
         try fixture.damage(page: 1)
