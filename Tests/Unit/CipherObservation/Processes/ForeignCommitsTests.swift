@@ -265,12 +265,12 @@ import Testing
         let (blocked, free) = (Collected<Int>(), Collected<Int>())
         let count = ValueObservation.trackingConstantRegion { try Table("shelf").fetchCount($0) }
         let converted = count.map { number -> Int in
-            if number == 1 { mayEnd.wait() }
+            if number > 0 { mayEnd.wait() }
             return number
         }
         let observations = [
             start(converted, in: pool) { blocked.add($0) },
-            start(count.handleEvents(didReceiveValue: { if $0 == 1 { mayEnd.wait() } }), in: pool) { _ in },
+            start(count.handleEvents(didReceiveValue: { if $0 > 0 { mayEnd.wait() } }), in: pool) { _ in },
             start(count, in: pool) { free.add($0) },
         ]
         blocked.wait { $0.count == 1 }
@@ -281,8 +281,8 @@ import Testing
             free.wait { $0.last == number }
         }
         #expect(free.all.last == 5 && blocked.all == [0])
-        // A value may be fetched twice.
-        for _ in 0..<10 { mayEnd.signal() }
+        // A value may be fetched twice, and under load the first one is not 1.
+        for _ in 0..<100 { mayEnd.signal() }
         blocked.wait { $0.last == 5 }
         #expect(blocked.all == blocked.all.sorted())
         for observation in observations { observation.cancel() }
