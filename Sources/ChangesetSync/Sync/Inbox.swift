@@ -205,7 +205,8 @@ final class Inbox {
         return try 1 + insertWaiting(for: id, from: remote)
     }
 
-    private func store(_ commit: Commit, _ id: CommitID, _ canonical: [UInt8], from remote: Int64) throws {
+    /// - Parameter remote: The remote that has it; nil where that is not known, as of what has waited.
+    private func store(_ commit: Commit, _ id: CommitID, _ canonical: [UInt8], from remote: Int64?) throws {
         if try !isStored(id) {
             let node = try store.insertNew(
                 commit, id: id, canonical: canonical, parents: commit.parents.map { try requireNode($0).n },
@@ -234,7 +235,7 @@ final class Inbox {
         while let (commit, id, canonical) = open.popLast() {
             do {
                 try requirePlace(commit)
-                try store(commit, id, canonical, from: remote)
+                try store(commit, id, canonical, from: nil)
                 count += 1
             } catch let refusal as Refusal {
                 // The next fetch asks for it again.
@@ -360,16 +361,16 @@ final class Inbox {
         try RemoteState.beginNewLogs(db)
     }
 
-    private func enqueue(_ n: Int64, except remote: Int64) throws {
+    private func enqueue(_ n: Int64, except remote: Int64?) throws {
         guard hasSeveralRemotes else { return }
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)
-                SELECT n, sequence + 1, ?1 FROM main.\(SyncTables.remote) WHERE n <> ?2
+                SELECT n, sequence + 1, ?1 FROM main.\(SyncTables.remote) WHERE n IS NOT ?2
                 """,
             arguments: [n, remote])
         if db.changesCount == 0 { return }
         try db.execute(
-            sql: "UPDATE main.\(SyncTables.remote) SET sequence = sequence + 1 WHERE n <> ?", arguments: [remote])
+            sql: "UPDATE main.\(SyncTables.remote) SET sequence = sequence + 1 WHERE n IS NOT ?", arguments: [remote])
     }
 }

@@ -98,4 +98,28 @@ struct QuarantineTests {
         try three.repository.pull()
         #expect(try three.head == last)
     }
+
+    /// It was taken for a commit of the remote from which its parent came, and not pushed there.
+    @Test("what waited for a commit that another remote has is pushed to that one as well")
+    func parentOfOtherRemote() async throws {
+        let other = MemoryRemote(try one.repository.id, named: "other")
+        let bridge = try Replica(key: one.key())
+        let atBoth = [remote, other].map { SyncManager(bridge.repository, remote: $0) }
+        let relay = SyncManager(two.repository, remote: other)
+        for manager in [first, second, relay] + atBoth { try await manager.setup() }
+        let parent = try #require(try one.run("INSERT INTO player VALUES (1, 'p', 1)"))
+        try await first.push()
+        try await second.fetch()
+        try await relay.push()
+        let child = try #require(try one.run("INSERT INTO player VALUES (2, 'p', 1)"))
+        try await first.push()
+        // The bridge has the child from one remote, and its parent from the other.
+        remote.edit { $0.withheld = [parent] }
+        try await atBoth[0].fetch()
+        #expect(try atBoth[0].status().pending == 1)
+        try await atBoth[1].fetch()
+        #expect(try atBoth[0].status().pending == 0)
+        try await atBoth[1].push()
+        #expect(other.edit { $0.objects[child] } != nil)
+    }
 }
