@@ -72,9 +72,7 @@ extension CheckpointManifest {
         parts = (0..<partCount).compactMap { _ in reader.take(ObjectID.byteCount).flatMap { ObjectID(bytes: $0) } }
         guard (rowCount == 0) == parts.isEmpty else { throw CheckpointError(.impossible) }
     }
-}
 
-extension CheckpointManifest {
     /// Whether the rows have what a commit did. A merge that is not later has no work of its own.
     func replaces(_ kind: Commit.Kind, generation: UInt64, sequence: UInt64, author: AuthorID) -> Bool {
         guard generation <= anchor.generation else { return false }
