@@ -35,8 +35,10 @@ package enum Limits {
     /// here, and an upload takes seconds.
     static let abandonedUploadAge = Duration.seconds(24 * 60 * 60)
 
-    /// The changed rows after which one transaction of a pull ends, at a commit.
-    static let pulledRows = 20_000
+    /// The changed rows, and the bytes of their deltas, after which one transaction of a pull ends, at a commit. They are
+    /// written in a tenth of a second.
+    static let pulledRows = 10_000
+    static let pulledBytes = 2 * 1024 * 1024
     /// The changed rows up to which foreign keys are looked up row by row.
     static let foreignKeyLookups = 2_000
     /// Conflicts that a store keeps; the oldest are removed first.
@@ -65,8 +67,9 @@ package enum Limits {
     static let checkpointPartsAtOnce = 8
     /// How long one transaction applies parts of a checkpoint.
     static let checkpointSlice = Duration.milliseconds(100)
-    /// Commits that one transaction of a compaction removes.
+    /// Commits that one transaction of a compaction removes, and the bytes of their deltas after which it ends.
     static let removedCommits = 1_000
+    static let removedBytes = 4 * 1024 * 1024
 
     /// The longest wait for another process that syncs the same store.
     static let turnWait = Duration.seconds(60)

@@ -33,9 +33,10 @@ struct Pull {
     ) throws -> Slice {
         let store = transaction.store
         var composer = DeltaComposer()
-        var changes = 0
+        var (changes, bytes) = (0, 0)
         func add(_ delta: Delta, of n: Int64) throws {
             changes += delta.changeCount
+            bytes += delta.byteCount
             try store.reading(n) { try composer.add(delta) }
         }
         do {
@@ -55,7 +56,8 @@ struct Pull {
                 }
                 try add(try transaction.tables.fitting(delta), of: step.child)
                 end = try graph.node(step.child)
-                if changes >= Limits.pulledRows && index >= first { break }
+                let isLong = changes >= Limits.pulledRows || bytes >= Limits.pulledBytes
+                if isLong && index >= first { break }
             }
             return Slice(delta: try composer.result(), end: end ?? target, target: target)
         } catch let error as DeltaError {

@@ -148,18 +148,25 @@ extension ChangesetRepository {
                 var count = 0
                 try CommitStore(db: db).remove {
                     try db.execute(
-                        sql: """
-                            DELETE FROM main.\(SyncTables.commit) WHERE n IN (
-                                SELECT n FROM main.\(SyncTables.commit) WHERE generation <= ? AND n <> ?
-                                ORDER BY n LIMIT ?)
-                            """,
-                        arguments: [Int64(clamping: anchor.generation), anchor.n, Limits.removedCommits])
+                        sql: Self.removal,
+                        arguments: [
+                            Int64(clamping: anchor.generation), anchor.n, Limits.removedCommits, Limits.removedBytes,
+                        ])
                     count = db.changesCount
                 }
-                return count < Limits.removedCommits
+                return count == 0
             }
         }
     }
+
+    /// Removes the next commits below a checkpoint: at least one, where there is one.
+    private static let removal = """
+        DELETE FROM main.\(SyncTables.commit) WHERE n IN (
+            SELECT n FROM (
+                SELECT n, sum(delta_bytes + merge_bytes) OVER (ORDER BY n) - delta_bytes - merge_bytes AS bytes_before
+                FROM main.\(SyncTables.commit) WHERE generation <= ? AND n <> ? ORDER BY n LIMIT ?)
+            WHERE bytes_before < ?)
+        """
 
     private func writing<T>(_ body: (Database) throws -> T) throws -> T {
         try writer.unsafeReentrantWrite { db in try Self.inTransaction(db) { try body(db) } }

@@ -77,9 +77,10 @@ struct CheckpointParts {
             for step in steps {
                 try composer.add(transaction.tables.fitting(store.delta(step.child, fromParent: step.parent)))
             }
-            let delta = try composer.result().inverted
-            former = FormerState(
-                head: head, rows: try StateView(TableRows(transaction.db), transaction.tables, delta: delta).overlay)
+            let tables = transaction.tables
+            var view = try StateView(TableRows(transaction.db), tables, delta: composer.result().inverted)
+            let rows = try tables.all.map { ($0.name, try view.differingRows(of: $0)) }
+            former = FormerState(head: head, rows: Dictionary(uniqueKeysWithValues: rows))
         } catch let error as DeltaError {
             throw SyncError(.damagedCommit, "\(error)")
         }

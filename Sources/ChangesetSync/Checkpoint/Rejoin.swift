@@ -105,7 +105,8 @@ struct Rejoin {
             deltas: known.intersection(side).filter { try graph.node($0).kind == .ordinary }.map {
                 try tables.fitting(store.delta($0))
             })
-        var state = MergeState(db, tables, views: views, writers: writers, sides: sides, rules, counters)
+        var state = MergeState(
+            db, tables, views: views, startingWith: 0, writers: writers, sides: sides, rules, counters)
         defer { state.states.close() }
         let nets = [own, fromBase]
         for name in Set(nets.flatMap { $0.tables.map(\.table.name) }).sorted(by: Merger.precedes) {
@@ -113,22 +114,8 @@ struct Rejoin {
             try state.mergeRows(of: table, nets.map { net in net.tables.first { $0.table.name == name } })
         }
         try state.repair()
-        return try outcome(of: state, views, isCopy: isCopy)
-    }
-
-    private func outcome(of state: MergeState, _ views: [StateView], isCopy: Bool) throws -> Outcome {
-        var deltas: [[TableDelta]] = [[], []]
-        for (name, rows) in state.merged.overlay {
-            guard let table = tables[name] else { continue }
-            for side in 0...1 {
-                let changes = try rows.compactMap { key, row in
-                    try table.table.change(from: views[side].row(table, key), to: row)
-                }
-                if !changes.isEmpty { deltas[side].append(try TableDelta(table: table.table, changes: changes)) }
-            }
-        }
-        return Outcome(
-            isCopy: isCopy, toRows: try Delta(deltas[0]), toCommit: try Delta(deltas[1]), conflicts: state.conflicts)
+        let deltas = try state.deltas()
+        return Outcome(isCopy: isCopy, toRows: deltas[0], toCommit: deltas[1], conflicts: state.conflicts)
     }
 
     /// The commits under the head for which the checkpoint stands as well or that stay, and the last of them that has only
@@ -167,7 +154,7 @@ struct Rejoin {
     ///
     /// - Parameter own: From the base to the rows.
     private func differences(_ own: Delta) throws -> (fromHead: Delta, fromBase: Delta) {
-        let former = try StateView(TableRows(db), tables, delta: own.inverted).overlay
+        var former = try StateView(TableRows(db), tables, delta: own.inverted)
         let dump = try tables.fitting(CheckpointStore(db: db).rows(of: checkpoint))
         var deltas: [[TableDelta]] = [[], []]
         for table in tables.all {
@@ -176,7 +163,7 @@ struct Rejoin {
                 wanted[table.table.key(of: change.keyRecord)] = change.new
             }
             try requireDigest(table, wanted)
-            var unseen = former[table.name] ?? [:]
+            var unseen = try former.differingRows(of: table)
             var changes: [[RowChange]] = [[], []]
             func compare(_ key: RowKey, _ row: DeltaRecord?, _ base: DeltaRecord?) throws {
                 let new = wanted.removeValue(forKey: key)

@@ -51,9 +51,21 @@ package struct TableDelta: Hashable, Sendable {
     private var runs: [Range<Int>] { Self.runs(of: changes) }
 
     private static func runs(of changes: [RowChange]) -> [Range<Int>] {
-        let updates = changes.firstIndex { $0.operation != .delete } ?? changes.endIndex
-        let inserts = changes[updates...].firstIndex { $0.operation != .update } ?? changes.endIndex
+        let updates = firstIndex(in: changes, from: 0) { $0 != .delete }
+        let inserts = firstIndex(in: changes, from: updates) { $0 == .insert }
         return [0..<updates, updates..<inserts, inserts..<changes.endIndex]
+    }
+
+    /// The first of changes in the canonical order whose kind satisfies a condition, as all after it do.
+    private static func firstIndex(
+        in changes: [RowChange], from start: Int, where satisfies: (RowChange.Operation) -> Bool
+    ) -> Int {
+        var (low, high) = (start, changes.endIndex)
+        while low < high {
+            let middle = low + (high - low) / 2
+            if satisfies(changes[middle].operation) { high = middle } else { low = middle + 1 }
+        }
+        return low
     }
 }
 
@@ -138,6 +150,9 @@ package struct Delta: Hashable, Sendable {
 
     /// The number of rows that changed.
     package var changeCount: Int { tables.reduce(0) { $0 + $1.changes.count } }
+
+    /// The bytes of the rows that changed.
+    var byteCount: Int { tables.reduce(0) { $0 + $1.changes.reduce(0) { $0 + $1.records.count } } }
 
     /// The delta that undoes this one.
     package var inverted: Delta { Delta(canonical: tables.map(\.inverted)) }

@@ -60,6 +60,12 @@ package struct RowChange: Sendable {
             valid: .update, indirect: indirect, records[...], middle: old.bytes.count, columnCount: old.columnCount)
     }
 
+    /// The same change, not made by a trigger or a foreign key.
+    var direct: RowChange {
+        if !isIndirect { return self }
+        return RowChange(valid: operation, indirect: false, records, middle: middle, columnCount: columnCount)
+    }
+
     /// The old values; nil of an insertion.
     package var old: DeltaRecord? {
         operation == .insert ? nil : DeltaRecord(valid: records[..<middle], columnCount: columnCount)

@@ -43,9 +43,9 @@ extension MergeState {
                     try !merged.rows(search.children, equal: values).isEmpty,
                     try merged.rows(search.parents, equal: values).isEmpty
                 else { continue }
-                try merged.set(parent, key, former)
+                try set(parent, key, former)
                 let rows = try views.map { try $0.row(parent, key) }
-                conflicts.append(conflict(parent, key, rows, former, .reference))
+                conflicts.append(try conflict(parent, key, rows, former, .reference))
                 isChanged = true
                 break
             }
@@ -64,7 +64,7 @@ extension MergeState {
 
     /// What a row was, on the sides and at the base.
     private func formerRows(_ table: TrackedTable, _ key: RowKey) throws -> [DeltaRecord] {
-        try views.compactMap { try $0.row(table, key) } + [bases[table.name]?[key]].compactMap { $0 }
+        try views.compactMap { try $0.row(table, key) } + [base(table, key)].compactMap { $0 }
     }
 
     // MARK: Rows that follow ON DELETE
@@ -152,9 +152,8 @@ extension MergeState {
             }
             if isAdmitted, hasParent { result = changed }
         }
-        try merged.set(child, rowKey, result)
-        noteTouched(child, rowKey)
+        try set(child, rowKey, result)
         let rows = try views.map { try $0.row(child, rowKey) }
-        conflicts.append(conflict(child, rowKey, rows, result, .reference))
+        conflicts.append(try conflict(child, rowKey, rows, result, .reference))
     }
 }

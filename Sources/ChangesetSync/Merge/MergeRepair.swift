@@ -69,10 +69,9 @@ extension MergeState {
         guard equal.count > 1 else { return }
         for loser in byAge(table, equal).dropFirst() {
             let row = try separated(unique, loser, keys, restoring: restoring)
-            try merged.set(table, loser, row)
-            noteTouched(table, loser)
+            try set(table, loser, row)
             let rows = try views.map { try $0.row(table, loser) }
-            conflicts.append(conflict(table, loser, rows, row, .unique))
+            conflicts.append(try conflict(table, loser, rows, row, .unique))
         }
     }
 
@@ -91,7 +90,7 @@ extension MergeState {
                 return renamedRow
             }
         }
-        guard restoring, let base = bases[table.name]?[key]?.cells else { return nil }
+        guard restoring, let base = try base(table, key)?.cells else { return nil }
         var cells = row.cells
         for column in columns { cells[column] = base[column] }
         let changed = DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
@@ -133,9 +132,9 @@ extension MergeState {
             if rows.isEmpty { continue }
             try renameLosers(table, byAge(table, rows), keys)
             for (key, row) in try losers(table, byAge(table, rows), restoring: restoring) {
-                try merged.set(table, key, row)
+                try set(table, key, row)
                 let rows = try views.map { try $0.row(table, key) }
-                conflicts.append(conflict(table, key, rows, row, .unique))
+                conflicts.append(try conflict(table, key, rows, row, .unique))
             }
         }
     }
@@ -149,10 +148,10 @@ extension MergeState {
             guard let row = try merged.row(table, key) else { continue }
             for attempt in 0...Limits.renames {
                 guard let wanted = try renamedRow(table, key, row, [], attempt: attempt) else {
-                    try merged.set(table, key, row)
+                    try set(table, key, row)
                     break
                 }
-                try merged.set(table, key, wanted)
+                try set(table, key, wanted)
                 let rest = try losers(table, keys, restoring: false).map(\.key)
                 // It must not take the value of a row that has its own so far.
                 guard try isFree(wanted, table, key, uniqueKeys),
@@ -163,7 +162,7 @@ extension MergeState {
                 open = rest
                 renamed[table.name, default: []].insert(key)
                 let rows = try views.map { try $0.row(table, key) }
-                conflicts.append(conflict(table, key, rows, wanted, .unique))
+                conflicts.append(try conflict(table, key, rows, wanted, .unique))
                 break
             }
         }
@@ -171,11 +170,11 @@ extension MergeState {
 
     /// Stores the rows of the merge one after the other, in a savepoint that is rolled back. Those that the merge has not
     /// looked at come first: on another replica they may be in the table already.
-    private func losers(
+    private mutating func losers(
         _ table: TrackedTable, _ keys: [RowKey], restoring: Bool
     ) throws -> [(key: RowKey, row: DeltaRecord?)] {
         let rows = try keys.map { (key: $0, row: try merged.row(table, $0)) }
-        var others = merged.overlay[table.name] ?? [:]
+        var others = try merged.differingRows(of: table)
         for key in keys { others[key] = nil }
         let deletion = try db.cachedStatement(
             sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
@@ -198,7 +197,7 @@ extension MergeState {
             for case let row? in others.values { _ = try fits(row) }
             for case (let key, let row?) in rows {
                 if try fits(row) { continue }
-                let former = restoring ? bases[table.name]?[key] : nil
+                let former = restoring ? try base(table, key) : nil
                 if let former, former != row, try fits(former) {
                     losers.append((key, former))
                 } else {

@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// The state that a merge builds: the rows of the first head, with the merged ones over them.
+/// The state that a merge builds: the rows of one of the heads, with the merged ones over them.
 struct MergeState {
     let db: Database
     let tables: TrackedTables
@@ -14,45 +14,119 @@ struct MergeState {
     let states: MergeStates
     /// The rows that the policy has renamed: each once, so that the repair ends.
     var renamed: [String: Set<RowKey>] = [:]
-    /// The rows of the merge. What differs from a head is in its overlay.
+    /// The rows of the merge.
     var merged: StateView
     var conflicts: [MergeConflict] = []
+    /// The side whose rows the merge began with.
+    private let start: Int
     /// The rows that the merge has looked at, by table.
     private var touched: [String: TouchedRows] = [:]
-    /// What the rows were at the base, for those that one side has changed.
-    private(set) var bases: [String: [RowKey: DeltaRecord]] = [:]
+    /// Those of them that one side alone has changed, as far as they are in the merge as that side has them.
+    private var oneSided: [String: [RowKey: OneSidedChange]] = [:]
+    /// What the others were at the base.
+    private var bases: [String: [RowKey: DeltaRecord]] = [:]
 
+    private struct OneSidedChange {
+        let side: Int
+        /// From the base, which the other side still has.
+        let change: RowChange
+    }
+
+    /// - Parameter start: The side whose rows are those of the tables, where there is one.
     init(
-        _ db: Database, _ tables: TrackedTables, views: [StateView], writers: [RowWriters], sides: [Set<Int64>],
-        _ rules: MergeRules, _ counters: MergeCounters
+        _ db: Database, _ tables: TrackedTables, views: [StateView], startingWith start: Int, writers: [RowWriters],
+        sides: [Set<Int64>], _ rules: MergeRules, _ counters: MergeCounters
     ) {
         (self.db, self.tables, self.views, self.writers, self.sides) = (db, tables, views, writers, sides)
         (self.rules, self.counters, states) = (rules, counters, MergeStates(views, tables, db))
-        merged = views[0]
-    }
-
-    mutating func noteTouched(_ table: TrackedTable, _ key: RowKey) {
-        touched[table.name, default: TouchedRows()].insert(key)
+        (self.start, merged) = (start, views[start])
     }
 
     /// The rows of a table that the merge has looked at, in the order of their keys.
     mutating func touchedRows(_ table: TrackedTable) -> [RowKey] { touched[table.name]?.sorted() ?? [] }
 
+    /// Sets what becomes of a row.
+    mutating func set(_ table: TrackedTable, _ key: RowKey, _ row: DeltaRecord?) throws {
+        if oneSided[table.name]?[key] != nil {
+            let base = try base(table, key)
+            oneSided[table.name]?[key] = nil
+            bases[table.name, default: [:]][key] = base
+        }
+        try merged.set(table, key, row)
+        touched[table.name, default: TouchedRows()].insert(key)
+    }
+
     // MARK: Rows
 
     /// Merges the rows of a table that one of the sides has changed.
-    mutating func mergeRows(of table: TrackedTable, _ changes: [TableDelta?]) throws {
-        var keys = Set(counters.keys(table))
-        for case let delta? in changes {
-            for change in delta.changes { keys.insert(table.table.key(of: change.keyRecord)) }
+    mutating func mergeRows(of table: TrackedTable, _ deltas: [TableDelta?]) throws {
+        var changes: [RowKey: [RowChange?]] = [:]
+        for key in counters.keys(table) { changes[key] = [nil, nil] }
+        for (side, delta) in deltas.enumerated() {
+            for change in delta?.changes ?? [] {
+                changes[table.table.key(of: change.keyRecord), default: [nil, nil]][side] = change
+            }
         }
-        for key in keys.sorted() {
+        var others: [RowKey] = []
+        for (key, both) in changes {
+            guard let single = oneSidedChange(table, key, both) else {
+                others.append(key)
+                continue
+            }
+            // The rows that the merge began with need not be read.
+            if single.side != start { try merged.set(table, key, views[single.side].row(table, key)) }
+            touched[table.name, default: TouchedRows()].insert(key)
+            oneSided[table.name, default: [:]][key] = single
+        }
+        for key in others.sorted() {
             let rows = try views.map { try $0.row(table, key) }
-            let base = Self.base(rows, changes.map { $0?.change(of: key) })
+            let base = Self.base(rows, changes[key] ?? [])
             if let base { bases[table.name, default: [:]][key] = base }
-            try merged.set(table, key, try mergedRow(table, key, rows, base))
-            noteTouched(table, key)
+            try set(table, key, try mergedRow(table, key, rows, base))
         }
+    }
+
+    /// The change of a row where the merge of it is what one side has: nobody on the other one has written it, and it is
+    /// there as it was at the base. ``RowMerge`` decides the same, but needs the rows.
+    private func oneSidedChange(_ table: TrackedTable, _ key: RowKey, _ changes: [RowChange?]) -> OneSidedChange? {
+        guard let side = changes.firstIndex(where: { $0 != nil }), let change = changes[side],
+            changes[1 - side] == nil, writers[1 - side][table.name, key] == nil, rules[table].counters.isEmpty
+        else { return nil }
+        if change.operation == .insert {
+            // Where a merge has inserted it, or the other side knows who has, it may be gone there for a reason.
+            guard let last = writers[side][table.name, key]?.last, !sides[1 - side].contains(last.n) else { return nil }
+        }
+        return OneSidedChange(side: side, change: change.direct)
+    }
+
+    /// What a row was at the base; nil where it did not exist.
+    func base(_ table: TrackedTable, _ key: RowKey) throws -> DeltaRecord? {
+        if let single = oneSided[table.name]?[key] { return try views[1 - single.side].row(table, key) }
+        return bases[table.name]?[key]
+    }
+
+    // MARK: The result
+
+    /// The changes from each of the sides to the merge.
+    mutating func deltas() throws -> [Delta] {
+        var deltas: [[TableDelta]] = [[], []]
+        for name in touched.keys {
+            guard let table = tables[name] else { continue }
+            var changes: [[RowChange]] = [[], []]
+            for key in touched[name]?.keys ?? [] {
+                if let single = oneSided[name]?[key] {
+                    changes[1 - single.side].append(single.change)
+                    continue
+                }
+                let row = try merged.row(table, key)
+                for side in 0...1 {
+                    let change = try table.table.change(from: views[side].row(table, key), to: row)
+                    if let change { changes[side].append(change) }
+                }
+            }
+            for side in 0...1 { deltas[side].append(try TableDelta(table: table.table, changes: changes[side])) }
+        }
+        return try deltas.map { try Delta($0) }
     }
 
     private mutating func mergedRow(
@@ -76,7 +150,7 @@ struct MergeState {
         if merge.isResolved { return try storedForm(table, key, row) }
         if try satisfiesConstraints(table, key, row) { return row }
         let winner = winner(table, key, rows)
-        conflicts.append(conflict(table, key, rows, winner, .constraint))
+        conflicts.append(try conflict(table, key, rows, winner, .constraint))
         return winner
     }
 
@@ -98,9 +172,9 @@ struct MergeState {
     func conflict(
         _ table: TrackedTable, _ key: RowKey, _ rows: [DeltaRecord?], _ chosen: DeltaRecord?,
         _ reason: MergeConflict.Reason
-    ) -> MergeConflict {
+    ) throws -> MergeConflict {
         MergeConflict(
-            table: table.name, key: key, column: nil, base: bases[table.name]?[key].map { Array($0.bytes) },
+            table: table.name, key: key, column: nil, base: try base(table, key).map { Array($0.bytes) },
             ours: rows[0].map { Array($0.bytes) }, theirs: rows[1].map { Array($0.bytes) },
             chosen: chosen.map { Array($0.bytes) }, reason: reason)
     }
@@ -185,7 +259,7 @@ struct MergeState {
 
 /// Keys of rows, sorted when they are asked for.
 private struct TouchedRows {
-    private var keys: Set<RowKey> = []
+    private(set) var keys: Set<RowKey> = []
     private var order: [RowKey]?
 
     mutating func insert(_ key: RowKey) {

@@ -48,7 +48,9 @@ struct Merger {
             }
         }
         let counters = try counters(of: sides[0].intersection(sides[1]))
-        var state = MergeState(transaction.db, tables, views: views, writers: writers, sides: sides, rules, counters)
+        let start = heads.firstIndex { $0.n == transaction.state.head } ?? 0
+        var state = MergeState(
+            transaction.db, tables, views: views, startingWith: start, writers: writers, sides: sides, rules, counters)
         defer { state.states.close() }
         let names = nets.flatMap { $0.tables.map(\.table.name) } + counters.tables
         for name in Set(names).sorted(by: Self.precedes) {
@@ -57,7 +59,7 @@ struct Merger {
             try state.mergeRows(of: table, changes)
         }
         try state.repair()
-        return Outcome(commit: try commit(of: heads, commits, state), conflicts: state.conflicts)
+        return Outcome(commit: try commit(of: heads, &state), conflicts: state.conflicts)
     }
 
     static func precedes(_ left: String, _ right: String) -> Bool { left.utf8.lexicographicallyPrecedes(right.utf8) }
@@ -110,40 +112,28 @@ struct Merger {
 
     // MARK: The commit
 
-    private func commit(of heads: [CommitNode], _ commits: [Commit], _ state: MergeState) throws -> Commit {
-        var digests: [String: RowDigest] = [:]
-        let names = Set(state.merged.overlay.keys)
-        var deltas: [[TableDelta]] = [[], []]
-        for name in names.sorted(by: Self.precedes) {
-            guard let table = tables[name], let merged = state.merged.overlay[name] else { continue }
-            // The digest of the tables, with the rows that differ from theirs.
-            var digest = try transaction.digest(of: name)
-            var changes: [[RowChange]] = [[], []]
-            for (key, row) in merged {
-                if let old = try rows.row(table, key) { try digest.remove(old, transaction.key) }
-                if let row { try digest.add(row, transaction.key) }
-                for side in 0...1 {
-                    let old = try state.views[side].row(table, key)
-                    guard let change = try table.table.change(from: old, to: row) else { continue }
-                    changes[side].append(change)
-                }
-            }
-            for side in 0...1 where !changes[side].isEmpty {
-                deltas[side].append(try TableDelta(table: table.table, changes: changes[side]))
-            }
-            if changes.contains(where: { !$0.isEmpty }) { digests[name] = digest }
-        }
+    private func commit(of heads: [CommitNode], _ state: inout MergeState) throws -> Commit {
+        let deltas = try state.deltas()
+        let names = Set(deltas.flatMap { $0.tables.map(\.table.name) }).sorted(by: Self.precedes)
         return Commit(
             kind: .merge, parents: heads.map(\.id), generation: max(heads[0].generation, heads[1].generation) + 1,
             author: .none, authorSequence: 0, time: HybridTime(mergeOf: heads[0].time, heads[1].time),
-            schema: tables.schema,
-            digests: try digests.sorted { Self.precedes($0.key, $1.key) }.map { name, digest in
-                guard let entry = TableDigest(table: name, bytes: digest.bytes) else {
-                    throw CommitStore.damaged("A digest has another length.")
-                }
-                return entry
-            },
-            deltas: try deltas.map { try Self.encoded(Delta($0))[...] })
+            schema: tables.schema, digests: try names.compactMap { try digest(of: $0, &state) },
+            deltas: try deltas.map { try Self.encoded($0)[...] })
+    }
+
+    /// The digest of a table in the merge: that of the rows as they are, with those that differ.
+    private func digest(of name: String, _ state: inout MergeState) throws -> TableDigest? {
+        guard let table = tables[name] else { return nil }
+        var digest = try transaction.digest(of: name)
+        for (key, row) in try state.merged.differingRows(of: table) {
+            if let old = try rows.row(table, key) { try digest.remove(old, transaction.key) }
+            if let row { try digest.add(row, transaction.key) }
+        }
+        guard let entry = TableDigest(table: name, bytes: digest.bytes) else {
+            throw CommitStore.damaged("A digest has another length.")
+        }
+        return entry
     }
 
     /// - Throws: ``SyncError`` `.payloadTooLarge`

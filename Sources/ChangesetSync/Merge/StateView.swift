@@ -25,7 +25,9 @@ struct StateView {
     private let base: TableRows
     private let tables: TrackedTables
     /// Rows that differ from those of the tables; nil for rows that do not exist.
-    private(set) var overlay: [String: [RowKey: DeltaRecord?]] = [:]
+    private var overlay: [String: [RowKey: DeltaRecord?]] = [:]
+    /// The changes of the delta whose rows are not in the overlay: most of the rows are never asked for.
+    private var changes: [String: [RowKey: RowChange]] = [:]
     /// The rows of the overlay by what is searched for.
     private var indexes: [String: [OverlayIndex]] = [:]
 
@@ -38,19 +40,29 @@ struct StateView {
         self.init(base, tables)
         for entry in delta.tables {
             guard let table = tables[entry.table.name] else { continue }
-            for change in entry.changes {
-                let key = table.table.key(of: change.keyRecord)
-                switch (change.operation, change.new) {
-                case (.insert, let new?): try set(table, key, new)
-                case (.update, let new?):
-                    guard let row = try self.row(table, key) else {
-                        throw SyncError(.workingStateDiverged, table: table.name)
-                    }
-                    try set(table, key, row.replacing(by: new))
-                default: try set(table, key, nil)
-                }
-            }
+            changes[table.name] = Dictionary(
+                entry.changes.map { (table.table.key(of: $0.keyRecord), $0) }, uniquingKeysWith: { $1 })
         }
+    }
+
+    /// The rows of a table that may differ from those of the tables; nil for rows that do not exist.
+    mutating func differingRows(of table: TrackedTable) throws -> [RowKey: DeltaRecord?] {
+        try takeChanges(of: table)
+        return overlay[table.name] ?? [:]
+    }
+
+    /// Puts the rows of the delta into the overlay.
+    private mutating func takeChanges(of table: TrackedTable) throws {
+        guard let changes = changes.removeValue(forKey: table.name) else { return }
+        for (key, change) in changes where overlay[table.name]?.index(forKey: key) == nil {
+            try set(table, key, try row(table, key, after: change))
+        }
+    }
+
+    private func row(_ table: TrackedTable, _ key: RowKey, after change: RowChange) throws -> DeltaRecord? {
+        guard change.operation == .update, let new = change.new else { return change.new }
+        guard let row = try base.row(table, key) else { throw SyncError(.workingStateDiverged, table: table.name) }
+        return row.replacing(by: new)
     }
 
     mutating func set(_ table: TrackedTable, _ key: RowKey, _ row: DeltaRecord?) throws {
@@ -62,6 +74,7 @@ struct StateView {
 
     func row(_ table: TrackedTable, _ key: RowKey) throws -> DeltaRecord? {
         if let known = overlay[table.name]?[key] { return known }
+        if let change = changes[table.name]?[key] { return try row(table, key, after: change) }
         return try base.row(table, key)
     }
 
@@ -73,7 +86,7 @@ struct StateView {
     mutating func rows(_ search: RowSearch, equal cells: [ArraySlice<UInt8>]) throws -> [DeltaRecord] {
         guard let form = try search.comparison.form(cells, in: base.db) else { return [] }
         let table = search.table
-        let changed = overlay[table.name] ?? [:]
+        let changed = try differingRows(of: table)
         var found = try search.rows(form, cells).filter { changed[table.table.key(of: $0)] == nil }
         for key in try keys(search, form) {
             if let row = changed[key] ?? nil { found.append(row) }

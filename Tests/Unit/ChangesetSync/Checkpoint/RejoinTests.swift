@@ -82,6 +82,33 @@ struct RejoinTests {
         try fleet.expectEqual()
     }
 
+    /// It has merged two commits of the others, of which its rows have one more than the base.
+    @Test("a row of the others that they have deleted since goes, though this store has changed other rows before it")
+    func rowOfOthers() async throws {
+        let fleet = try await CheckpointFleet(3)
+        try fleet.insert(0, 1...2)
+        try await fleet.settle()
+        try fleet.insert(0, 40...40)
+        try fleet.insert(1, 50...50)
+        try fleet.insert(1, 51...51)
+        for index in [0, 1] { try await fleet.managers[index].push() }
+        try fleet.replicas[2].run("UPDATE player SET score = 9 WHERE id = 1")
+        _ = try await fleet.managers[2].fetch()
+        try fleet.replicas[2].repository.mergeAll()
+        try fleet.replicas[2].repository.pull()
+        try await fleet.settle([0, 1])
+        try fleet.replicas[0].run("DELETE FROM player WHERE id = 40")
+        try await fleet.settle([0, 1])
+        let away = try fleet.replicas[2].read { try RepositoryState($0).author }
+        try await fleet.managers[0].retire(away)
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        #expect(try await fleet.managers[2].rejoin() != nil)
+        let rows = try fleet.replicas[2].strings("SELECT id, score FROM player ORDER BY id")
+        #expect(rows == ["1,9", "2,0", "50,1", "51,1"])
+        try await fleet.settle()
+        try fleet.expectEqual()
+    }
+
     @Test("the commit is reverted as any other, and then the rows are those of the others")
     func revert() async throws {
         let fleet = try await fleet(Self.work)
