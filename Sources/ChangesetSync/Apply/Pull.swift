@@ -1,8 +1,34 @@
 import CipherDatabase
 
-/// Moves the rows of the tracked tables from one commit to another. Inside a transaction in which neither the triggers of
-/// the database nor foreign keys act.
+/// The way of the rows of the tracked tables from the head to another commit. It is found inside any transaction, without
+/// the write lock, and then gone in parts, each inside a transaction in which neither the triggers of the database nor
+/// foreign keys act.
 struct Pull {
+    private let graph: CommitGraph
+    private let target: CommitNode
+    private let author: AuthorID
+    /// Where the rows are.
+    private var head: CommitNode?
+    /// What the head has beyond its common ancestor with the target, to be undone: merges that another one has replaced.
+    private var back: ArraySlice<CommitGraph.Step>
+    private var forward: ArraySlice<CommitGraph.Step>
+
+    /// - Returns: Nil where the head is the place already.
+    /// - Throws: ``SyncError`` `.needsMerge`
+    init?(_ transaction: RepositoryTransaction) throws {
+        let (graph, head) = (CommitGraph(transaction.store), try transaction.head())
+        guard let target = try Self.target(transaction, graph) else { return nil }
+        (self.graph, self.target, self.head, author) = (graph, target, head, transaction.state.author)
+        let base = try head.flatMap { head in
+            try graph.isAncestor(head.n, of: target.n) ? head.n : graph.base(of: head.n, target.n).base?.n
+        }
+        let back = head?.n == base ? [] : try head.flatMap { try graph.path(from: base, to: $0.n) }
+        guard let back, let forward = try graph.path(from: base, to: target.n) else {
+            throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
+        }
+        (self.back, self.forward) = (back[...], forward[...])
+    }
+
     /// The commit to go to; nil where the head is the place already.
     static func target(_ transaction: RepositoryTransaction, _ graph: CommitGraph) throws -> CommitNode? {
         let leaves = try graph.uncovered(transaction.store.leaves())
@@ -15,23 +41,40 @@ struct Pull {
         return target.n == head ? nil : target
     }
 
-    /// One transaction's part of the way to a commit: the net delta up to a commit on the way.
+    var isAtEnd: Bool { forward.isEmpty }
+
+    /// Whether the rows are where the way begins, or the last part has ended, and the rest of it is there. Commits may be removed, as by a
+    /// reset, and others have their numbers then.
+    func goesOn(in transaction: RepositoryTransaction) throws -> Bool {
+        guard transaction.state.head == head?.n, transaction.state.author == author else { return false }
+        let store = transaction.store
+        return try [head, target].compactMap { $0 }.allSatisfy { try store.node($0.id)?.n == $0.n }
+    }
+
+    /// One transaction's part of the way: the net delta up to a commit on it.
     struct Slice {
         let delta: Delta
         let end: CommitNode
-        /// Where the whole way leads to.
-        let target: CommitNode
     }
 
-    /// The first part of the way from the head to a commit: back to a common ancestor, then forward, as far as the rows of
-    /// one transaction go. It ends at a commit that has all that the head has, so that no row of this store goes for a while.
+    /// Applies the next part of the way and moves the head to its end: as far as the rows of one transaction go. It ends at
+    /// a commit that has all that the head has, so that no row of this store goes for a while.
     ///
     /// - Throws: ``SyncError`` `.schemaAhead` where the first commit on the way has a table or a column that this store
     ///   does not have.
-    static func slice(
-        _ transaction: RepositoryTransaction, _ graph: CommitGraph, to target: CommitNode
-    ) throws -> Slice {
-        let store = transaction.store
+    mutating func applyNext(in transaction: inout RepositoryTransaction) throws -> Slice {
+        graph.read(from: transaction.store)
+        let slice = try takeSlice(transaction)
+        try Self.applyDelta(slice.delta, in: &transaction, admitting: .ofMerges(transaction, graph, to: target))
+        let names = Set(slice.delta.tables.map(\.table.name))
+        try transaction.requireDigests(try Self.digests(of: names, at: slice.end, transaction, graph))
+        try transaction.moveHead(to: slice.end)
+        head = slice.end
+        return slice
+    }
+
+    private mutating func takeSlice(_ transaction: RepositoryTransaction) throws -> Slice {
+        let (store, tables) = (transaction.store, transaction.tables)
         var composer = DeltaComposer()
         var (changes, bytes) = (0, 0)
         func add(_ delta: Delta, of n: Int64) throws {
@@ -40,73 +83,46 @@ struct Pull {
             try store.reading(n) { try composer.add(delta) }
         }
         do {
-            let start = try goBack(transaction, graph, target, add)
-            guard let steps = try graph.path(from: start, to: target.n) else {
-                throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
+            for step in back.reversed() {
+                try add(try tables.fitting(store.delta(step.child, fromParent: step.parent)).inverted, of: step.child)
             }
-            let first = try firstEnd(of: steps, transaction, graph)
+            let first = try firstEnd(transaction)
             var end: CommitNode?
-            for (index, step) in steps.enumerated() {
+            for (index, step) in zip(forward.indices, forward) {
                 let delta = try store.delta(step.child, fromParent: step.parent)
-                if let obstacle = transaction.tables.obstacle(to: delta) {
+                if let obstacle = tables.obstacle(to: delta) {
                     // What was before it can be applied.
                     if index > first { break }
                     throw SyncError(
                         .schemaAhead, table: obstacle.table, commit: try graph.node(step.child).id, obstacle.reason)
                 }
-                try add(try transaction.tables.fitting(delta), of: step.child)
+                try add(try tables.fitting(delta), of: step.child)
                 end = try graph.node(step.child)
+                forward.removeFirst()
                 let isLong = changes >= Limits.pulledRows || bytes >= Limits.pulledBytes
                 if isLong && index >= first { break }
             }
-            return Slice(delta: try composer.result(), end: end ?? target, target: target)
+            back = []
+            return Slice(delta: try composer.result(), end: end ?? target)
         } catch let error as DeltaError {
             throw SyncError(.damagedCommit, "\(error)")
         }
     }
 
     /// The first step that ends at a commit with all that the head has. So do those after it.
-    private static func firstEnd(
-        of steps: [CommitGraph.Step], _ transaction: RepositoryTransaction, _ graph: CommitGraph
-    ) throws -> Int {
-        guard let head = transaction.state.head, let start = steps.first else { return 0 }
-        if try graph.node(start.child).parents.contains(head) { return 0 }
-        var (first, end) = (0, steps.count - 1)
+    private func firstEnd(_ transaction: RepositoryTransaction) throws -> Int {
+        guard let head, let start = forward.first else { return forward.startIndex }
+        if try graph.node(start.child).parents.contains(head.n) { return forward.startIndex }
+        var (first, end) = (forward.startIndex, forward.endIndex - 1)
         while first < end {
             let middle = (first + end) / 2
-            if try graph.ordinaryCommits(of: head, areUnder: steps[middle].child) {
+            if try graph.ordinaryCommits(of: head.n, areUnder: forward[middle].child) {
                 end = middle
             } else {
                 first = middle + 1
             }
         }
         return first
-    }
-
-    /// Undoes what the head has beyond its common ancestor with a commit: merges that another one has replaced.
-    private static func goBack(
-        _ transaction: RepositoryTransaction, _ graph: CommitGraph, _ target: CommitNode,
-        _ add: (Delta, Int64) throws -> Void
-    ) throws -> Int64? {
-        guard let head = transaction.state.head else { return nil }
-        if try graph.isAncestor(head, of: target.n) { return head }
-        let base = try graph.base(of: head, target.n).base?.n
-        guard let steps = try graph.path(from: base, to: head) else {
-            throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
-        }
-        for step in steps.reversed() {
-            let delta = try transaction.store.delta(step.child, fromParent: step.parent)
-            try add(try transaction.tables.fitting(delta).inverted, step.child)
-        }
-        return base
-    }
-
-    /// Applies a part of the way and moves the head to its end.
-    static func apply(_ slice: Slice, in transaction: inout RepositoryTransaction, _ graph: CommitGraph) throws {
-        try applyDelta(slice.delta, in: &transaction, admitting: .ofMerges(transaction, graph, to: slice.target))
-        let names = Set(slice.delta.tables.map(\.table.name))
-        try transaction.requireDigests(try digests(of: names, at: slice.end, transaction, graph))
-        try transaction.moveHead(to: slice.end)
     }
 
     /// Applies a delta and checks foreign keys; the digests of the transaction follow.

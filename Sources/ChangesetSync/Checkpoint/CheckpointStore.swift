@@ -128,10 +128,14 @@ struct CheckpointStore {
     /// The commit that stands for what is not here any more. Until the commits below it are removed, that of the checkpoint
     /// before may be among them.
     func anchor() throws -> CommitNode? {
-        let n = try Int64.fetchOne(
-            db,
-            sql: "SELECT n FROM main.\(SyncTables.commit) WHERE kind = ? ORDER BY generation DESC LIMIT 1",
-            arguments: [Int(Commit.Kind.checkpoint.rawValue)])
+        guard try exists else { return nil }
+        // By way of the manifests, of which there are one or two: there may be any number of commits.
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT c.n FROM main.\(SyncTables.checkpoint) AS k CROSS JOIN main.\(SyncTables.commit) AS c ON c.id = k.name
+                WHERE c.kind = ? ORDER BY c.generation DESC LIMIT 1
+                """)
+        let n = try Int64.fetchOne(statement, arguments: [Int(Commit.Kind.checkpoint.rawValue)])
         return try n.map(CommitStore(db: db).node)
     }
 
@@ -235,7 +239,7 @@ struct CheckpointStore {
     /// Below which commit nothing can be built any more: that of the latest checkpoint.
     func floor() throws -> (commit: CommitID, generation: UInt64)? {
         let announced = Self.best(try replicas().compactMap(\.acknowledgement)).map { ($0.commit, $0.generation) }
-        guard let anchor = try exists ? anchor() : nil else { return announced }
+        guard let anchor = try anchor() else { return announced }
         if let announced, announced.1 > anchor.generation { return announced }
         return (anchor.id, anchor.generation)
     }

@@ -1,7 +1,7 @@
 /// Walks over the graph of commits. Each visits a commit once, whatever the number of merges is, and none below the place
 /// that it looks for.
 final class CommitGraph {
-    private let read: (Int64) throws -> CommitNode
+    private var read: (Int64) throws -> CommitNode
     private var nodes: [Int64: CommitNode] = [:]
     private var tips: [Int64: Set<Int64>] = [:]
 
@@ -9,6 +9,9 @@ final class CommitGraph {
 
     /// - Parameter read: Reads a commit by its number.
     init(reading read: @escaping (Int64) throws -> CommitNode) { self.read = read }
+
+    /// Goes on in another transaction, in which the commits that were read have the same numbers.
+    func read(from store: CommitStore) { read = store.node }
 
     func node(_ n: Int64) throws -> CommitNode {
         if let node = nodes[n] { return node }

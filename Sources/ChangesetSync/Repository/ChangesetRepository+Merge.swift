@@ -73,10 +73,20 @@ extension ChangesetRepository {
     func mergeAndPull() throws -> Changeset? {
         var last = try pullCheckpoint()
         try takeUpSchema()
-        while try hasSeveralLeaves(orTarget: true) {
+        var way: Pull?
+        while true {
+            if way == nil {
+                let plan = try plan()
+                guard plan.needsMerge || plan.way != nil else { break }
+                way = plan.way
+            }
             let step = try applying { transaction -> Changeset? in
-                while try mergeLeaves(transaction) != nil {}
-                return try pullSlice(&transaction)
+                // A way that was found is gone to its end before other leaves are looked at.
+                if try way?.goesOn(in: transaction) != true {
+                    way = nil
+                    while try mergeLeaves(transaction) != nil {}
+                }
+                return try pullSlice(&transaction, &way)
             }
             guard let step else { break }
             last = step
@@ -105,15 +115,22 @@ extension ChangesetRepository {
     }
 
     /// Looks without the write lock.
-    ///
-    /// - Parameter orTarget: Whether one leaf that is not the head counts as well.
-    private func hasSeveralLeaves(orTarget: Bool = false) throws -> Bool {
+    private func hasSeveralLeaves() throws -> Bool {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                let store = try RepositoryTransaction(db).store
+                return try CommitGraph(store).uncovered(store.leaves()).count > 1
+            }
+        }
+    }
+
+    /// What is to be done, found without the write lock: leaves to merge, or else the way to the one leaf.
+    private func plan() throws -> (needsMerge: Bool, way: Pull?) {
         try writer.unsafeReentrantRead { db in
             try db.isolated {
                 let transaction = try RepositoryTransaction(db)
-                let graph = CommitGraph(transaction.store)
-                if try graph.uncovered(transaction.store.leaves()).count > 1 { return true }
-                return try orTarget && Pull.target(transaction, graph) != nil
+                let leaves = try CommitGraph(transaction.store).uncovered(transaction.store.leaves())
+                return leaves.count > 1 ? (true, nil) : (false, try Pull(transaction))
             }
         }
     }

@@ -152,21 +152,26 @@ public final class ChangesetRepository: Sendable {
     @discardableResult
     public func pull() throws -> Changeset? {
         var last = try pullCheckpoint()
+        var way: Pull?
         while true {
-            guard try hasTarget() else { return last }
-            let step = try applying { try pullSlice(&$0) }
+            way = try way ?? findWay()
+            guard way != nil else { return last }
+            let step = try applying { try pullSlice(&$0, &way) }
             guard let step else { return last }
             last = step
         }
     }
 
     /// One transaction's part of a pull.
-    func pullSlice(_ transaction: inout RepositoryTransaction) throws -> Changeset? {
-        let graph = CommitGraph(transaction.store)
-        guard let target = try Pull.target(transaction, graph) else { return nil }
-        let slice = try Pull.slice(transaction, graph, to: target)
-        try Pull.apply(slice, in: &transaction, graph)
+    ///
+    /// - Parameter way: What was found, or is left of it; it is found again where it does not hold any more.
+    func pullSlice(_ transaction: inout RepositoryTransaction, _ way: inout Pull?) throws -> Changeset? {
+        let known = try way.flatMap { try $0.goesOn(in: transaction) ? $0 : nil }
+        way = nil
+        guard var pull = try known ?? Pull(transaction) else { return nil }
+        let slice = try pull.applyNext(in: &transaction)
         try follow(slice.delta, transaction)
+        if !pull.isAtEnd { way = pull }
         return try Self.changeset(slice.end, transaction.db)
     }
 
@@ -185,11 +190,9 @@ public final class ChangesetRepository: Sendable {
         if let table = written.tables.first?.table.name { throw SyncError(.trackedTableWritten, table: table) }
     }
 
-    /// Looks without the write lock whether there is anything to pull.
-    private func hasTarget() throws -> Bool {
-        try writer.unsafeReentrantRead { db in
-            try db.isolated { try Pull.target(RepositoryTransaction(db), CommitGraph(CommitStore(db: db))) != nil }
-        }
+    /// The way of a pull, found without the write lock: a long one takes long to find.
+    private func findWay() throws -> Pull? {
+        try writer.unsafeReentrantRead { db in try db.isolated { try Pull(RepositoryTransaction(db)) } }
     }
 
     // MARK: Looking

@@ -110,10 +110,11 @@ extension SyncManager {
     }
 
     private static func skew(_ db: Database) throws -> Duration? {
-        let latest = try Int64.fetchOne(db, sql: "SELECT max(time) FROM main.\(SyncTables.commit)") ?? 0
+        // No commit is earlier than its parents.
+        let latest = try CommitStore(db: db).leaves().map(\.time).max()
         let now = try db.transactionDate.timeIntervalSince1970 * 1000
         guard now.isFinite, abs(now) < 9e15 else { return nil }
-        let lead = HybridTime(rawValue: UInt64(max(0, latest))).lead(overWallClock: Int64(now))
+        let lead = latest?.lead(overWallClock: Int64(now)) ?? .zero
         return lead > Limits.namedSkew ? lead : nil
     }
 }

@@ -331,7 +331,8 @@ struct PullTests {
         try one.run("DELETE FROM player WHERE id < 3")
         try one.run("DELETE FROM player WHERE id < 9")
         try two.fetch(one)
-        let first = try two.repository.applying { try two.repository.pullSlice(&$0) }
+        var way: Pull?
+        let first = try two.repository.applying { try two.repository.pullSlice(&$0, &way) }
         #expect(try first?.uuid == middle.description && two.head == middle)
         // Another writer commits before the rest is taken.
         try two.run("INSERT INTO player VALUES (-1, 'own', 0)")

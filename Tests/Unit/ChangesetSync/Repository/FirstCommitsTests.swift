@@ -18,8 +18,9 @@ struct FirstCommitsTests {
         #expect(try one.repository.verify().isEmpty)
         let two = try Replica(key: one.key())
         try two.fetch(one)
+        var way: Pull?
         for part in 1...2 {
-            _ = try two.repository.applying { try two.repository.pullSlice(&$0) }
+            _ = try two.repository.applying { try two.repository.pullSlice(&$0, &way) }
             #expect(try two.strings("SELECT count(*) FROM player") == ["\(part * Limits.pulledRows)"])
             #expect(try two.repository.verify().isEmpty)
         }
@@ -54,8 +55,9 @@ struct FirstCommitsTests {
         #expect(try one.commitCount == 4)
         let two = try Replica(schema, tracking: ["a", "b", "c"], key: one.key())
         try two.fetch(one)
+        var way: Pull?
         for _ in 0..<4 {
-            _ = try two.repository.applying { try two.repository.pullSlice(&$0) }
+            _ = try two.repository.applying { try two.repository.pullSlice(&$0, &way) }
             #expect(try two.strings("PRAGMA foreign_key_check").isEmpty)
         }
         #expect(try two.state() == one.state() && two.head == one.head)
