@@ -35,6 +35,22 @@
             #expect(remote.name == "postgresql:///\(database.name)?host=\(database.server.folder)")
         }
 
+        /// A server that has analysed its tables before a repository came takes it for one of a single row.
+        @Test("objects are looked up one by one, whatever the statistics of the server say of the repository")
+        func plan() async throws {
+            let other = Make.repository(0x10)
+            _ = try await database.remote(other, sharedWithOthers: true).put(Make.objects(3_000, repository: other))
+            try await database.run("ANALYZE")
+            _ = try await database.remote(sharedWithOthers: true).put(Make.objects(3_000))
+            let wanted = RemoteTables.objects((1...20).map { Make.id($0 * 100) }, Make.repository())
+            let explanation = Statement(
+                "EXPLAIN (ANALYZE) " + wanted.sql, wanted.values, columns: 1, mostRows: 100, valueBytes: 100_000)
+            let answer = try await database.admin.rows(explanation, within: .seconds(60))
+            let lines = (0..<answer.rowCount).map { String(decoding: answer.bytes($0, 0) ?? [], as: UTF8.self) }
+            #expect(lines.contains { $0.contains("object_pkey") })
+            #expect(!lines.contains { $0.contains("Rows Removed") || $0.contains("Seq Scan") }, "\(lines)")
+        }
+
         @Test("two replicas push the same merge: it is one object, in the logs of both")
         func sameObject() async throws {
             let merge = Make.object(5, author: Make.author(1), sequence: 1)
