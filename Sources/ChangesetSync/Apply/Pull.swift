@@ -1,12 +1,27 @@
 import CipherDatabase
 
-/// The way of the rows of the tracked tables from the head to another commit. It is found inside any transaction, without
-/// the write lock, and then gone in parts, each inside a transaction in which neither the triggers of the database nor
+/// What a pull keeps from one of its transactions to the next.
+struct PullProgress {
+    /// The rest of the way.
+    var way: Pull?
+    /// How many times as long as usual the next part is: a later commit may repair what an earlier one has broken.
+    var length = 1
+
+    /// Thrown where the part was too short, after the length was doubled.
+    struct Repetition: Error {}
+}
+
+/// The way of the rows of the tracked tables from the head to another commit. It is found inside any transaction, where
+/// that is possible without the write lock, and then gone in parts, each inside a transaction in which neither the triggers of the database nor
 /// foreign keys act.
 struct Pull {
     private let graph: CommitGraph
     private let target: CommitNode
     private let author: AuthorID
+    /// The number of the commit that stands for a checkpoint; nil where there is none.
+    private let anchor: Int64?
+    /// Whether the store had no rows at the beginning of the way.
+    private let isFirst: Bool
     /// Where the rows are.
     private var head: CommitNode?
     /// What the head has beyond its common ancestor with the target, to be undone: merges that another one has replaced.
@@ -19,6 +34,7 @@ struct Pull {
         let (graph, head) = (CommitGraph(transaction.store), try transaction.head())
         guard let target = try Self.target(transaction, graph) else { return nil }
         (self.graph, self.target, self.head, author) = (graph, target, head, transaction.state.author)
+        (anchor, isFirst) = (try CheckpointStore(db: transaction.db).anchor()?.n, head == nil)
         let base = try head.flatMap { head in
             try graph.isAncestor(head.n, of: target.n) ? head.n : graph.base(of: head.n, target.n).base?.n
         }
@@ -43,11 +59,12 @@ struct Pull {
 
     var isAtEnd: Bool { forward.isEmpty }
 
-    /// Whether the rows are where the way begins, or the last part has ended, and the rest of it is there. Commits may be removed, as by a
-    /// reset, and others have their numbers then.
+    /// Whether the rows are where the way begins, or the last part has ended, and the rest of it is there. Commits may be
+    /// removed meanwhile, as by a reset or a checkpoint, and others may have their numbers then.
     func goesOn(in transaction: RepositoryTransaction) throws -> Bool {
         guard transaction.state.head == head?.n, transaction.state.author == author else { return false }
         let store = transaction.store
+        guard try CheckpointStore(db: transaction.db).anchor()?.n == anchor else { return false }
         return try [head, target].compactMap { $0 }.allSatisfy { try store.node($0.id)?.n == $0.n }
     }
 
@@ -60,12 +77,14 @@ struct Pull {
     /// Applies the next part of the way and moves the head to its end: as far as the rows of one transaction go. It ends at
     /// a commit that has all that the head has, so that no row of this store goes for a while.
     ///
+    /// - Parameter length: How many times as long the part is as usual.
     /// - Throws: ``SyncError`` `.schemaAhead` where the first commit on the way has a table or a column that this store
-    ///   does not have.
-    mutating func applyNext(in transaction: inout RepositoryTransaction) throws -> Slice {
+    ///   does not have, `.foreignKeyViolation`.
+    mutating func applyNext(in transaction: inout RepositoryTransaction, length: Int) throws -> Slice {
         graph.read(from: transaction.store)
-        let slice = try takeSlice(transaction)
-        try Self.applyDelta(slice.delta, in: &transaction, admitting: .ofMerges(transaction, graph, to: target))
+        let slice = try takeSlice(transaction, length)
+        let orphans = isFirst ? AdmittedOrphans.all : .ofMerges(transaction, graph, to: target)
+        try Self.applyDelta(slice.delta, in: &transaction, admitting: orphans)
         let names = Set(slice.delta.tables.map(\.table.name))
         try transaction.requireDigests(try Self.digests(of: names, at: slice.end, transaction, graph))
         try transaction.moveHead(to: slice.end)
@@ -73,7 +92,7 @@ struct Pull {
         return slice
     }
 
-    private mutating func takeSlice(_ transaction: RepositoryTransaction) throws -> Slice {
+    private mutating func takeSlice(_ transaction: RepositoryTransaction, _ length: Int) throws -> Slice {
         let (store, tables) = (transaction.store, transaction.tables)
         var composer = DeltaComposer()
         var (changes, bytes) = (0, 0)
@@ -99,7 +118,7 @@ struct Pull {
                 try add(try tables.fitting(delta), of: step.child)
                 end = try graph.node(step.child)
                 forward.removeFirst()
-                let isLong = changes >= Limits.pulledRows || bytes >= Limits.pulledBytes
+                let isLong = changes / length >= Limits.pulledRows || bytes / length >= Limits.pulledBytes
                 if isLong && index >= first { break }
             }
             back = []

@@ -163,7 +163,8 @@ extension ChangesetRepository {
     private static let removal = """
         DELETE FROM main.\(SyncTables.commit) WHERE n IN (
             SELECT n FROM (
-                SELECT n, sum(delta_bytes + merge_bytes) OVER (ORDER BY n) - delta_bytes - merge_bytes AS bytes_before
+                SELECT n, sum(delta_bytes + merge_bytes + meta_bytes) OVER (ORDER BY n)
+                    - delta_bytes - merge_bytes - meta_bytes AS bytes_before
                 FROM main.\(SyncTables.commit) WHERE generation <= ? AND n <> ? ORDER BY n LIMIT ?)
             WHERE bytes_before < ?)
         """

@@ -125,8 +125,8 @@ struct CheckpointStore {
 
     // MARK: The anchor
 
-    /// The commit that stands for what is not here any more. Until the commits below it are removed, that of the checkpoint
-    /// before may be among them.
+    /// The commit that stands for what is not here any more. Until the commits below it are removed, one that stood for the
+    /// checkpoint before may be among them, without its manifest.
     func anchor() throws -> CommitNode? {
         guard try exists else { return nil }
         // By way of the manifests, of which there are one or two: there may be any number of commits.

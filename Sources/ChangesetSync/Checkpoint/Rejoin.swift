@@ -206,7 +206,7 @@ extension ChangesetRepository {
     ) throws -> Changeset? {
         // Without the write lock; an error shows again with it.
         let found = onlyWithoutHead ? nil : try? differences(to: announcement, at: remote)
-        return try applying { transaction in
+        let made = try applying { transaction -> Changeset? in
             let db = transaction.db
             guard let checkpoint = try CheckpointStore(db: db).checkpoint(announcement.manifest) else {
                 throw CommitStore.damaged("A checkpoint is missing.")
@@ -243,6 +243,8 @@ extension ChangesetRepository {
             try finishRejoin(announcement.replaced, graph)
             return try made.map { try Self.changeset($0, db) }
         }
+        try removeReplacedCommits()
+        return made
     }
 
     private func differences(
@@ -304,7 +306,8 @@ private struct RejoinedGraph {
         (self.place, self.kept, self.removed) = (place, kept, removed)
     }
 
-    /// Puts the checkpoint in the place of all that does not stay.
+    /// Puts the checkpoint in the place of all that does not stay. Commits that it has replaced are left below it, where
+    /// nothing leads to them: to remove them takes long, and ``ChangesetRepository/removeReplacedCommits()`` does it later.
     ///
     /// - Returns: The commit that stands for it.
     func replace() throws -> CommitNode {
@@ -312,16 +315,22 @@ private struct RejoinedGraph {
         let parents = Set(try kept.flatMap { try store.node($0).parents })
         let leaves = kept.subtracting(parents).sorted()
         try store.remove(leaving: leaves.isEmpty ? place.map { [$0.n] } ?? [] : leaves) {
+            let generation = checkpoint.manifest.anchor.generation
             for node in removed {
-                if try !isReplaced(node) { try askAgain(for: node) }
+                if try !isReplaced(node) {
+                    try askAgain(for: node)
+                } else if node.generation <= generation {
+                    continue
+                }
                 try db.execute(sql: "DELETE FROM main.\(SyncTables.commit) WHERE n = ?", arguments: [node.n])
             }
+            // What stays is above the checkpoint.
             try db.execute(
                 sql: """
                     DELETE FROM main.\(SyncTables.outbox)
-                    WHERE n NOT IN (SELECT n FROM main.\(SyncTables.commit) WHERE n IS NOT ?)
+                    WHERE n NOT IN (SELECT n FROM main.\(SyncTables.commit) WHERE generation > ?)
                     """,
-                arguments: [place?.n])
+                arguments: [Int64(clamping: generation)])
         }
         try checkpoints.removeAll(except: checkpoint.id)
         guard let place else { return try store.insertAnchor(checkpoint) }

@@ -27,7 +27,7 @@ extension ChangesetRepository {
     }
 
     /// Joins the repository of an invitation: the store gets its key and tracks tables. What the remote has comes with
-    /// ``SyncManager/sync()``; rows that the tables have already become a commit of this store.
+    /// ``SyncManager/sync()``; rows that the tables have already become commits of this store.
     ///
     /// - Parameters:
     ///   - source: Gives the key of the invitation.

@@ -168,12 +168,14 @@ extension MergeState {
         }
     }
 
-    /// Stores the rows of the merge one after the other, in a savepoint that is rolled back. Those that the merge has not
-    /// looked at come first: on another replica they may be in the table already.
+    /// Stores the rows of the merge one after the other, in a savepoint that is rolled back. Those that the merge is not
+    /// about come first: on another replica they may be in the table already.
     private mutating func losers(
         _ table: TrackedTable, _ keys: [RowKey], restoring: Bool
     ) throws -> [(key: RowKey, row: DeltaRecord?)] {
-        let rows = try keys.map { (key: $0, row: try merged.row(table, $0)) }
+        let rows = try keys.map {
+            (key: $0, row: try merged.row(table, $0), base: try restoring ? base(table, $0) : nil)
+        }
         var others = try merged.differingRows(of: table)
         for key in keys { others[key] = nil }
         let deletion = try db.cachedStatement(
@@ -195,9 +197,8 @@ extension MergeState {
         try db.inSavepoint {
             for key in keys + others.keys { try deletion.execute(exact: key.exactValues) }
             for case let row? in others.values { _ = try fits(row) }
-            for case (let key, let row?) in rows {
+            for case (let key, let row?, let former) in rows {
                 if try fits(row) { continue }
-                let former = restoring ? try base(table, key) : nil
                 if let former, former != row, try fits(former) {
                     losers.append((key, former))
                 } else {

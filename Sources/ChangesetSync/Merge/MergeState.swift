@@ -17,9 +17,9 @@ struct MergeState {
     /// The rows of the merge.
     var merged: StateView
     var conflicts: [MergeConflict] = []
-    /// The side whose rows the merge began with.
+    /// The side whose rows the merge began with; the first one where neither is that of the tables.
     private let start: Int
-    /// The rows that the merge has looked at, by table.
+    /// The rows that the merge is about, by table.
     private var touched: [String: TouchedRows] = [:]
     /// Those of them that one side alone has changed, as far as they are in the merge as that side has them.
     private var oneSided: [String: [RowKey: OneSidedChange]] = [:]
@@ -42,7 +42,7 @@ struct MergeState {
         (self.start, merged) = (start, views[start])
     }
 
-    /// The rows of a table that the merge has looked at, in the order of their keys.
+    /// The rows of a table that the merge is about, in the order of their keys.
     mutating func touchedRows(_ table: TrackedTable) -> [RowKey] { touched[table.name]?.sorted() ?? [] }
 
     /// Sets what becomes of a row.
@@ -86,8 +86,8 @@ struct MergeState {
         }
     }
 
-    /// The change of a row where the merge of it is what one side has: nobody on the other one has written it, and it is
-    /// there as it was at the base. ``RowMerge`` decides the same, but needs the rows.
+    /// The change of a row where the merge of it is what one side has: nobody on the other one has written it, and there
+    /// it is, or is missing, as at the base. ``RowMerge`` decides the same, but needs the rows.
     private func oneSidedChange(_ table: TrackedTable, _ key: RowKey, _ changes: [RowChange?]) -> OneSidedChange? {
         guard let side = changes.firstIndex(where: { $0 != nil }), let change = changes[side],
             changes[1 - side] == nil, writers[1 - side][table.name, key] == nil, rules[table].counters.isEmpty

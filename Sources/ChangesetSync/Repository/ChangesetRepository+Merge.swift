@@ -73,25 +73,29 @@ extension ChangesetRepository {
     func mergeAndPull() throws -> Changeset? {
         var last = try pullCheckpoint()
         try takeUpSchema()
-        var way: Pull?
+        var progress = PullProgress()
         while true {
-            if way == nil {
+            if progress.way == nil {
                 let plan = try plan()
-                guard plan.needsMerge || plan.way != nil else { break }
-                way = plan.way
+                guard plan.needsMerge || plan.way != nil else { return last }
+                progress.way = plan.way
             }
-            let step = try applying { transaction -> Changeset? in
-                // A way that was found is gone to its end before other leaves are looked at.
-                if try way?.goesOn(in: transaction) != true {
-                    way = nil
-                    while try mergeLeaves(transaction) != nil {}
-                }
-                return try pullSlice(&transaction, &way)
-            }
-            guard let step else { break }
-            last = step
+            do {
+                guard let step = try applying({ try mergeAndPullSlice(&$0, &progress) }) else { return last }
+                last = step
+            } catch is PullProgress.Repetition {}
         }
-        return last
+    }
+
+    /// A way that was found is gone to its end before other leaves are looked at.
+    private func mergeAndPullSlice(
+        _ transaction: inout RepositoryTransaction, _ progress: inout PullProgress
+    ) throws -> Changeset? {
+        if try progress.way?.goesOn(in: transaction) != true {
+            progress.way = nil
+            while try mergeLeaves(transaction) != nil {}
+        }
+        return try pullSlice(&transaction, &progress)
     }
 
     private func merge(

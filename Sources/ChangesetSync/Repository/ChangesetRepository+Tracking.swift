@@ -14,18 +14,28 @@ extension ChangesetRepository {
     /// - Parameter key: The key of the repository to join; nil for a new repository, or the one that the store has.
     package func enable(_ tables: [String], key: RepositoryKey?) throws {
         try writer.unsafeReentrantWrite { db in
-            try Self.inTransaction(db) {
-                try SyncTables.create(db)
-                let tracked = try Self.trackedTables(db)
-                let added = try tables.map { try TrackedTable(named: $0, in: db) }.filter { tracked[$0.name] == nil }
-                for table in added { try table.requireKeys(in: db) }
-                try Self.prepareState(db, key, tracked)
-                if added.isEmpty { return }
-                let altered = try Self.alteredTables(db, tracked)
-                try Self.track(added, db)
-                try FirstCommits(of: added, altered: altered, db).record()
+            do {
+                try Self.inTransaction(db) { try Self.enable(tables, key: key, db) }
+            } catch {
+                // The numbers by which the tables are known may come again with others.
+                db.syncSession.forgetTables()
+                throw error
             }
         }
+    }
+
+    private static func enable(_ tables: [String], key: RepositoryKey?, _ db: Database) throws {
+        try SyncTables.create(db)
+        let tracked = try trackedTables(db)
+        var names = Set<DeltaTable.FoldedName>()
+        let added = try tables.map { try TrackedTable(named: $0, in: db) }
+            .filter { tracked[$0.name] == nil && names.insert(DeltaTable.FoldedName($0.name)).inserted }
+        for table in added { try table.requireKeys(in: db) }
+        try prepareState(db, key, tracked)
+        if added.isEmpty { return }
+        let altered = try alteredTables(db, tracked)
+        try track(added, db)
+        try FirstCommits(of: added, altered: altered, db).record()
     }
 
     /// The tables that are tracked so far, whether there is a repository or not.
@@ -69,7 +79,8 @@ extension ChangesetRepository {
 /// of a pull writes: other devices take up a large table in several transactions, and this one keeps one commit at a time
 /// in memory.
 ///
-/// A row comes no later than those that refer to it, so that each commit is a state in which foreign keys hold.
+/// A row comes no later than those that refer to it, so that foreign keys hold after each commit. Where they do not hold in
+/// the tables, all rows are one commit: a new device takes that as it is, and refuses one that breaks them later.
 private struct FirstCommits {
     private let added: [TrackedTable]
     private var transaction: RepositoryTransaction
@@ -89,15 +100,23 @@ private struct FirstCommits {
 
     consuming func record() throws {
         let (order, rest) = Self.parentsFirst(added)
-        for table in order { try add(table, dividing: true) }
-        // Their rows refer to each other.
+        let isDivided = try !hasOrphans()
+        for table in order { try add(table, dividing: isDivided) }
         for table in rest { try add(table, dividing: false) }
         try commit()
         // No row was committed: later commits have the schema of these tables all the same.
         if !hasCommit { try transaction.takeUpSchema() }
     }
 
-    /// The tables, each after those that it refers to, and the tables for which there is no such order.
+    private func hasOrphans() throws -> Bool {
+        try added.contains { table in
+            try !table.foreignKeys.isEmpty
+                && transaction.db.foreignKeyViolations(in: table.name, in: "main").next() != nil
+        }
+    }
+
+    /// The tables, each after those that it refers to, and those for which there is no such order: they refer to themselves,
+    /// to each other, or to such ones.
     private static func parentsFirst(_ tables: [TrackedTable]) -> (order: [TrackedTable], rest: [TrackedTable]) {
         var (order, rest) = ([TrackedTable](), tables)
         while let next = rest.firstIndex(where: { table in

@@ -152,27 +152,36 @@ public final class ChangesetRepository: Sendable {
     @discardableResult
     public func pull() throws -> Changeset? {
         var last = try pullCheckpoint()
-        var way: Pull?
+        var progress = PullProgress()
         while true {
-            way = try way ?? findWay()
-            guard way != nil else { return last }
-            let step = try applying { try pullSlice(&$0, &way) }
-            guard let step else { return last }
-            last = step
+            progress.way = try progress.way ?? findWay()
+            guard progress.way != nil else { return last }
+            do {
+                guard let step = try applying({ try pullSlice(&$0, &progress) }) else { return last }
+                last = step
+            } catch is PullProgress.Repetition {}
         }
     }
 
     /// One transaction's part of a pull.
     ///
-    /// - Parameter way: What was found, or is left of it; it is found again where it does not hold any more.
-    func pullSlice(_ transaction: inout RepositoryTransaction, _ way: inout Pull?) throws -> Changeset? {
-        let known = try way.flatMap { try $0.goesOn(in: transaction) ? $0 : nil }
-        way = nil
+    /// - Parameter progress: With the way, which is found again where it does not hold any more.
+    /// - Throws: `PullProgress.Repetition` where foreign keys do not hold before the end of the way.
+    func pullSlice(
+        _ transaction: inout RepositoryTransaction, _ progress: inout PullProgress
+    ) throws -> Changeset? {
+        let known = try progress.way.flatMap { try $0.goesOn(in: transaction) ? $0 : nil }
+        progress.way = nil
         guard var pull = try known ?? Pull(transaction) else { return nil }
-        let slice = try pull.applyNext(in: &transaction)
-        try follow(slice.delta, transaction)
-        if !pull.isAtEnd { way = pull }
-        return try Self.changeset(slice.end, transaction.db)
+        do {
+            let slice = try pull.applyNext(in: &transaction, length: progress.length)
+            try follow(slice.delta, transaction)
+            progress = PullProgress(way: pull.isAtEnd ? nil : pull)
+            return try Self.changeset(slice.end, transaction.db)
+        } catch let error as SyncError where error.code == .foreignKeyViolation && !pull.isAtEnd {
+            progress.length *= 2
+            throw PullProgress.Repetition()
+        }
     }
 
     /// Runs the block of the program after rows were moved. What it writes to tracked tables is captured, and refused.

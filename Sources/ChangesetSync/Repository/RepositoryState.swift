@@ -198,6 +198,9 @@ final class SyncSession {
         return fresh
     }
 
+    /// For a transaction that was rolled back, and with it what the tables are known by.
+    func forgetTables() { tracked = nil }
+
     func tables(_ state: RepositoryState, _ db: Database) throws -> TrackedTables {
         let version = try db.comparedSchemaVersion()
         if let tracked, tracked.schemaVersion == version, tracked.revision == state.revision { return tracked.tables }

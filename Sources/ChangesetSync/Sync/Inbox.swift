@@ -10,6 +10,8 @@ final class Inbox {
     let db: Database
     /// The commit on which all new ones build.
     private let floor: (commit: CommitID, generation: UInt64)?
+    /// The commit that stands for a checkpoint here. What is below it is on its way out.
+    private let anchor: CommitNode?
     private let store: CommitStore
     private var state: RepositoryState
     private var isStateChanged = false
@@ -24,7 +26,8 @@ final class Inbox {
 
     init(db: Database) throws {
         self.db = db
-        (store, floor, state) = (CommitStore(db: db), try CheckpointStore(db: db).floor(), try RepositoryState(db))
+        (store, state) = (CommitStore(db: db), try RepositoryState(db))
+        (floor, anchor) = (try CheckpointStore(db: db).floor(), try CheckpointStore(db: db).anchor())
         func has(_ sql: String) throws -> Bool { try Bool.fetchOne(db.cachedStatement(sql: "SELECT \(sql)")) == true }
         hasPending = try has("EXISTS (SELECT 1 FROM main.\(SyncTables.pending))")
         hasQuarantined = try has("EXISTS (SELECT 1 FROM main.\(SyncTables.quarantine))")
@@ -48,7 +51,11 @@ final class Inbox {
 
     private func isStored(_ id: CommitID) throws -> Bool { try node(id) != nil }
 
-    private func node(_ id: CommitID) throws -> CommitNode? { try nodes[id] ?? store.node(id) }
+    private func node(_ id: CommitID) throws -> CommitNode? {
+        guard let node = try nodes[id] ?? store.node(id) else { return nil }
+        if let anchor, node.n != anchor.n, node.generation <= anchor.generation { return nil }
+        return node
+    }
 
     private func isPending(_ id: CommitID) throws -> Bool {
         guard hasPending else { return false }

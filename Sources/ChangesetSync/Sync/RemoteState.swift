@@ -39,18 +39,20 @@ struct RemoteState: Sendable {
 
     /// Adds a remote, to which everything is to be pushed.
     static func create(_ name: String, _ db: Database) throws {
+        // Below a checkpoint may be what is on its way out.
+        let lowest = Int64(clamping: try CheckpointStore(db: db).anchor()?.generation ?? 0)
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.remote) (name, pusher, cursor, sequence, stalled)
-                VALUES (?, ?, ?, (SELECT count(*) FROM main.\(SyncTables.commit) WHERE kind <> 2), -1)
+                VALUES (?, ?, ?, (SELECT count(*) FROM main.\(SyncTables.commit) WHERE generation > ?), -1)
                 """,
-            arguments: [name, Data(try AuthorID.random().bytes), Data(RemoteCursor().encoded)])
+            arguments: [name, Data(try AuthorID.random().bytes), Data(RemoteCursor().encoded), lowest])
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)
-                SELECT ?, row_number() OVER (ORDER BY n), n FROM main.\(SyncTables.commit) WHERE kind <> 2
+                SELECT ?, row_number() OVER (ORDER BY n), n FROM main.\(SyncTables.commit) WHERE generation > ?
                 """,
-            arguments: [db.lastInsertedRowID])
+            arguments: [db.lastInsertedRowID, lowest])
     }
 
     /// Gives this store another name at every remote, with a log that begins with what is to be pushed.

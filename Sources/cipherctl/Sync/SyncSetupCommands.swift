@@ -19,7 +19,7 @@ struct SyncInitCommand: Command {
                 + "--key-file app.key",
         ],
         notes: [
-            "The rows that the tables have become the first commit. The store gets a random key for its repository, with "
+            "The rows that the tables have become the first commits. The store gets a random key for its repository, with "
                 + "which everything is encrypted that leaves it. Run again with more tables, it tracks these as well.",
             "Only one device begins a repository; all others join it: cipherctl sync invite, cipherctl sync join.",
         ])
@@ -125,7 +125,7 @@ struct SyncJoinCommand: Command {
         ],
         notes: [
             "The store must have the tables, with the columns that the other devices have. Rows that they have already "
-                + "become a commit of this store. What the others have comes with `cipherctl sync run`.",
+                + "become commits of this store. What the others have comes with `cipherctl sync run`.",
             "Without --remote the remote of the invitation is used, if it has one. For a server give --remote, where a user "
                 + "is needed: an invitation has no credentials.",
         ])

@@ -318,6 +318,36 @@ struct PullTests {
         #expect(try one.commitCount == 4)
     }
 
+    @Test("what a later commit repairs is taken with it, though a transaction ends before it as a rule")
+    func repairedLater() throws {
+        let schema = """
+            CREATE TABLE parent (id INTEGER PRIMARY KEY NOT NULL);
+            CREATE TABLE child (id INTEGER PRIMARY KEY NOT NULL, parent REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED);
+            """
+        let one = try Replica(schema, tracking: ["parent", "child"])
+        try one.run("INSERT INTO parent VALUES (1)")
+        let two = try sibling(of: one, schema, ["parent", "child"])
+        try two.fetch(one)
+        try two.repository.pull()
+        try one.queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA foreign_keys = OFF") }
+        for start in 0..<5 {
+            try one.run(
+                """
+                WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(Limits.pulledRows))
+                INSERT INTO child SELECT \(start * Limits.pulledRows) + i, 9 FROM n
+                """)
+        }
+        try two.fetch(one)
+        #expect(code { try two.repository.pull() } == .foreignKeyViolation)
+        #expect(try two.strings("SELECT count(*) FROM child") == ["0"])
+        try one.run("INSERT INTO parent VALUES (9)")
+        try one.run("INSERT INTO parent VALUES (10)")
+        try two.fetch(one)
+        try two.repository.pull()
+        #expect(try two.state() == one.state() && two.head == one.head)
+        #expect(try two.repository.verify().isEmpty)
+    }
+
     @Test("loss 10: a long way is gone in several transactions, so that other writers come between them")
     func severalTransactions() throws {
         let one = try Replica()
@@ -331,8 +361,8 @@ struct PullTests {
         try one.run("DELETE FROM player WHERE id < 3")
         try one.run("DELETE FROM player WHERE id < 9")
         try two.fetch(one)
-        var way: Pull?
-        let first = try two.repository.applying { try two.repository.pullSlice(&$0, &way) }
+        var progress = PullProgress()
+        let first = try two.repository.applying { try two.repository.pullSlice(&$0, &progress) }
         #expect(try first?.uuid == middle.description && two.head == middle)
         // Another writer commits before the rest is taken.
         try two.run("INSERT INTO player VALUES (-1, 'own', 0)")

@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherObservation
+import Foundation
 import SyncSimulation
 import Synchronization
 import TestKit
@@ -107,6 +108,44 @@ struct RejoinTests {
         #expect(rows == ["1,9", "2,0", "50,1", "51,1"])
         try await fleet.settle()
         try fleet.expectEqual()
+    }
+
+    /// A process may end before it has removed what is below the checkpoint.
+    @Test("a merge of commits that are still below the checkpoint does not come into the graph again")
+    func leftBelow() async throws {
+        let fleet = try await CheckpointFleet(3)
+        try fleet.insert(0, 1...2)
+        try fleet.insert(1, 3...4)
+        try await fleet.settle()
+        let away = fleet.replicas[2]
+        let merge = try #require(
+            try away.read { db in
+                try Row.fetchOne(db, sql: "SELECT n, id, body FROM cipherstore_sync_commit WHERE kind = 1")
+            })
+        try away.write("CREATE TEMP TABLE former AS SELECT * FROM cipherstore_sync_commit")
+        try fleet.insert(0, 10...10)
+        try await fleet.settle([0, 1])
+        try away.run("UPDATE player SET score = 9 WHERE id = 1")
+        try await fleet.managers[0].retire(away.read { try RepositoryState($0).author })
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        #expect(try await fleet.managers[2].rejoin() != nil)
+        #expect(try away.commitCount == 2)
+        let number: Int64 = merge[0]
+        try away.write("INSERT INTO cipherstore_sync_commit SELECT * FROM former WHERE n <> \(number)")
+        let (id, body) = (try #require(CommitID(bytes: merge[1] as Data)), Array(merge[2] as Data))
+        let commit = try Commit(encoded: body[...])
+        let content = CommitContent(
+            parents: commit.parents, author: .nobody, generation: commit.generation, canonical: body)
+        let name = fleet.remote.name
+        try await away.queue.write { db in
+            let inbox = try Inbox(db: db)
+            let (count, replaced) = try inbox.store([id: .commit(content)], from: RemoteState.require(name, db))
+            #expect(count == 0 && replaced == [id])
+        }
+        try await fleet.settle()
+        try fleet.expectEqual()
+        try away.repository.removeReplacedCommits()
+        #expect(try away.commitCount == 2)
     }
 
     @Test("the commit is reverted as any other, and then the rows are those of the others")
