@@ -44,7 +44,7 @@ struct CheckpointWork {
         try BenchmarkError.require(try two.count() == rows, "the copy has not all rows")
         let returning = try Self.measured(away.path) { _ = try away.with(remote) { try await $0.rejoin() } }
         try BenchmarkError.require(try away.count() == rows + 1, "the store has lost rows as it returned")
-        return copying.figures("first copy of \(name) from one commit") + making.figures("checkpoint of \(name)")
+        return copying.figures("first copy of \(name) from its commits") + making.figures("checkpoint of \(name)")
             + cloning.figures("first copy of \(name) from a checkpoint", goal: 30)
             + returning.figures("rejoin with \(name)")
     }

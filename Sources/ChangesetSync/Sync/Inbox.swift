@@ -39,6 +39,8 @@ final class Inbox {
         case commit(CommitContent)
         case refused(String)
 
+        var byteCount: Int { if case .commit(let content) = self { content.canonical.count } else { 0 } }
+
         /// The place in the order in which commits are stored: after their parents.
         fileprivate var generation: UInt64 { if case .commit(let content) = self { content.generation } else { 0 } }
     }

@@ -209,13 +209,17 @@ public final class SyncManager: Sendable {
         case .success(let found): page = found
         case .failure(let error): return FetchStep(isObstructed: true, error: error)
         }
-        let new = try await unknown(page.entries.map(\.id))
-        let found = try await open(new)
-        let stored = try await store(found, of: page)
-        // Where the cursor does not move, further pages would be the same.
-        return FetchStep(
-            commits: stored.commits, hasMore: page.hasMore && stored.hasAdvanced,
-            isObstructed: !page.stalled.isEmpty || !stored.isWhole)
+        var (step, left) = (FetchStep(), try await unknown(page.entries.map(\.id)))
+        repeat {
+            let (found, rest) = try await open(left, upTo: Limits.bytesAtOnce)
+            left = rest
+            let stored = try await store(found, of: page.without(Set(left)))
+            step.commits += stored.commits
+            // Where the cursor does not move, further pages would be the same.
+            step.hasMore = page.hasMore && (step.hasMore || stored.hasAdvanced)
+            step.isObstructed = !page.stalled.isEmpty || !stored.isWhole
+        } while !left.isEmpty
+        return step
     }
 
     /// Lists a page of the logs; the failure is that an entry up to the cursor is gone.
@@ -252,28 +256,46 @@ public final class SyncManager: Sendable {
     /// Gets objects and decrypts them; each has what it contains, or why it was refused. What the remote does not return
     /// has no entry.
     func open(_ ids: [ObjectID]) async throws -> [ObjectID: Inbox.Found] {
+        try await open(ids, upTo: .max).found
+    }
+
+    /// The same up to a number of bytes, and the objects that are left: they are stored in one transaction, which others
+    /// wait for.
+    private func open(
+        _ ids: [ObjectID], upTo limit: Int
+    ) async throws -> (found: [ObjectID: Inbox.Found], left: [ObjectID]) {
         let key = try await writer.read { try RepositoryState.key($0) }
-        var found: [ObjectID: Inbox.Found] = [:]
-        var (rest, count) = (ids[...], Limits.objectsAtOnce)
-        while !rest.isEmpty {
+        var (found, left): ([ObjectID: Inbox.Found], [ObjectID]) = ([:], [])
+        var (rest, count, byteCount) = (ids[...], Limits.objectsAtOnce, 0)
+        while !rest.isEmpty, byteCount < limit {
             try Task.checkCancellation()
             let wanted = Set(rest.prefix(count))
             let objects = try await remote.get(Array(rest.prefix(count)))
             rest = rest.dropFirst(count)
             for object in objects where wanted.contains(object.id) {
-                found[object.id] = try await open(object, key)
+                // The parts of a long commit are still at the remote.
+                if let opened = try await open(object, key, assembling: byteCount < limit) {
+                    found[object.id] = opened
+                    byteCount += opened.byteCount
+                } else {
+                    left.append(object.id)
+                }
             }
             // After short objects more of them are asked for.
             let longest = objects.lazy.map(\.bytes.count).max() ?? Limits.envelopeBytes
             count = min(max(Limits.objectsAtOnce, Limits.bytesAtOnce / max(1, longest)), Limits.commitsAtOnce)
         }
-        return found
+        return (found, left + rest)
     }
 
     // No call that waits stands where errors are caught: the optimizer of Swift 6.3 makes code of it that frees the memory
     // of a task in a wrong order, which ends the program.
 
-    private func open(_ object: RemoteObject, _ key: RepositoryKey) async throws -> Inbox.Found {
+    /// - Parameter assembling: Whether to get the parts of a long commit.
+    /// - Returns: Nil for a long commit whose parts were not got.
+    private func open(
+        _ object: RemoteObject, _ key: RepositoryKey, assembling: Bool
+    ) async throws -> Inbox.Found? {
         let manifest: CommitAssembly
         do {
             switch try key.open(object.bytes, id: object.id) {
@@ -284,7 +306,7 @@ public final class SyncManager: Sendable {
         } catch let error as EnvelopeError {
             return .refused("\(error)")
         }
-        return try await assemble(manifest, key)
+        return assembling ? try await assemble(manifest, key) : nil
     }
 
     /// Gets the parts of a long commit.
@@ -377,5 +399,14 @@ public final class SyncManager: Sendable {
             try db.execute(
                 sql: "UPDATE main.\(SyncTables.remote) SET error = ? WHERE name = ?", arguments: [error, remote.name])
         }
+    }
+}
+
+extension RemotePage {
+    /// The page as far as it can be stored, where some of its objects are not here yet.
+    fileprivate func without(_ missing: Set<ObjectID>) -> RemotePage {
+        if missing.isEmpty { return self }
+        return RemotePage(
+            entries: entries.filter { !missing.contains($0.id) }, next: next, hasMore: true, stalled: stalled)
     }
 }

@@ -54,6 +54,27 @@ struct SyncTests {
         #expect(try first.status().isInSync)
     }
 
+    @Test("long commits are stored as they come, so that no transaction of a fetch is long")
+    func storedInParts() async throws {
+        let (one, first, two, second, remote) = try await pair()
+        for id in 1...3 { try one.run("INSERT INTO player VALUES (\(id), zeroblob(\(Limits.bytesAtOnce * 5 / 8)), 0)") }
+        try await first.push()
+        let before = remote.edit { $0.calls }
+        #expect(try await second.fetch() == 3)
+        let calls = remote.edit { $0.calls } - before
+        let third = try Replica(key: one.key())
+        let last = try await manager(third, remote)
+        // The last part of the last commit does not come.
+        remote.edit { $0.failAt = $0.calls + calls }
+        await #expect(throws: MemoryRemote.Fault.self) { try await last.fetch() }
+        #expect(try third.commitCount == 2)
+        #expect(try await last.fetch() == 1)
+        for replica in [two, third] {
+            try replica.repository.pull()
+            #expect(try replica.state() == one.state() && replica.head == one.head)
+        }
+    }
+
     @Test("two stores end with the same rows over a folder, whoever syncs first, and say so")
     func folder() async throws {
         let path = FileManager.default.temporaryDirectory.appending(path: "sync-\(UUID().uuidString)").path
