@@ -273,6 +273,23 @@ final class Inbox {
         }
     }
 
+    /// Sets commits aside that wait for one that is not at the remote, which was read to its end: a checkpoint may have
+    /// replaced it, and they would wait for ever. The next fetch asks for them again, and for what it builds on then.
+    func quarantineUnreachable(at remote: Int64) throws {
+        guard floor != nil, hasPending else { return }
+        let found = try Data.fetchAll(
+            db,
+            sql: """
+                SELECT id FROM main.\(SyncTables.pending) AS p
+                WHERE NOT EXISTS (SELECT 1 FROM main.\(SyncTables.pending) WHERE id = p.missing)
+                    AND NOT EXISTS (SELECT 1 FROM main.\(SyncTables.quarantine) WHERE id = p.missing)
+                """)
+        for id in found.compactMap({ CommitID(bytes: $0) }) {
+            try quarantine(id, Self.baseIsReplaced, remote)
+            try stopWaiting(id)
+        }
+    }
+
     /// Goes on after a checkpoint has come in the place of commits: inserts what has waited for its commit, and removes what
     /// waits for what is gone.
     ///

@@ -357,6 +357,7 @@ public final class SyncManager: Sendable {
                 }
                 state.stalled = page.stalled.count
                 if !page.hasMore { state.hasBeenRead = true }
+                if !page.hasMore, page.stalled.isEmpty, isWhole { try inbox.quarantineUnreachable(at: state.n) }
             }
             try state.save(db)
             // With commits of its own the store has got another name.

@@ -145,6 +145,18 @@ final class SimulatedStore {
         }
     }
 
+    /// The commits that wait for another one, by the beginnings of their names.
+    func waiting() throws -> [String] {
+        try read { db in
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT lower(hex(substr(id, 1, 4))) || ' waits for ' || lower(hex(substr(missing, 1, 4)))
+                    FROM cipherstore_sync_pending
+                    """)
+        }
+    }
+
     /// What SQLite finds wrong.
     func damage() throws -> String? {
         try read { db in

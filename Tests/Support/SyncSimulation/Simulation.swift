@@ -97,7 +97,7 @@ package final class Simulation {
         guard let log else { return }
         for store in stores {
             log("store \(store.place), head \((try? store.head())?.prefix(8) ?? "-"):")
-            for line in (try? store.graph()) ?? [] { log("    \(line)") }
+            for line in (try? store.graph() + store.waiting()) ?? [] { log("    \(line)") }
             for manager in store.managers {
                 guard let status = try? manager.status() else { continue }
                 log(
@@ -201,6 +201,8 @@ package final class Simulation {
             case (.baseTooOld, _): return mayRejoin(store)
             default: return false
             }
+        case let error as SyncFailure:
+            return isExpected(error.first, of: step, store) && isExpected(error.push, of: step, store)
         default: return false
         }
     }

@@ -75,6 +75,49 @@ struct QuarantineTests {
         #expect(try one.state() == two.state())
     }
 
+    /// It waited for ever, and no checkpoint could be made: a merge on a commit of a newcomer, who had to rejoin.
+    @Test("after a checkpoint, what builds on a commit that is not at the remote is refused until that comes")
+    func unreachable() async throws {
+        var fleet = try await CheckpointFleet(2)
+        try fleet.insert(0, 1...2)
+        try await fleet.settle()
+        #expect(try await fleet.managers[0].checkpoint() != nil)
+        try await fleet.settle()
+        try await fleet.join()
+        try await fleet.settle()
+        let author = fleet.replicas[2]
+        let ids = try [7, 8].map { try #require(try author.run("INSERT INTO player VALUES (\($0), 'p', 1)")) }
+        let key = try author.key()
+        let objects = try ids.reversed().enumerated().map { index, id in
+            let canonical = try author.read { db in
+                try CommitStore(db: db).canonical(CommitStore(db: db).requireNode(id).n)
+            }
+            let commit = try Commit(encoded: canonical[...])
+            let content = CommitContent(
+                parents: commit.parents,
+                author: try commit.author.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) },
+                generation: commit.generation, canonical: canonical)
+            let log = try #require(AuthorPseudonym(bytes: [UInt8](repeating: 7, count: 16)))
+            return RemoteObject(
+                repository: key.repository, id: id, position: LogPosition(author: log, sequence: UInt64(index + 1)),
+                bytes: try key.seal(content)[0].bytes)
+        }
+        _ = try await fleet.remote.put([objects[0]])
+        for manager in fleet.managers.prefix(2) {
+            for _ in 0..<2 {
+                try await manager.fetch()
+                #expect(try Array(manager.status().quarantined.keys) == [ids[1]] && manager.status().pending == 0)
+            }
+        }
+        #expect(try await fleet.managers[1].removeQuarantined() == 1)
+        #expect(try fleet.managers[1].status().pending == 0)
+        _ = try await fleet.remote.put([objects[1]])
+        #expect(try await fleet.managers[0].fetch() == 2)
+        #expect(try fleet.managers[0].status().quarantined.isEmpty)
+        try fleet.replicas[0].repository.pull()
+        #expect(try fleet.replicas[0].head == ids[1])
+    }
+
     /// It waited for ever: what came from the remote was inserted with what had waited for it, what was made here was not.
     @Test("what waits for a merge is there when this store has made the merge itself")
     func ownMerge() async throws {
