@@ -12,8 +12,8 @@ struct PullProgress {
 }
 
 /// The way of the rows of the tracked tables from the head to another commit. It is found inside any transaction, where
-/// that is possible without the write lock, and then gone in parts, each inside a transaction in which neither the triggers of the database nor
-/// foreign keys act.
+/// that is possible without the write lock. Then it is gone in parts, each inside a transaction in which neither the
+/// triggers of the database nor foreign keys act.
 struct Pull {
     private let graph: CommitGraph
     private let target: CommitNode
