@@ -381,15 +381,22 @@ package final class Simulation {
             for store in stores { try commitForeignWrites(store) }
             try await settle()
         }
-        if plan.remoteCount > 1 && plan.kind == .checkpoints {
-            // What a store has pushed to one remote before it learned at the other of a checkpoint: it has rejoined.
-            for manager in stores.flatMap(\.managers) { try await manager.removeQuarantined() }
+        if plan.kind == .checkpoints {
+            for manager in stores.flatMap(\.managers) { try await giveUpReplaced(manager) }
         }
         try requireEqualStores()
         if plan.kind == .checkpoints {
             try await requireEqualMerges()
             try requireEqualStores()
         }
+    }
+
+    /// Gives up what was refused and does not come: what a store has pushed to one remote before it learned at the other of
+    /// a checkpoint, as it has rejoined; and what came damaged before a checkpoint has replaced it.
+    private func giveUpReplaced(_ manager: SyncManager) async throws {
+        let refused = try Set(manager.status().quarantined.keys)
+        let present = plan.remoteCount > 1 ? [] : try await manager.remote.get(Array(refused)).map(\.id)
+        for id in refused.subtracting(present) { try await manager.removeQuarantined(id) }
     }
 
     private func requireEqualStores() throws {
