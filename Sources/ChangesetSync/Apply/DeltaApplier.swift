@@ -38,8 +38,7 @@ private struct TableApplier {
     private let db: Database
     private let table: TrackedTable
     private let noteChange: (TrackedTable, DeltaRecord?, DeltaRecord?) throws -> Void
-    private let history: HistoryRecorder?
-    private let columnNames: [String: Int]
+    private let history: RowHistory?
     private let lookup: RowLookup
     private let deletion: Statement
     private let insertion: Statement
@@ -53,9 +52,7 @@ private struct TableApplier {
         _ noteChange: @escaping (TrackedTable, DeltaRecord?, DeltaRecord?) throws -> Void
     ) throws {
         (self.db, self.table, self.noteChange) = (db, table, noteChange)
-        history = try db.historyRecorder(of: table.name)
-        columnNames = Dictionary(
-            table.table.columns.enumerated().map { ($1.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
+        history = try RowHistory(of: table, in: db)
         lookup = try RowLookup(table, in: db)
         deletion = try db.cachedStatement(sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
         let values = table.table.columns.map { _ in "?" }.joined(separator: ", ")
@@ -69,7 +66,6 @@ private struct TableApplier {
             let row = try present(change)
             try delete(row)
             try noteChange(table, row, nil)
-            try record(.deleted, row)
         case .update:
             try update(try present(change), change)
         case .insert:
@@ -77,8 +73,8 @@ private struct TableApplier {
             guard let row = change.new else { return }
             try insert(row)
             try noteChange(table, nil, row)
-            try record(.inserted, row)
         }
+        try history?.record(change)
     }
 
     /// Inserts the rows that had to make room.
@@ -124,7 +120,6 @@ private struct TableApplier {
             throw SyncError(error, writing: table) ?? error
         }
         try noteChange(table, row, updated)
-        try record(.updated, updated) { name in columnNames[name.lowercased()].map(changed.contains) ?? true }
     }
 
     private mutating func makeUpdate(_ columns: [Int]) throws -> Statement {
@@ -150,19 +145,6 @@ private struct TableApplier {
     }
 
     private var diverged: SyncError { SyncError(.workingStateDiverged, table: table.name) }
-
-    // MARK: The history of changes
-
-    private func record(
-        _ operation: HistoryOperation, _ row: DeltaRecord, isChanged: (String) -> Bool = { _ in true }
-    ) throws {
-        guard let history else { return }
-        let cells = row.cells
-        try history.record(
-            operation,
-            value: { name in columnNames[name.lowercased()].flatMap { Cell.value(of: cells[$0]).exact } ?? .null },
-            isChanged: isChanged)
-    }
 }
 
 extension DeltaRecord {

@@ -225,7 +225,7 @@ extension ChangesetRepository {
             let anchor = try graph.replace()
             guard let outcome else {
                 // The rows that there are come from another checkpoint.
-                for table in transaction.tables.all { try db.execute(sql: "DELETE FROM \(table.qualifiedName)") }
+                try transaction.removeRows()
                 try CheckpointStore(db: db).setApplied(0, of: checkpoint.id)
                 let last = checkpoint.manifest.authors[transaction.state.author] ?? 0
                 try transaction.beginWithoutRows(isRenamed: last > transaction.state.sequence)

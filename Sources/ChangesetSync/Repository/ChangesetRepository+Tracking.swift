@@ -64,9 +64,8 @@ extension ChangesetRepository {
 
     /// Notes the tables, and begins their history.
     private static func track(_ added: [TrackedTable], _ db: Database) throws {
-        let recorded = try db.recordedTables() ?? []
-        let missing = added.map(\.name).filter { !recorded.contains($0.lowercased()) }
-        try db.startHistory(of: missing, notesColumns: false, kept: [:])
+        _ = try db.startHistoryOfCommits(of: added.map(\.name))
+        try db.letCommitsWriteHistory(of: added.map(\.name))
         for table in added {
             try db.execute(
                 sql: "INSERT OR IGNORE INTO main.\(SyncTables.table) (name) VALUES (?)", arguments: [table.name])

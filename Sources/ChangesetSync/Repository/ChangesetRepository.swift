@@ -54,7 +54,11 @@ public final class ChangesetRepository: Sendable {
     /// schemas leave them out.
     public func migrate() throws {
         try writer.unsafeReentrantWrite { db in
-            try Self.inTransaction(db) { try SyncTables.create(db) }
+            try Self.inTransaction(db) {
+                try SyncTables.create(db)
+                let names = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.table)")
+                try db.letCommitsWriteHistory(of: names)
+            }
         }
     }
 
@@ -80,14 +84,29 @@ public final class ChangesetRepository: Sendable {
                 try CaptureInstallation.ensure(db, session, tables, revision: transaction.state.revision)
                 session.capture.begin(tables)
                 defer { session.capture.end() }
+                let paused = try db.pauseHistory { tables[$0] != nil }
+                defer { db.resumeHistory() }
                 let result = try updates(db)
                 try Self.requireSameSchema(db, transaction)
                 let delta = try session.capture.delta(db, transaction.key) { table, growth in
                     try transaction.noteChange(of: table, by: growth)
                 }
+                try Self.recordHistory(delta, of: paused, transaction)
                 _ = try transaction.record(delta, meta: meta)
                 return result
             }
+        }
+    }
+
+    /// Writes the history of the tables whose triggers have paused.
+    private static func recordHistory(
+        _ delta: Delta, of paused: Set<String>, _ transaction: RepositoryTransaction
+    ) throws {
+        for entry in delta.tables where paused.contains(entry.table.name.lowercasedASCII) {
+            guard let table = transaction.tables[entry.table.name],
+                let history = try RowHistory(of: table, in: transaction.db)
+            else { continue }
+            for change in entry.changes { try history.record(change) }
         }
     }
 
@@ -249,7 +268,7 @@ public final class ChangesetRepository: Sendable {
     public func reset() throws {
         try applying(takesForeignWrites: true) { transaction in
             let db = transaction.db
-            for table in transaction.tables.all { try db.execute(sql: "DELETE FROM \(table.qualifiedName)") }
+            try transaction.removeRows()
             for name in [SyncTables.outbox, SyncTables.pending, SyncTables.quarantine, SyncTables.conflict] {
                 try db.execute(sql: "DELETE FROM main.\(name)")
             }

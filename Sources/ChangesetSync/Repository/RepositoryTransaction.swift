@@ -55,7 +55,7 @@ struct RepositoryTransaction {
         let found = try db.tablesInHistory(after: state.history)
         if restarted.isEmpty && found?.changed.isEmpty == true && found?.uncertain.isEmpty == true { return [] }
         let foreign = try tables.all.filter { table in
-            let name = table.name.lowercased()
+            let name = table.name.lowercasedASCII
             if hasOtherSchema, found?.changed.contains(name) ?? true { return true }
             let isSuspect = found.map { $0.changed.union($0.uncertain).contains(name) } ?? true
             return try (isSuspect || restarted.contains(name)) && differsFromHead(table)
@@ -76,17 +76,14 @@ struct RepositoryTransaction {
     /// The tracked tables that somebody has written outside of commits, whether rows differ or not.
     func writtenTables() throws -> [String] {
         guard let found = try db.tablesInHistory(after: state.history) else { return tables.all.map(\.name) }
-        return tables.all.map(\.name).filter { found.changed.contains($0.lowercased()) }
+        return tables.all.map(\.name).filter { found.changed.contains($0.lowercasedASCII) }
     }
 
     /// Records the history of tracked tables again, where the program has ended it.
     ///
     /// - Returns: These tables, in lower case: what was written to them in between is not recorded.
     private func restartHistory() throws -> Set<String> {
-        let recorded = try db.recordedTables() ?? []
-        let missing = tables.all.map(\.name).filter { !recorded.contains($0.lowercased()) }
-        if !missing.isEmpty { try db.startHistory(of: missing, notesColumns: false, kept: [:]) }
-        return Set(missing.map { $0.lowercased() })
+        try Set(db.startHistoryOfCommits(of: tables.all.map(\.name)).map(\.lowercasedASCII))
     }
 
     /// The error where a commit does not fit the tables: this store has removed a column if one of its own latest commits
@@ -252,6 +249,12 @@ struct RepositoryTransaction {
         state.digests.merge(digests) { $1 }
         state.history = try db.lastHistoryNumber()
         try state.save(db)
+    }
+
+    /// Removes all rows of the tracked tables; whoever follows the history reads the tables again.
+    func removeRows() throws {
+        for table in tables.all { try db.execute(sql: "DELETE FROM \(table.qualifiedName)") }
+        try db.resetHistory(of: tables.all.map(\.name))
     }
 
     /// Goes back before the first commit. What another author commits cannot be taken for what this one had committed.

@@ -10,8 +10,11 @@ extension Database {
     ///   - tables: The tables; nil for all, those that are created later too.
     ///   - notesColumns: Whether the changed columns of updates are recorded.
     ///   - kept: The columns of which deletions keep the values, by table.
+    ///   - pausing: Whether the triggers pause in commits of a repository. Those of tables that do so already stay so.
     /// - Throws: ``HistoryError`` `.unsuitableTable`, `.noSuchColumn`; ``DatabaseError``. Nothing is changed then.
-    package func startHistory(of tables: [String]?, notesColumns: Bool, kept: [String: [String]]) throws {
+    package func startHistory(
+        of tables: [String]?, notesColumns: Bool, kept: [String: [String]], pausing: Bool = false
+    ) throws {
         try changingHistory {
             if try (1..<HistoryTables.all.count).contains(missingHistoryTables().count) {
                 var upkeep = HistoryUpkeep(self, followsOwnStatement: false)
@@ -40,12 +43,14 @@ extension Database {
                     throw error
                 }
                 let columns = HistorySettings.kept(of: name, in: kept)
-                let definition = HistoryUpkeep.definition(facts, notesColumns: notesColumns, kept: columns)
+                let former = catalog.active.filter { $0.name.lowercasedASCII == name.lowercasedASCII }
+                let definition = HistoryUpkeep.definition(
+                    facts, notesColumns: notesColumns, kept: columns,
+                    pausing: pausing || former.contains(where: \.definition.pausesInCommits))
                 if let missing = columns.first(where: { !definition.keeps($0) }) {
                     throw HistoryError(
                         .noSuchColumn, "The table \"\(name)\" has no column \"\(missing)\" to keep values of.")
                 }
-                let former = catalog.active.filter { $0.name.lowercasedASCII == name.lowercasedASCII }
                 if former.count == 1, former[0].state == .recording, former[0].definition == definition { continue }
                 for table in former { try upkeep.end(table) }
                 try upkeep.begin(facts, definition)

@@ -9,6 +9,8 @@ struct HistoryCatalog: Sendable {
     /// How many columns the history has for keys, and for kept values.
     var keyColumns = 1
     var keptColumns = 0
+    /// The recorded tables whose triggers pause in commits, by their names in lower case.
+    var pausing: Set<String> = []
     /// The beginning of a query of changes, up to its condition.
     var selection = ""
     /// The query of changes from a number on.
@@ -149,6 +151,8 @@ extension Database {
             }
             catalog.tables[table.id] = table
         }
+        catalog.pausing = Set(
+            catalog.recording.filter(\.definition.pausesInCommits).map(\.name.lowercasedASCII))
         var selected = ["seq", "kind", "origin", "columns"]
         selected += (1...max(1, catalog.keyColumns)).map { "key\($0)" }
         selected += (1...(catalog.keptColumns + 1)).dropLast().map { "old\($0)" }

@@ -46,7 +46,7 @@ extension Database {
             return fault
         }
         let former = table.definition
-        let definition = HistoryUpkeep.definition(facts, notesColumns: former.notesColumns, kept: former.kept)
+        let definition = HistoryUpkeep.definition(facts, like: former)
         for (name, sql) in HistoryUpkeep.expectedTriggers(table.id, facts, definition).sorted(by: { $0.key < $1.key }) {
             let short = String(name.dropFirst(table.triggerPrefix.count))
             if let found = present[name] {

@@ -1,14 +1,14 @@
-/// Writes the history of rows that are changed while its triggers do not fire.
+/// Writes the history of a table's rows while its triggers do not: in a commit of a repository they pause, and in a pull
+/// none fires.
 package struct HistoryRecorder {
     private let table: RecordedTable
     private let statement: Statement
 
     fileprivate init(_ table: RecordedTable, _ db: Database) throws {
         self.table = table
-        let definition = table.definition
         var names = ["kind", "origin", "columns"]
-        names += definition.key.indices.map { "key\($0 + 1)" }
-        names += definition.kept.indices.map { "old\($0 + 1)" }
+        names += table.definition.key.indices.map { "key\($0 + 1)" }
+        names += table.definition.kept.indices.map { "old\($0 + 1)" }
         var values = [String](repeating: "?", count: names.count)
         values[1] = HistoryTriggers.stamp
         statement = try db.cachedStatement(
@@ -16,25 +16,28 @@ package struct HistoryRecorder {
                 + "VALUES (\(values.joined(separator: ", ")))")
     }
 
+    /// The columns of the key, in its order.
+    package var keyColumns: [String] { table.definition.key }
+    /// The columns of which deletions keep the values.
+    package var keptColumns: [String] { table.definition.kept }
+    /// The columns of which updates note whether they have changed.
+    package var notedColumns: [String] { table.definition.notesColumns ? table.definition.columns : [] }
+
     /// Records the change of a row.
     ///
     /// - Parameters:
-    ///   - value: The value of a column: of the row that is deleted, or else of the new row.
-    ///   - isChanged: Whether an update has changed a column.
+    ///   - key: The values of the key's columns.
+    ///   - kept: Of a deletion, the values that are kept.
+    ///   - changed: Of an update, the places of the noted columns that have changed.
     package func record(
-        _ operation: HistoryOperation, value: (_ column: String) -> ExactValue, isChanged: (_ column: String) -> Bool
+        _ operation: HistoryOperation, key: [ExactValue], kept: [ExactValue] = [], changed: [Int] = []
     ) throws {
-        let definition = table.definition
         var values: [ExactValue] = [.integer(table.kind(operation)), .null]
-        if operation == .updated, definition.notesColumns {
-            var mask: Int64 = 0
-            for (index, name) in definition.columns.enumerated() where isChanged(name) {
-                mask |= 1 << Int64(min(index, HistoryTriggers.lastBit))
-            }
-            values[1] = .integer(mask)
+        if operation == .updated, table.definition.notesColumns {
+            values[1] = .integer(changed.reduce(0) { $0 | 1 << Int64(min($1, HistoryTriggers.lastBit)) })
         }
-        values += definition.key.map(value)
-        values += definition.kept.map { operation == .deleted ? value($0) : .null }
+        values += key
+        if operation == .deleted { values += kept } else { values += keptColumns.map { _ in .null } }
         try statement.execute(exact: values)
     }
 }
@@ -42,10 +45,54 @@ package struct HistoryRecorder {
 extension Database {
     /// Writes the history of a table's rows; nil where it is not recorded.
     package func historyRecorder(of name: String) throws -> HistoryRecorder? {
-        try withoutWatching {
-            let table = try historyCatalog()?.recording.first { $0.name.lowercasedASCII == name.lowercasedASCII }
-            return try table.map { try HistoryRecorder($0, self) }
+        try withoutWatching { try recording(of: name).map { try HistoryRecorder($0, self) } }
+    }
+
+    private func recording(of name: String) throws -> RecordedTable? {
+        try historyCatalog()?.recording.first { $0.name.lowercasedASCII == name.lowercasedASCII }
+    }
+
+    // MARK: Tables of a repository
+
+    /// Records tables whose changes commits write themselves.
+    ///
+    /// - Returns: Those that were not recorded so far, as they are named here.
+    package func startHistoryOfCommits(of names: [String]) throws -> [String] {
+        let recorded = try recordedTables() ?? []
+        let missing = names.filter { !recorded.contains($0.lowercasedASCII) }
+        if !missing.isEmpty { try startHistory(of: missing, notesColumns: false, kept: [:], pausing: true) }
+        return missing
+    }
+
+    /// Makes the triggers of tables pause in commits, where an earlier version of this library has made them.
+    package func letCommitsWriteHistory(of names: [String]) throws {
+        let recorded = try withoutWatching { try names.compactMap(recording) }
+        let older = recorded.filter { !$0.definition.pausesInCommits }
+        if older.isEmpty { return }
+        try changingHistory {
+            for table in older { try HistoryUpkeep(self, followsOwnStatement: true).pauseInCommits(table) }
         }
+    }
+
+    /// Begins a commit, which writes the history of its tables itself: their triggers pause until it ends.
+    ///
+    /// - Parameter isTracked: Whether a commit knows the changes of a table.
+    /// - Returns: The tables whose triggers pause, by their names in lower case. None does where one of them would be
+    ///   recorded by nobody.
+    package func pauseHistory(where isTracked: (_ name: String) -> Bool) throws -> Set<String> {
+        let names = try historyCatalog()?.pausing ?? []
+        guard names.allSatisfy(isTracked) else { return [] }
+        hooks.isHistoryPaused = !names.isEmpty
+        return names
+    }
+
+    /// Lets the triggers record again.
+    package func resumeHistory() { hooks.isHistoryPaused = false }
+
+    /// Notes that changes of tables are not recorded one by one.
+    package func resetHistory(of names: [String]) throws {
+        let tables = try withoutWatching { try names.compactMap(recording) }
+        if !tables.isEmpty { try changingHistory { for table in tables { try recordReset(of: table.id) } } }
     }
 
     /// The tables that the changes after a number are of, by their names in lower case.

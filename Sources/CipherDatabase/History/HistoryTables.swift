@@ -71,6 +71,14 @@ struct RecordedTable: Equatable, Sendable {
         var notesColumns: Bool
         /// The columns of which deletions keep the values.
         var kept: [String]
+        /// Whether the triggers pause in a commit of the table's repository, which writes its changes itself. It is
+        /// left out where they do not.
+        private(set) var pauses: Bool?
+
+        var pausesInCommits: Bool {
+            get { pauses == true }
+            set { pauses = newValue ? true : nil }
+        }
     }
 
     let id: Int64

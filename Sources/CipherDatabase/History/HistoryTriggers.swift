@@ -38,12 +38,16 @@ package struct TableFacts: Equatable {
 ///
 /// They call no function but built-in ones, so every program that writes the table records. `sqlite_compileoption_get`
 /// gives NULL for a negative number; connections of this library return the ``HistoryStamp`` of the transaction there.
+///
+/// In a commit of a repository the triggers of its tables do nothing: the same function returns another value then.
 struct HistoryTriggers {
     /// The bit of the mask that stands for a column; the last one stands for all further columns too.
     static let lastBit = 62
     /// The argument for which connections of this library return a stamp.
     static let stampArgument: Int64 = -770_215_402
     static let stamp = "sqlite_compileoption_get(\(stampArgument))"
+    /// The argument for which connections of this library return a value while a commit writes the history.
+    static let pauseArgument = stampArgument - 1
     /// SQLite's names of the rowid.
     static let rowIDNames = ["rowid", "_rowid_", "oid"]
 
@@ -70,11 +74,11 @@ struct HistoryTriggers {
 
     // MARK: The row itself
 
-    private var insert: String { "AFTER INSERT ON \(table) BEGIN \(record(.inserted, "NEW")); END" }
+    private var insert: String { "AFTER INSERT ON \(table)\(when()) BEGIN \(record(.inserted, "NEW")); END" }
 
     private var update: String {
         let mask = definition.notesColumns ? changedColumns : nil
-        return "AFTER UPDATE ON \(table) WHEN \(keyIsSame("OLD.", "NEW.")) BEGIN "
+        return "AFTER UPDATE ON \(table)\(when(keyIsSame("OLD.", "NEW."))) BEGIN "
             + "\(record(.updated, "NEW", columns: mask)); END"
     }
 
@@ -87,11 +91,11 @@ struct HistoryTriggers {
             !names[..<index].contains { $0.lowercasedASCII == name.lowercasedASCII }
         }
         let list = unique.map(\.element.quotedDatabaseIdentifier).joined(separator: ", ")
-        return "AFTER UPDATE OF \(list) ON \(table) WHEN NOT (\(keyIsSame("OLD.", "NEW."))) BEGIN "
+        return "AFTER UPDATE OF \(list) ON \(table)\(when("NOT (\(keyIsSame("OLD.", "NEW.")))")) BEGIN "
             + "\(recordDeletion()); \(record(.inserted, "NEW")); END"
     }
 
-    private var delete: String { "AFTER DELETE ON \(table) BEGIN \(recordDeletion()); END" }
+    private var delete: String { "AFTER DELETE ON \(table)\(when()) BEGIN \(recordDeletion()); END" }
 
     /// A deletion counts only if no row has the key any more: an action of a foreign key, or a trigger of the program,
     /// may have given it to another row before this trigger runs, and has recorded that.
@@ -129,7 +133,7 @@ struct HistoryTriggers {
 
     private func beforeInsert(_ lookups: [Lookup]) -> String {
         let statements = lookups.map { look(up: $0) + ";" }.joined(separator: " ")
-        return "BEFORE INSERT ON \(table) BEGIN \(statements) END"
+        return "BEFORE INSERT ON \(table)\(when()) BEGIN \(statements) END"
     }
 
     private func beforeUpdate(_ lookups: [Lookup]) -> String {
@@ -142,7 +146,7 @@ struct HistoryTriggers {
         }
         let other = " AND NOT (\(keyIsSame(table + ".", "OLD.")))"
         let statements = lookups.map { look(up: $0) + other + ";" }.joined(separator: " ")
-        return "BEFORE UPDATE\(list ?? "") ON \(table) BEGIN \(statements) END"
+        return "BEFORE UPDATE\(list ?? "") ON \(table)\(when()) BEGIN \(statements) END"
     }
 
     private func look(up lookup: Lookup) -> String {
@@ -180,6 +184,13 @@ struct HistoryTriggers {
     }
 
     // MARK: Parts
+
+    /// When a trigger fires: on a condition of its own, and not in a commit.
+    private func when(_ condition: String? = nil) -> String {
+        let isNoCommit = "sqlite_compileoption_get(\(Self.pauseArgument)) IS NULL"
+        let conditions = [definition.pausesInCommits ? isNoCommit : nil, condition].compactMap(\.self)
+        return conditions.isEmpty ? "" : " WHEN " + conditions.joined(separator: " AND ")
+    }
 
     private func kind(_ operation: HistoryOperation) -> Int64 { id * 8 + operation.rawValue }
 

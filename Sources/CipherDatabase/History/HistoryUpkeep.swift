@@ -56,7 +56,7 @@ struct HistoryUpkeep {
                 if table.state == .recording { return false }
                 continue
             }
-            let definition = definition(of: facts, like: table.definition)
+            let definition = Self.definition(facts, like: table.definition)
             guard table.state == .recording, facts.name == table.name, definition == table.definition,
                 found.areNewest, found.sql == Self.expectedTriggers(table.id, facts, definition)
             else { return false }
@@ -92,8 +92,8 @@ struct HistoryUpkeep {
             try db.setHistoryTable(table.id, .waiting)
             return try db.recordReset(of: table.id)
         }
-        let definition = entry.others.reduce(definition(of: facts, like: table.definition)) { definition, other in
-            definition.joined(with: self.definition(of: facts, like: other.table.definition))
+        let definition = entry.others.reduce(Self.definition(facts, like: table.definition)) { definition, other in
+            definition.joined(with: Self.definition(facts, like: other.table.definition))
         }
         guard table.state == .recording, facts.name == table.name, definition == table.definition else {
             try dropTriggers(found)
@@ -157,7 +157,7 @@ struct HistoryUpkeep {
         for (name, former) in tables {
             guard let facts = try? TableFacts(of: name, in: db) else { continue }
             let plain = Self.definition(facts, notesColumns: false, kept: [])
-            try beginOrLose(facts, former.map { definition(of: facts, like: $0) } ?? plain)
+            try beginOrLose(facts, former.map { Self.definition(facts, like: $0) } ?? plain)
             repairs.rebuilding?.tables.append(facts.name)
         }
     }
@@ -253,19 +253,27 @@ struct HistoryUpkeep {
 
     // MARK: Recording
 
-    static func definition(_ facts: TableFacts, notesColumns: Bool, kept: [String]) -> RecordedTable.Definition {
+    /// - Parameter pausing: Whether commits write the changes of the table, as far as they know all that is recorded:
+    ///   generated columns are in no commit.
+    static func definition(
+        _ facts: TableFacts, notesColumns: Bool, kept: [String], pausing: Bool = false
+    ) -> RecordedTable.Definition {
         var columns: [String] = []
         for name in kept {
             let column = facts.columns.first { $0.name.lowercasedASCII == name.lowercasedASCII }?.name
             if let column, !columns.contains(column) { columns.append(column) }
         }
-        return RecordedTable.Definition(
+        var definition = RecordedTable.Definition(
             key: facts.key, isRowID: facts.isRowID, columns: facts.columns.map(\.name), notesColumns: notesColumns,
             kept: columns)
+        let generated = facts.columns.filter(\.isGenerated).map(\.name)
+        definition.pausesInCommits = pausing && !generated.contains { notesColumns || columns.contains($0) }
+        return definition
     }
 
-    private func definition(
-        of facts: TableFacts, like former: RecordedTable.Definition
+    /// What is to be recorded of a table as it is now, where it was recorded with a definition before.
+    static func definition(
+        _ facts: TableFacts, like former: RecordedTable.Definition
     ) -> RecordedTable.Definition {
         let names = Set(facts.columns.map { $0.name.lowercasedASCII })
         let kept = former.kept.map { name in
@@ -275,7 +283,7 @@ struct HistoryUpkeep {
             else { return name }
             return facts.columns[place].name
         }
-        return Self.definition(facts, notesColumns: former.notesColumns, kept: kept)
+        return definition(facts, notesColumns: former.notesColumns, kept: kept, pausing: former.pausesInCommits)
     }
 
     /// The triggers of a table as the schema describes them, by their names.
@@ -299,6 +307,17 @@ struct HistoryUpkeep {
             try db.recordReset(of: id)
             return .commit
         }
+    }
+
+    /// Makes the triggers of a table pause in commits, where they did not. Nothing is missing, so there is no reset.
+    func pauseInCommits(_ table: RecordedTable) throws {
+        guard let facts = try TableFacts(of: table.name, in: db) else { return }
+        let former = table.definition
+        let definition = Self.definition(facts, notesColumns: former.notesColumns, kept: former.kept, pausing: true)
+        guard definition.pausesInCommits else { return }
+        try dropTriggers(of: table)
+        try db.setHistoryTable(table.id, .retired)
+        try create(try db.addHistoryTable(facts.name, definition), facts, definition)
     }
 
     /// Ends the recording of a table. Inside a transaction.
@@ -371,6 +390,7 @@ extension RecordedTable.Definition {
         var joined = self
         joined.notesColumns = notesColumns || other.notesColumns
         joined.kept += other.kept.filter { !kept.contains($0) }
+        joined.pausesInCommits = pausesInCommits || other.pausesInCommits
         return joined
     }
 }
@@ -407,7 +427,7 @@ extension Database {
     }
 
     /// Notes that changes of a table may be missing.
-    fileprivate func recordReset(of id: Int64) throws {
+    func recordReset(of id: Int64) throws {
         let kind = id * 8 + HistoryOperation.reset.rawValue
         try execute(
             sql: """

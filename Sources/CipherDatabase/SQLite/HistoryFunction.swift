@@ -2,7 +2,7 @@ import CSQLCipher
 
 extension ConnectionHandle {
     /// Replaces the built-in function that the triggers of the history call, so that it returns the stamp of the
-    /// transaction. All other calls are passed on.
+    /// transaction, and says whether they pause. All other calls are passed on.
     func addHistoryFunction(_ hooks: ConnectionHooks) -> ResultCode {
         ResultCode(
             rawValue: sqlite3_create_function_v2(
@@ -17,7 +17,13 @@ extension ConnectionHandle {
 private func compileOptionOrStamp(context: OpaquePointer?, _: CInt, values: UnsafeMutablePointer<OpaquePointer?>?) {
     guard let context, let value = values?[0] else { return }
     let argument = sqlite3_value_int64(value)
-    guard argument == HistoryTriggers.stampArgument, let hooks = hooks(at: sqlite3_user_data(context)) else {
+    let hooks = hooks(at: sqlite3_user_data(context))
+    if argument == HistoryTriggers.pauseArgument, let hooks {
+        // Without a value the result is NULL.
+        if hooks.isHistoryPaused { sqlite3_result_int(context, 1) }
+        return
+    }
+    guard argument == HistoryTriggers.stampArgument, let hooks else {
         let name = sqlite3_compileoption_get(CInt(truncatingIfNeeded: argument))
         return sqlite3_result_text(context, name, -1, nil)
     }

@@ -170,6 +170,24 @@ import Testing
         }
     }
 
+    @Test("triggers that pause in commits record what a stock program writes, and stay as they are")
+    func pausingTriggers() throws {
+        var queue = try open()
+        try queue.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a UNIQUE)")
+            #expect(try db.startHistoryOfCommits(of: ["t"]) == ["t"])
+        }
+        let token = try queue.read { try $0.historyToken() }
+        try queue.close()
+        let sql = "INSERT INTO t VALUES (1, 'x'); UPDATE t SET a = 'y'; UPDATE t SET id = 2; DELETE FROM t"
+        #expect(StockConnection(file.path).execute(sql) == 0)
+        let notices = Collected<String>()
+        queue = try open(notices)
+        let changes = try queue.history(since: token).transactions.flatMap(\.changes)
+        #expect(changes.map(\.kind) == [.inserted, .updated, .deleted, .inserted, .deleted])
+        #expect(notices.all.isEmpty)
+    }
+
     @Test("triggers that a stock program drops are made again at the next opening, which names the table")
     func droppedTriggers() throws {
         var queue = try recorded()
