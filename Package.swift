@@ -255,8 +255,8 @@ let package = Package(
         .testTarget(
             name: "ChangesetSyncTests",
             dependencies: [
-                "ChangesetSync", "CipherDatabase", "CipherRecords", "KeyCustody", "StoreCrypto", "StorePlatform",
-                "StoreSharing", "SyncSimulation", "TestKit",
+                "ChangesetSync", "CipherDatabase", "CipherRecords", "CSQLCipher", "KeyCustody", "StoreCrypto",
+                "StorePlatform", "StoreSharing", "SyncSimulation", "TestKit",
             ],
             path: "Tests/Unit/ChangesetSync"
         ),

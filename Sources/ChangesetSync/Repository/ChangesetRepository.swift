@@ -50,8 +50,8 @@ public final class ChangesetRepository: Sendable {
 
     // MARK: Setting up
 
-    /// Makes the tables of the repository, where there are none. They are the library's own: lists and comparisons of
-    /// schemas leave them out.
+    /// Makes the tables of the repository, where there are none, and brings those of an earlier version up to date: call it
+    /// at each start. They are the library's own: lists and comparisons of schemas leave them out.
     public func migrate() throws {
         try writer.unsafeReentrantWrite { db in
             try Self.inTransaction(db) {
@@ -73,7 +73,7 @@ public final class ChangesetRepository: Sendable {
     ///   - meta: What the program says of the commit, as JSON by convention.
     ///   - updates: Writes; it must not change the definitions of tracked tables.
     /// - Throws: The error of `updates`; ``SyncError`` `.foreignWrites`, `.nullKey`, `.schemaChangedInCommit`,
-    ///   `.insideTransaction`; `DatabaseError`. Nothing is changed then.
+    ///   `.transactionEndedInCommit`, `.insideTransaction`; `DatabaseError`. Nothing is changed then.
     public func commit<T>(meta: String = "{}", _ updates: (Database) throws -> T) throws -> T {
         try writer.unsafeReentrantWrite { db in
             if db.syncSession.capture.isActive { return try Self.inSavepoint(db, updates) }
@@ -86,7 +86,7 @@ public final class ChangesetRepository: Sendable {
                 defer { session.capture.end() }
                 let paused = try db.pauseHistory { tables[$0] != nil }
                 defer { db.resumeHistory() }
-                let result = try updates(db)
+                let result = try Self.withoutEnd { try updates(db) }
                 try Self.requireSameSchema(db, transaction)
                 let delta = try session.capture.delta(db, transaction.key) { table, growth in
                     try transaction.noteChange(of: table, by: growth)
@@ -100,13 +100,28 @@ public final class ChangesetRepository: Sendable {
 
     /// Writes the history of the tables whose triggers have paused.
     private static func recordHistory(
-        _ delta: Delta, of paused: Set<String>, _ transaction: RepositoryTransaction
+        _ delta: Delta, of paused: [String: Int64], _ transaction: RepositoryTransaction
     ) throws {
-        for entry in delta.tables where paused.contains(entry.table.name.lowercasedASCII) {
-            guard let table = transaction.tables[entry.table.name],
+        for entry in delta.tables {
+            guard let recording = paused[entry.table.name.lowercasedASCII],
+                let table = transaction.tables[entry.table.name],
                 let history = try RowHistory(of: table, in: transaction.db)
             else { continue }
-            for change in entry.changes { try history.record(change) }
+            if history.recording == recording {
+                for change in entry.changes { try history.record(change) }
+            } else {
+                // It began inside the commit, and its triggers may have recorded some of the changes.
+                try transaction.db.resetHistory(of: [table.name])
+            }
+        }
+    }
+
+    /// Runs the block of a commit, which cannot commit the transaction itself: what it has written would be in no commit.
+    private static func withoutEnd<T>(_ updates: () throws -> T) throws -> T {
+        do {
+            return try updates()
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_COMMITHOOK {
+            throw SyncError(.transactionEndedInCommit)
         }
     }
 

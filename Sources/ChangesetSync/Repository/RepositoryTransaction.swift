@@ -79,11 +79,13 @@ struct RepositoryTransaction {
         return tables.all.map(\.name).filter { found.changed.contains($0.lowercasedASCII) }
     }
 
-    /// Records the history of tracked tables again, where the program has ended it.
+    /// Records the history of tracked tables again, where the program has ended it. Where tables have been altered, its
+    /// triggers follow: another program may have done that.
     ///
     /// - Returns: These tables, in lower case: what was written to them in between is not recorded.
     private func restartHistory() throws -> Set<String> {
-        try Set(db.startHistoryOfCommits(of: tables.all.map(\.name)).map(\.lowercasedASCII))
+        if hasOtherSchema { try db.updateHistory() }
+        return try Set(db.startHistoryOfCommits(of: tables.all.map(\.name)).map(\.lowercasedASCII))
     }
 
     /// The error where a commit does not fit the tables: this store has removed a column if one of its own latest commits

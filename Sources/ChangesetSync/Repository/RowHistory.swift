@@ -3,6 +3,8 @@ import CipherDatabase
 /// Writes the changes of a tracked table's rows into the history of changes, where the table's own triggers do not.
 struct RowHistory {
     private let recorder: HistoryRecorder
+    /// The number of the recording.
+    var recording: Int64 { recorder.id }
     private let table: DeltaTable
     /// The places of the recorded key's columns in a ``RowKey``.
     private let keyPlaces: [Int]

@@ -18,6 +18,8 @@ public struct SyncError: Error, Hashable, Sendable {
         case insideTransaction
         /// A block changed the definition of a tracked table.
         case schemaChangedInCommit
+        /// A block has ended the transaction of its commit.
+        case transactionEndedInCommit
         /// Rows of tracked tables were written outside of commits.
         case foreignWrites
         /// The block after a pull wrote a tracked table.
@@ -114,6 +116,7 @@ extension SyncError.Code {
         case .unsuitableTable: "It is no table with rows of its own."
         case .applicationTemporaryTrigger: "A temporary trigger of the program is on it; what it writes may be missed."
         case .insideTransaction: "The connection is inside a transaction of the program."
+        case .transactionEndedInCommit: "The block of a commit has ended its transaction."
         case .schemaChangedInCommit: "The block changed the definition of a tracked table."
         case .foreignWrites: "Rows were written outside of commits."
         case .trackedTableWritten: "The block after a pull wrote a tracked table."
@@ -147,6 +150,8 @@ extension SyncError.Code {
         case .unsuitableTable: "Name a table that the program created."
         case .applicationTemporaryTrigger: "Drop the trigger, or make it a trigger of the database."
         case .insideTransaction: "Call it outside of transactions: it begins its own."
+        case .transactionEndedInCommit:
+            "Leave that to `commit`: it begins and ends the transaction. Nothing was changed."
         case .schemaChangedInCommit: "Nothing was committed. Migrate outside of commits."
         case .foreignWrites: "Take them into a commit with commitForeignWrites(meta:)."
         case .trackedTableWritten: "Nothing was changed. Let it write other tables only."

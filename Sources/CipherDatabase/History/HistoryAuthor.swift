@@ -102,21 +102,21 @@ extension Database {
         try check(handle.addHistoryFunction(hooks))
     }
 
-    private func makeHistoryStamp() throws -> Int64 {
-        let stamping: HistoryStamping
-        if let known = historyStamping {
-            stamping = known
-        } else {
-            let name = configuration.label ?? ProcessInfo.processInfo.processName
-            stamping = HistoryStamping(handle, hooks, label: name)
-            historyStamping = stamping
-            hooks.noteTransactionEnd = { [unowned self] committing in
-                hooks.historyStamp = 0
-                keying.author.clock.transactionDidEnd(committing: committing)
-            }
-            updateTransactionHooks()
+    private func makeHistoryStamp() throws -> Int64 { try beginHistoryStamping().stamp(keying.author) }
+
+    /// From now on the history learns of the end of each transaction.
+    @discardableResult
+    func beginHistoryStamping() -> HistoryStamping {
+        if let historyStamping { return historyStamping }
+        let name = configuration.label ?? ProcessInfo.processInfo.processName
+        let stamping = HistoryStamping(handle, hooks, label: name)
+        historyStamping = stamping
+        hooks.noteTransactionEnd = { [unowned self] committing in
+            hooks.historyStamp = 0
+            keying.author.clock.transactionDidEnd(committing: committing)
         }
-        return try stamping.stamp(keying.author)
+        updateTransactionHooks()
+        return stamping
     }
 
     /// Ends the use of the connection, which is about to be closed.

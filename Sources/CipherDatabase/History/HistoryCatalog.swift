@@ -9,8 +9,10 @@ struct HistoryCatalog: Sendable {
     /// How many columns the history has for keys, and for kept values.
     var keyColumns = 1
     var keptColumns = 0
-    /// The recorded tables whose triggers pause in commits, by their names in lower case.
-    var pausing: Set<String> = []
+    /// Those whose triggers record, by their names in lower case.
+    var byName: [String: RecordedTable] = [:]
+    /// The numbers of those whose triggers pause in commits, by their names in lower case.
+    var pausing: [String: Int64] = [:]
     /// The beginning of a query of changes, up to its condition.
     var selection = ""
     /// The query of changes from a number on.
@@ -151,14 +153,28 @@ extension Database {
             }
             catalog.tables[table.id] = table
         }
-        catalog.pausing = Set(
-            catalog.recording.filter(\.definition.pausesInCommits).map(\.name.lowercasedASCII))
+        for table in catalog.recording where catalog.byName[table.name.lowercasedASCII] == nil {
+            catalog.byName[table.name.lowercasedASCII] = table
+        }
+        let pausing = try pausingTriggers()
+        catalog.pausing = catalog.byName.filter {
+            $1.definition.pausesInCommits && pausing.contains($1.triggerPrefix + "insert")
+        }.mapValues(\.id)
         var selected = ["seq", "kind", "origin", "columns"]
         selected += (1...max(1, catalog.keyColumns)).map { "key\($0)" }
         selected += (1...(catalog.keptColumns + 1)).dropLast().map { "old\($0)" }
         catalog.selection = "SELECT \(selected.joined(separator: ", ")) FROM main.\(HistoryTables.history) "
         catalog.continuation = catalog.selection + "WHERE seq >= ? ORDER BY seq LIMIT ?"
         return catalog
+    }
+
+    /// The triggers that have the condition. An earlier version of this library may have made some again without it.
+    private func pausingTriggers() throws -> Set<String> {
+        let sql = """
+            SELECT name FROM main.sqlite_schema
+            WHERE type = 'trigger' AND name GLOB '\(HistoryTables.history)_*' AND instr(sql, ?)
+            """
+        return Set(try String.fetchAll(self, sql: sql, arguments: [HistoryTriggers.isNoCommit]))
     }
 
     /// How tables are and were recorded; nil for each row without valid content.

@@ -16,6 +16,8 @@ package struct HistoryRecorder {
                 + "VALUES (\(values.joined(separator: ", ")))")
     }
 
+    /// The number of the recording.
+    package var id: Int64 { table.id }
     /// The columns of the key, in its order.
     package var keyColumns: [String] { table.definition.key }
     /// The columns of which deletions keep the values.
@@ -49,7 +51,7 @@ extension Database {
     }
 
     private func recording(of name: String) throws -> RecordedTable? {
-        try historyCatalog()?.recording.first { $0.name.lowercasedASCII == name.lowercasedASCII }
+        try historyCatalog()?.byName[name.lowercasedASCII]
     }
 
     // MARK: Tables of a repository
@@ -77,13 +79,15 @@ extension Database {
     /// Begins a commit, which writes the history of its tables itself: their triggers pause until it ends.
     ///
     /// - Parameter isTracked: Whether a commit knows the changes of a table.
-    /// - Returns: The tables whose triggers pause, by their names in lower case. None does where one of them would be
-    ///   recorded by nobody.
-    package func pauseHistory(where isTracked: (_ name: String) -> Bool) throws -> Set<String> {
-        let names = try historyCatalog()?.pausing ?? []
-        guard names.allSatisfy(isTracked) else { return [] }
-        hooks.isHistoryPaused = !names.isEmpty
-        return names
+    /// - Returns: The tables whose triggers pause: the numbers of their recordings by their names in lower case. None does
+    ///   where one of them would be recorded by nobody.
+    package func pauseHistory(where isTracked: (_ name: String) -> Bool) throws -> [String: Int64] {
+        let tables = try historyCatalog()?.pausing ?? [:]
+        // The triggers of an attached database may pause as well.
+        guard !tables.isEmpty, tables.keys.allSatisfy(isTracked), !handle.hasAttachedDatabases else { return [:] }
+        beginHistoryStamping()
+        hooks.isHistoryPaused = true
+        return tables
     }
 
     /// Lets the triggers record again.

@@ -48,6 +48,7 @@ struct HistoryTriggers {
     static let stamp = "sqlite_compileoption_get(\(stampArgument))"
     /// The argument for which connections of this library return a value while a commit writes the history.
     static let pauseArgument = stampArgument - 1
+    static let isNoCommit = "sqlite_compileoption_get(\(pauseArgument)) IS NULL"
     /// SQLite's names of the rowid.
     static let rowIDNames = ["rowid", "_rowid_", "oid"]
 
@@ -187,8 +188,7 @@ struct HistoryTriggers {
 
     /// When a trigger fires: on a condition of its own, and not in a commit.
     private func when(_ condition: String? = nil) -> String {
-        let isNoCommit = "sqlite_compileoption_get(\(Self.pauseArgument)) IS NULL"
-        let conditions = [definition.pausesInCommits ? isNoCommit : nil, condition].compactMap(\.self)
+        let conditions = [definition.pausesInCommits ? Self.isNoCommit : nil, condition].compactMap(\.self)
         return conditions.isEmpty ? "" : " WHEN " + conditions.joined(separator: " AND ")
     }
 

@@ -92,9 +92,10 @@ struct HistoryUpkeep {
             try db.setHistoryTable(table.id, .waiting)
             return try db.recordReset(of: table.id)
         }
-        let definition = entry.others.reduce(Self.definition(facts, like: table.definition)) { definition, other in
+        let joined = entry.others.reduce(Self.definition(facts, like: table.definition)) { definition, other in
             definition.joined(with: Self.definition(facts, like: other.table.definition))
         }
+        let definition = Self.definition(facts, like: joined)
         guard table.state == .recording, facts.name == table.name, definition == table.definition else {
             try dropTriggers(found)
             try db.setHistoryTable(table.id, .retired)
@@ -309,12 +310,14 @@ struct HistoryUpkeep {
         }
     }
 
-    /// Makes the triggers of a table pause in commits, where they did not. Nothing is missing, so there is no reset.
+    /// Makes the triggers of a table pause in commits, where they did not and can. Nothing is missing, so there is no reset.
     func pauseInCommits(_ table: RecordedTable) throws {
         guard let facts = try TableFacts(of: table.name, in: db) else { return }
-        let former = table.definition
-        let definition = Self.definition(facts, notesColumns: former.notesColumns, kept: former.kept, pausing: true)
-        guard definition.pausesInCommits else { return }
+        var wanted = table.definition
+        wanted.pausesInCommits = true
+        let definition = Self.definition(facts, like: wanted)
+        // Where the table has changed meanwhile, the next opening makes the triggers again, and says that changes are missing.
+        guard definition == wanted else { return }
         try dropTriggers(of: table)
         try db.setHistoryTable(table.id, .retired)
         try create(try db.addHistoryTable(facts.name, definition), facts, definition)

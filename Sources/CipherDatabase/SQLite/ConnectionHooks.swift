@@ -39,7 +39,8 @@ final class ConnectionHooks {
     var noteTransactionEnd: ((Bool) -> Void)?
     /// What the rows of the history tell of the transaction under way; 0 until it is asked for.
     @exclusivity(unchecked) var historyStamp: Int64 = 0
-    /// Whether a commit writes the history of its tables, so that their triggers pause.
+    /// Whether a commit writes the history of its tables, so that their triggers pause. A transaction cannot be committed
+    /// meanwhile, and one that is rolled back ends the pause.
     @exclusivity(unchecked) var isHistoryPaused = false
     /// How many rows of the history the connection has written since the last purge.
     @exclusivity(unchecked) var historyRows = 0

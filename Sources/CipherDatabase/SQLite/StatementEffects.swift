@@ -132,6 +132,9 @@ extension ConnectionHandle {
         }
     }
 
+    /// Whether it has databases besides the main and the temporary one.
+    var hasAttachedDatabases: Bool { sqlite3_db_name(pointer, 2) != nil }
+
     /// The most parameters that one statement may have.
     var parameterLimit: Int { Int(sqlite3_limit(pointer, SQLITE_LIMIT_VARIABLE_NUMBER, -1)) }
 }
@@ -140,7 +143,9 @@ extension ConnectionHandle {
 
 private func commitCallback(context: UnsafeMutableRawPointer?) -> CInt {
     guard let hooks = hooks(at: context) else { return 0 }
-    let commits = hooks.willCommit?() != false
+    // While the triggers of the history pause, changes would be recorded by nobody.
+    let commits = !hooks.isHistoryPaused && hooks.willCommit?() != false
+    hooks.isHistoryPaused = false
     hooks.noteTransactionEnd?(commits)
     // Another value than 0 turns the commit into a rollback.
     return commits ? 0 : 1
@@ -148,6 +153,7 @@ private func commitCallback(context: UnsafeMutableRawPointer?) -> CInt {
 
 private func rollbackCallback(context: UnsafeMutableRawPointer?) {
     guard let hooks = hooks(at: context) else { return }
+    hooks.isHistoryPaused = false
     hooks.didRollback?()
     hooks.noteTransactionEnd?(false)
 }

@@ -11,7 +11,8 @@ public enum HistoryScope: Sendable {
 
 extension Database {
     /// Begins to record the changes of tables, in the transaction of each change, by triggers that are stored in the
-    /// database: whoever writes the tables records, with this library or without.
+    /// database: whoever writes the tables records, with this library or without. A commit of a repository records the
+    /// changes of its tables itself.
     ///
     /// ```swift
     /// migrator.registerMigration("history") { db in

@@ -1,3 +1,4 @@
+import CSQLCipher
 import CipherDatabase
 import Foundation
 import TestKit
@@ -10,8 +11,8 @@ import Testing
 struct CommitHistoryTests {
     /// The changes after one of them, as `+player 1` for an insertion, `-` a deletion, `*` an update, `!` a table that
     /// must be read again; with the columns that were noted, and the values that were kept.
-    private func changes(_ replica: Replica, after number: Int64) throws -> [String] {
-        try replica.read { try $0.historyEntries(after: number, limit: 1_000) }.map { entry in
+    private func changes(_ queue: DatabaseQueue, after number: Int64) throws -> [String] {
+        try queue.read { try $0.historyEntries(after: number, limit: 1_000) }.map { entry in
             let sign: [HistoryOperation: String] = [
                 .inserted: "+", .updated: "*", .deleted: "-", .perhapsDeleted: "?", .reset: "!",
             ]
@@ -20,6 +21,10 @@ struct CommitHistoryTests {
             parts += entry.former.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value.storage)" }
             return parts.joined(separator: " ")
         }
+    }
+
+    private func changes(_ replica: Replica, after number: Int64) throws -> [String] {
+        try changes(replica.queue, after: number)
     }
 
     private func last(_ replica: Replica) throws -> Int64 { try replica.read { try $0.lastHistoryNumber() } }
@@ -35,7 +40,7 @@ struct CommitHistoryTests {
     private func pausing(_ replica: Replica) throws -> Set<String> {
         try replica.queue.write { db in
             defer { db.resumeHistory() }
-            return try db.pauseHistory { _ in true }
+            return Set(try db.pauseHistory { _ in true }.keys)
         }
     }
 
@@ -124,6 +129,7 @@ struct CommitHistoryTests {
     func details() throws {
         let replica = try Replica()
         try record(replica, columns: true, keeping: ["name"])
+        #expect(try pausing(replica) == ["player"])
         try replica.run("INSERT INTO player VALUES (1, 'Ann', 1), (2, 'Bea', 2)")
         for statements in [
             "UPDATE player SET score = 7 WHERE id = 1", "UPDATE player SET name = 'B', score = NULL WHERE id = 2",
@@ -149,13 +155,163 @@ struct CommitHistoryTests {
         let replica = try Replica(
             "CREATE TABLE player (id INTEGER PRIMARY KEY NOT NULL, name TEXT, up AS (upper(name)) STORED)")
         #expect(try committing(replica, "INSERT INTO player VALUES (1, 'Ann')") == ["+player 1"])
+        #expect(try pausing(replica) == ["player"])
         try record(replica, keeping: ["up"])
+        #expect(try pausing(replica) == [])
         #expect(
             try committing(replica, "DELETE FROM player; INSERT INTO player VALUES (2, 'b')") == [
                 "-player 1 up=string(\"ANN\")", "+player 2",
             ])
         try record(replica)
+        try replica.repository.migrate()
+        #expect(try pausing(replica) == ["player"])
         #expect(try committing(replica, "DELETE FROM player") == ["-player 2"])
+    }
+
+    @Test("a table is known by its name as SQLite compares it, and by a key in its own order")
+    func names() throws {
+        let replica = try Replica(
+            #"CREATE TABLE "Ärger" (a TEXT NOT NULL, b INT NOT NULL, v, PRIMARY KEY (b, a)) WITHOUT ROWID"#,
+            tracking: ["Ärger"])
+        #expect(try pausing(replica) == ["Ärger"])
+        #expect(
+            try committing(replica, #"INSERT INTO "Ärger" VALUES ('x', 1, 2); UPDATE "Ärger" SET v = 3"#) == [
+                "+Ärger 1 'x'"
+            ])
+    }
+
+    @Test("a commit inside a commit is recorded once, and not where it fails")
+    func nested() throws {
+        struct Stop: Error {}
+        let replica = try Replica()
+        let number = try last(replica)
+        try replica.repository.commit { db in
+            try db.execute(sql: "INSERT INTO player VALUES (1, 'Ann', 1)")
+            try replica.repository.commit { try $0.execute(sql: "INSERT INTO player VALUES (2, 'Bea', 1)") }
+            #expect(throws: Stop.self) {
+                try replica.repository.commit { db in
+                    try db.execute(sql: "INSERT INTO player VALUES (3, 'Cy', 1)")
+                    throw Stop()
+                }
+            }
+            try db.execute(sql: "INSERT INTO player VALUES (4, 'Dan', 1)")
+        }
+        #expect(try changes(replica, after: number) == ["+player 1", "+player 2", "+player 4"])
+    }
+
+    @Test("what is recorded may change inside a commit: then the table must be read again")
+    func changedRecording() throws {
+        let replica = try Replica()
+        for keeping in [["name"], []] {
+            let number = try last(replica)
+            try replica.repository.commit { db in
+                try db.execute(sql: "REPLACE INTO player VALUES (1, 'Ann', abs(random()))")
+                try db.startHistory(of: ["player"], notesColumns: false, kept: ["player": keeping])
+                try db.execute(sql: "REPLACE INTO player VALUES (2, 'Bea', abs(random()))")
+            }
+            #expect(try Set(changes(replica, after: number)) == ["!player"])
+        }
+    }
+
+    // MARK: The end of the transaction
+
+    @Test("what runs after a rollback inside a commit is recorded, and found outside of commits")
+    func rollback() throws {
+        let replica = try Replica()
+        try replica.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        let number = try last(replica)
+        #expect(throws: DatabaseError.self) {
+            try replica.repository.commit { db in
+                db.afterNextTransaction(
+                    onCommit: { _ in },
+                    onRollback: { try? $0.execute(sql: "INSERT INTO player VALUES (9, 'Ida', 1)") })
+                try db.execute(sql: "INSERT OR ROLLBACK INTO player VALUES (1, 'again', 1)")
+            }
+        }
+        #expect(try changes(replica, after: number) == ["+player 9"])
+        #expect(code { try replica.run("UPDATE player SET score = 2") } == .foreignWrites)
+        #expect(try replica.repository.commitForeignWrites() != nil)
+        #expect(try replica.repository.verify().isEmpty)
+    }
+
+    @Test("a block cannot commit the transaction of its commit", arguments: [true, false])
+    func ownEnd(bySQL: Bool) throws {
+        let replica = try Replica()
+        #expect(
+            code {
+                try replica.repository.commit { db in
+                    try db.execute(sql: "INSERT INTO player VALUES (1, 'Ann', 1)")
+                    if bySQL { try db.execute(sql: "COMMIT") } else { try db.commit() }
+                }
+            } == .transactionEndedInCommit)
+        #expect(try replica.strings("SELECT id FROM player") == [])
+        #expect(try committing(replica, "INSERT INTO player VALUES (2, 'Bea', 1)") == ["+player 2"])
+    }
+
+    // MARK: Other programs
+
+    private let folder = TemporaryFolder()
+
+    /// Runs statements on a connection that does not know of the library.
+    private func stock(_ path: String, _ sql: String) {
+        var handle: OpaquePointer?
+        #expect(sqlite3_open(path, &handle) == SQLITE_OK)
+        #expect(sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK)
+        sqlite3_close(handle)
+    }
+
+    private func plainStore() throws -> (String, DatabaseQueue, ChangesetRepository) {
+        let path = folder.path("plain-\(UInt32.random(in: 0...UInt32.max)).db")
+        var configuration = Configuration()
+        configuration.allowsUnencrypted = true
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        try queue.write { try $0.execute(sql: Replica.players) }
+        let repository = ChangesetRepository(queue)
+        try repository.migrate()
+        try repository.enable(["player"])
+        return (path, queue, repository)
+    }
+
+    @Test("where another program has renamed a column of the key, or one whose values are kept, a commit follows")
+    func renamedColumns() throws {
+        let (path, queue, repository) = try plainStore()
+        try queue.write { try $0.startHistory(of: ["player"], notesColumns: false, kept: ["player": ["name"]]) }
+        try repository.commit { try $0.execute(sql: "INSERT INTO player VALUES (1, 'Ann', 1)") }
+        stock(path, "ALTER TABLE player RENAME COLUMN id TO number; ALTER TABLE player RENAME COLUMN name TO title")
+        try repository.commitForeignWrites()
+        let number = try queue.read { try $0.lastHistoryNumber() }
+        try repository.commit { try $0.execute(sql: "DELETE FROM player") }
+        #expect(try changes(queue, after: number) == ["-player 1 title=string(\"Ann\")"])
+    }
+
+    @Test("triggers that an earlier version has made again record a commit once")
+    func triggersOfEarlierVersion() throws {
+        let (path, queue, repository) = try plainStore()
+        let (name, sql) = try #require(
+            try queue.read { db in
+                try Row.fetchOne(
+                    db, sql: "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name GLOB '*_insert'"
+                ).map { ($0[0] as String, $0[1] as String) }
+            })
+        let condition = "WHEN sqlite_compileoption_get(-770215403) IS NULL"
+        #expect(sql.contains(condition))
+        stock(path, "DROP TRIGGER \(name); \(sql.replacing(condition, with: ""))")
+        let number = try queue.read { try $0.lastHistoryNumber() }
+        try repository.commit { try $0.execute(sql: "INSERT INTO player VALUES (1, 'Ann', 1)") }
+        #expect(try changes(queue, after: number) == ["+player 1"])
+    }
+
+    @Test("an attached store records what a commit writes to it")
+    func attached() throws {
+        let (_, queue, repository) = try plainStore()
+        let (other, otherQueue, _) = try plainStore()
+        let number = try otherQueue.read { try $0.lastHistoryNumber() }
+        try queue.writeWithoutTransaction { try $0.execute(sql: "ATTACH '\(other)' AS other") }
+        try repository.commit { db in
+            try db.execute(
+                sql: "INSERT INTO player VALUES (1, 'Ann', 1); INSERT INTO other.player VALUES (2, 'Bea', 1)")
+        }
+        #expect(try changes(otherQueue, after: number) == ["+player 2"])
     }
 
     @Test("outside of commits the triggers record, also after a commit that has failed")
@@ -221,14 +377,13 @@ struct CommitHistoryTests {
         let replica = try Replica(
             Replica.players + "; CREATE TABLE team (id INTEGER PRIMARY KEY NOT NULL)", tracking: ["player", "team"])
         try replica.queue.write { db in
-            #expect(try db.pauseHistory { $0 == "player" } == [])
-            try db.execute(sql: "INSERT INTO team VALUES (1)")
-            #expect(try db.pauseHistory { _ in true } == ["player", "team"])
-            try db.execute(sql: "INSERT INTO team VALUES (2)")
-            db.resumeHistory()
-            try db.execute(sql: "INSERT INTO team VALUES (3)")
+            try db.execute(sql: "DELETE FROM cipherstore_sync_table WHERE name = 'team'")
+            try db.execute(sql: "UPDATE cipherstore_sync_state SET revision = revision + 1")
         }
-        #expect(try changes(replica, after: 0).filter { $0.hasPrefix("+") } == ["+team 1", "+team 3"])
+        #expect(
+            try committing(replica, "INSERT INTO team VALUES (1); INSERT INTO player VALUES (1, 'Ann', 1)") == [
+                "+team 1", "+player 1",
+            ])
     }
 
     @Test("where all rows are removed, whoever follows the history reads the tables again")
