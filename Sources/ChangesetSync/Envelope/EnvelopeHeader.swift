@@ -156,11 +156,12 @@ extension EnvelopeError: CustomStringConvertible {
         switch self {
         case .authenticationFailed(let id):
             "authenticationFailed: Object \(id) is not what was sealed under this identifier. It was changed at the "
-                + "remote, exchanged with another one, or made without the key. Let its author push it again; if that "
-                + "does not help, do not trust this remote."
+                + "remote, exchanged with another one, or made without the key. Let a store that has the commit reset this "
+                + "remote and push; if that does not help, do not trust the remote."
         case .malformed(let id, let offset, let what):
             "malformed: Object \(id) is not a whole envelope: \(what) (offset \(offset)). It may still be on its way, as "
-                + "in a folder that is synced. Fetch again later; if that does not help, let its author push it again."
+                + "in a folder that is synced. Fetch again later; if that does not help, let a store that has the commit reset "
+                + "this remote and push."
         case .unknownVersion(let id, let version):
             "unknownVersion: Object \(id) has version \(version), which this version of CipherStore does not know. A "
                 + "newer version wrote it. Update this program."

@@ -7,7 +7,7 @@ struct ForeignWrites {
     init(_ transaction: RepositoryTransaction) { self.transaction = transaction }
 
     /// Whether the rows of a table are others than at the head, after its definition has changed. A column that was added
-    /// has its default in each row; the values of a lost column are no difference.
+    /// has its default in each row, unless commits know it from before; the values of a lost column are no difference.
     func differsFromHead(_ table: TrackedTable) throws -> Bool {
         if try hasRowsOfHead(table) { return false }
         var rows: [RowKey: DeltaRecord]
@@ -35,6 +35,7 @@ struct ForeignWrites {
         let places = former.columns.compactMap(table.index(ofColumn:))
         guard places.count == former.columns.count else { return false }
         let added = Set(table.table.columns.indices).subtracting(places)
+        if try haveCommits(anyOf: added, of: table) { return false }
         var (digest, hasDefaults) = (RowDigest(), true)
         try present(table).forEachRecord { row in
             let cells = row.cells
@@ -45,6 +46,21 @@ struct ForeignWrites {
             try digest.add(DeltaRecord(valid: known[...], columnCount: places.count), transaction.key)
         }
         return try hasDefaults && digest == transaction.digest(of: table.name)
+    }
+
+    /// Whether the commits up to the head have values of columns that the last one of them lacks: of a column that was
+    /// dropped and is there again, other stores have these values still.
+    private func haveCommits(anyOf columns: Set<Int>, of table: TrackedTable) throws -> Bool {
+        guard !columns.isEmpty, let head = transaction.state.head else { return false }
+        let (store, graph) = (transaction.store, CommitGraph(transaction.store))
+        return try (graph.path(from: nil, to: head) ?? []).contains { step in
+            try store.delta(step.child, fromParent: step.parent).tables.contains { entry in
+                guard DeltaTable.areSame(entry.table.name, table.name) else { return false }
+                return columns.contains { column in
+                    entry.table.columns.contains { DeltaTable.areSame($0, table.table.columns[column]) }
+                }
+            }
+        }
     }
 
     /// A table as the last commit has it that has changed its rows.
@@ -62,40 +78,25 @@ struct ForeignWrites {
         return nil
     }
 
-    /// All rows that a table has at the head, from the commits up to it, with the columns that it has now.
+    /// All rows that a table has at the head, from the commits up to it, with the columns that it has now. A row has the
+    /// default of a column of which no commit says anything.
     func rowsAtHead(of table: TrackedTable) throws -> [RowKey: DeltaRecord] {
         guard let head = transaction.state.head else { return [:] }
         let (store, graph) = (transaction.store, CommitGraph(transaction.store))
         var rows: [RowKey: DeltaRecord] = [:]
-        var former: DeltaTable?
         for step in try graph.path(from: nil, to: head) ?? [] {
             let delta = try store.delta(step.child, fromParent: step.parent)
             try store.reading(step.child) {
                 for entry in delta.tables where DeltaTable.areSame(entry.table.name, table.name) {
-                    if let former { table.addColumns(of: entry.table, beyond: former, to: &rows) }
-                    former = entry.table
                     for change in try table.projecting(entry).changes { table.apply(change, to: &rows) }
                 }
             }
         }
-        if let former { table.addColumns(of: table.table, beyond: former, to: &rows) }
         return rows
     }
 }
 
 extension TrackedTable {
-    /// Gives rows the defaults of columns that were added. They may have been there before, with other values.
-    fileprivate func addColumns(of next: DeltaTable, beyond former: DeltaTable, to rows: inout [RowKey: DeltaRecord]) {
-        func has(_ columns: [String], _ name: String) -> Bool { columns.contains { DeltaTable.areSame($0, name) } }
-        let added = table.columns.indices.filter { column in
-            has(next.columns, table.columns[column]) && !has(former.columns, table.columns[column])
-        }
-        if added.isEmpty { return }
-        let cells = table.columns.indices.map { added.contains($0) ? columns[$0].defaultCell : [Cell.undefined] }
-        let defaults = DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
-        rows = rows.mapValues { $0.replacing(by: defaults) }
-    }
-
     fileprivate func apply(_ change: RowChange, to rows: inout [RowKey: DeltaRecord]) {
         let key = table.key(of: change.keyRecord)
         if change.operation == .update, let new = change.new {

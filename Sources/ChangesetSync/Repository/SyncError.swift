@@ -168,7 +168,7 @@ extension SyncError.Code {
         case .damagedCommit: "Fetch it again."
         case .resolverFailed: "Nothing was merged. Correct the resolver."
         case .payloadTooLarge: "Divide the change into several commits."
-        case .collision: "The store may be a copy of another one, or the remote is not to be trusted. See status()."
+        case .collision: "The store may be a copy of another one, or the remote is not to be trusted."
         case .otherRepository: "Join the repository with an empty store."
         case .baseTooOld: "Nothing is lost. Call rejoin(): it takes up the checkpoint and keeps the work of this store."
         case .checkpointPending: "Call sync() again, or pull()."

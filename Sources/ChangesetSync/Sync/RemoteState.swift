@@ -75,8 +75,7 @@ struct RemoteState: Sendable {
     /// Whether the log of this store at the remote has something else than this store has put there, or is about to put: it
     /// was restored from a backup, or copied.
     func isOvertaken(by entries: [RemoteEntry], _ db: Database) throws -> Bool {
-        let key = try RepositoryState.key(db)
-        let log = try pusher.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
+        let log = try log(db)
         let statement = try db.cachedStatement(
             sql: """
                 SELECT r.sequence, c.id FROM main.\(SyncTables.remote) AS r
@@ -90,6 +89,12 @@ struct RemoteState: Sendable {
             if let id = try row.storedOrNil(1, as: Data.self) { return id != Data(entry.id.bytes) }
             return try row.stored(0, as: Int64.self) < sequence
         }
+    }
+
+    /// The log of this store at the remote.
+    func log(_ db: Database) throws -> AuthorPseudonym {
+        let key = try RepositoryState.key(db)
+        return try pusher.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
     }
 
     func save(_ db: Database) throws {
@@ -175,6 +180,13 @@ struct Outbox {
             count += 1
         }
         return count
+    }
+
+    /// The object in whose place something else was.
+    static func occupied(_ batch: [Item], _ results: [PutResult]) -> ObjectID? {
+        let objects = batch.flatMap(\.objects)
+        for (object, result) in zip(objects, results) where result == .collision(.object) { return object.id }
+        return nil
     }
 
     /// The error of a batch in which something else was in the place of an object.

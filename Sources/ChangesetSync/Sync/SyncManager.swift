@@ -123,11 +123,14 @@ public final class SyncManager: Sendable {
             let count = try await self.pushOutbox()
             try await self.acknowledge()
             return count
+        } isProof: { count in
+            // Where nothing was to be pushed, the error of a fetch still holds.
+            count > 0
         }
     }
 
     private func pushOutbox() async throws -> Int {
-        var count = 0
+        var (count, replaced) = (0, Set<ObjectID>())
         while true {
             try Task.checkCancellation()
             let batch = try await self.nextBatch()
@@ -136,9 +139,28 @@ public final class SyncManager: Sendable {
             let done = Outbox.acknowledged(batch, results)
             try await self.remove(through: done, of: last.remote)
             count += done
-            if let failure = Outbox.collision(batch, results) { throw failure }
+            if let failure = Outbox.collision(batch, results) {
+                // Once for each object.
+                guard let id = Outbox.occupied(batch, results), replaced.insert(id).inserted else { throw failure }
+                let isRemoved = try await self.removeDamaged(id)
+                if isRemoved { continue }
+                throw failure
+            }
             guard done > 0 else { return count }
         }
+    }
+
+    /// Removes an object that stands in the place of one to be pushed, if it is damaged: nobody can open it.
+    ///
+    /// - Returns: Whether it was removed.
+    private func removeDamaged(_ id: ObjectID) async throws -> Bool {
+        guard let compaction = remote.compaction else { return false }
+        let key = try await writer.read { try RepositoryState.key($0) }
+        let objects = try await remote.get([id])
+        let isWhole = objects.contains { $0.id == id && (try? key.open($0.bytes, id: id)) != nil }
+        if isWhole { return false }
+        try await compaction.delete([id], through: RemoteCursor(), except: [])
+        return true
     }
 
     private func nextBatch() async throws -> [Outbox.Item] {
@@ -152,7 +174,13 @@ public final class SyncManager: Sendable {
         guard count > 0 else { return }
         try await inTransaction { db, remote in
             // The repository may have been reset meanwhile: then the numbers are those of other commits.
-            guard try RemoteState(named: remote.name, db)?.pusher == batch.pusher else { return }
+            guard var state = try RemoteState(named: remote.name, db), state.pusher == batch.pusher else { return }
+            // What the remote has acknowledged must be there from now on.
+            let log = try state.log(db)
+            for sequence in batch.first..<(batch.first + Int64(count)) {
+                state.cursor.advance(after: LogPosition(author: log, sequence: UInt64(clamping: sequence)))
+            }
+            try state.save(db)
             try db.execute(
                 sql: "DELETE FROM main.\(SyncTables.outbox) WHERE remote = ? AND sequence < ?",
                 arguments: [batch.remote, batch.first + Int64(count)])
@@ -379,11 +407,15 @@ public final class SyncManager: Sendable {
     }
 
     /// Notes the error of a call, or that there was none, for ``status()``.
-    func reporting<T>(_ body: () async throws -> T) async throws -> T {
+    ///
+    /// - Parameter isProof: Whether a call that has succeeded shows that the last error does not hold any more.
+    func reporting<T>(
+        _ body: () async throws -> T, isProof: @Sendable (T) -> Bool = { _ in true }
+    ) async throws -> T {
         defer { emitStatus() }
         let result = await Result {
             let result = try await body()
-            try await note(nil)
+            if isProof(result) { try await note(nil) }
             return result
         }
         if case .failure(let error) = result, !(error is CancellationError) {

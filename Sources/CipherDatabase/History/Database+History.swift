@@ -104,6 +104,15 @@ extension Database {
 
     // MARK: Upkeep
 
+    /// Runs a block that copies a whole database, with its history and the triggers of that: none of its statements makes
+    /// triggers fit.
+    package func withoutHistoryUpkeep<T>(_ body: () throws -> T) rethrows -> T {
+        let outer = isInHistoryUpkeep
+        isInHistoryUpkeep = true
+        defer { isInHistoryUpkeep = outer }
+        return try body()
+    }
+
     /// Called after a statement that has changed the schema: the triggers of the history follow the tables.
     func keepHistory() throws {
         needsHistoryUpkeep = false

@@ -127,7 +127,9 @@ extension DatabaseCopy {
                 try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
                 var rows = 0
                 try db.inTransaction(.immediate) {
-                    rows = try DatabaseCopy(source: source, target: db) { try counter.next(table: $0) }.run()
+                    rows = try db.withoutHistoryUpkeep {
+                        try DatabaseCopy(source: source, target: db) { try counter.next(table: $0) }.run()
+                    }
                     return .commit
                 }
                 return rows

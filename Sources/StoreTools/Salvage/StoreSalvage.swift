@@ -198,7 +198,7 @@ public struct StoreSalvage: StoreTool {
                 try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
                 let copy = SalvageCopy(found, into: db, run)
                 try db.inTransaction(.immediate) {
-                    try copy.write()
+                    try db.withoutHistoryUpkeep { try copy.write() }
                     return .commit
                 }
                 return copy.outcome

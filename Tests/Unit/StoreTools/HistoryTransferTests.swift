@@ -59,6 +59,8 @@ import Testing
     func importAndExport() throws {
         try fixture.makePlain()
         let plain = try plainQueue(fixture.plain)
+        // The copy creates indexes when the tables of the history are there and their triggers are not.
+        try plain.write { try $0.execute(sql: "CREATE INDEX note_of_text ON note (text)") }
         let place = try record(plain)
         try plain.close()
         try StoreImport(of: fixture.plain, to: fixture.store, unlockedBy: fixture.source).run()

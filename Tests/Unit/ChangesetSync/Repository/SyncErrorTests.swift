@@ -44,6 +44,42 @@ struct SyncErrorTests {
         #expect(error { try three.repository.pull() }?.code == .schemaAhead)
     }
 
+    /// The values stayed in the other stores, which had other rows than this one, or none of its updates.
+    @Test("a column that was dropped and is there again has lost its values, in every store", arguments: [true, false])
+    func columnAddedAgain(committingBetween: Bool) throws {
+        let one = try Replica()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 7), (2, 'Ben', 0)")
+        let two = try sibling(of: one)
+        try one.write("ALTER TABLE player DROP COLUMN score")
+        if committingBetween {
+            try one.run("INSERT INTO player VALUES (3, 'Cy')")
+            try two.fetch(one)
+            try two.repository.pull()
+            // What another store does with the column meanwhile has to wait, and is named.
+            let three = try Replica(copyOf: one)
+            try two.run("UPDATE player SET score = 5 WHERE id = 3")
+            try three.fetch(two)
+            #expect(error { try three.repository.pull() }?.code == .columnRemoved)
+            try two.run("UPDATE player SET score = NULL WHERE id = 3")
+            try one.fetch(two)
+        }
+        try one.write("ALTER TABLE player ADD COLUMN score INTEGER")
+        #expect(error { try one.run("UPDATE player SET name = 'A' WHERE id = 1") }?.code == .foreignWrites)
+        #expect(try one.repository.commitForeignWrites() != nil)
+        #expect(try one.repository.commitForeignWrites() == nil)
+        try one.run("UPDATE player SET name = 'A' WHERE id = 1")
+        _ = try one.repository.mergeAll()
+        try one.repository.pull()
+        for other in [two, try Replica(key: one.key())] {
+            try other.fetch(one)
+            try other.repository.pull()
+            #expect(try other.head == one.head)
+            #expect(try other.state() == one.state())
+            #expect(try other.repository.verify().isEmpty)
+        }
+        #expect(try one.strings("SELECT score FROM player WHERE id < 3") == ["NULL", "NULL"])
+    }
+
     /// Two leaves with an older schema were merged first, which no store with another schema may do.
     @Test("a store with a newer schema merges what several older ones have done, by way of its own commit")
     func newerThanTwo() throws {
