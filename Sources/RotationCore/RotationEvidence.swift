@@ -40,7 +40,8 @@ struct RotationEvidence {
         let settings = rotation.sidecar.settings
         let copy = try OpenFile(FileDescriptor(opening: paths.rotationCopy, .readOnly, followsLinks: false))
         guard try copy.status().kind == .regular,
-            try copy.status().byteCount == Int(pending.pages) * settings.pageBytes
+            DatabaseLength(fileBytes: try copy.status().byteCount, pageBytes: settings.pageBytes)
+                .isExactly(pages: Int(pending.pages))
         else { return false }
         let keys = try dataKey.withSecret { try PageKeys(dataKey: $0, salt: pending.salt.bytes, settings: settings) }
         let report: PageScan.Report

@@ -112,7 +112,7 @@ struct FileDiagnosis {
     }
 
     private func anyOtherPageVerifies(_ codec: inout PageCodec, size: Int, settings: CipherSettings) -> Bool {
-        let pages = size / settings.pageBytes
+        let pages = DatabaseLength(fileBytes: size, pageBytes: settings.pageBytes).wholePages
         guard pages > 1 else { return false }
         for number in 2...min(pages, 9) {
             guard let page = file.readFile(settings.pageBytes, at: (number - 1) * settings.pageBytes),
@@ -130,17 +130,20 @@ struct FileDiagnosis {
     /// Must be called inside a read transaction, during which neither changes.
     /// - Parameter pages: The number of pages that SQLite sees.
     func verifyLength(pages: Int, pageBytes: Int) throws {
-        guard let size = file.fileBytes, pages > 0, pages * pageBytes != size else { return }
-        let logPages = try pagesInLog()
-        if logPages == nil {
-            // Only the header states the length of the file: a page count that was lowered would let writes overwrite
-            // pages.
-            if pages * pageBytes < size { throw pageCountLowered(pages: pages, bytes: size, pageBytes: pageBytes) }
+        guard let size = file.fileBytes, pages > 0 else { return }
+        let length = DatabaseLength(fileBytes: size, pageBytes: pageBytes)
+        if let error = try wrongLength(length, pages: pages, committed: pagesInLog) { throw error }
+    }
+
+    private func wrongLength(
+        _ length: DatabaseLength, pages: Int, committed: () throws -> Set<UInt32>?
+    ) rethrows -> StoreError? {
+        let (size, pageBytes) = (length.fileBytes, length.pageBytes)
+        return switch try length.verdict(pages: pages, committed: committed) {
+        case .fits: nil
+        case .pageCountLowered: pageCountLowered(pages: pages, bytes: size, pageBytes: pageBytes)
+        case .pagesMissing: truncated(expectedPages: pages, bytes: size, pageBytes: pageBytes)
         }
-        let inFile = size / pageBytes
-        guard inFile < pages else { return }
-        let missing = ((inFile + 1)...pages).contains { logPages?.contains(UInt32($0)) != true }
-        if missing { throw truncated(expectedPages: pages, bytes: size, pageBytes: pageBytes) }
     }
 
     /// The pages in the committed frames of the WAL; nil when there are none.
@@ -198,17 +201,10 @@ struct FileDiagnosis {
             return wrongKey(first)
         }
         guard settings.plaintextHeaderBytes > 0, let header = DatabaseHeader(first) else { return error }
-        return wrongLength(header, size: size, pageBytes: settings.pageBytes) ?? error
-    }
-
-    /// The error in the length of a file whose schema cannot be read.
-    private func wrongLength(_ header: DatabaseHeader, size: Int, pageBytes: Int) -> StoreError? {
         // The length in the WAL has precedence over the one in the header.
-        guard (try? pagesInLog()) == nil else { return nil }
-        let pages = Int(header.pageCount)
-        if pages * pageBytes > size { return truncated(expectedPages: pages, bytes: size, pageBytes: pageBytes) }
-        if pages * pageBytes < size { return pageCountLowered(pages: pages, bytes: size, pageBytes: pageBytes) }
-        return nil
+        guard (try? pagesInLog()) == nil else { return error }
+        let length = DatabaseLength(fileBytes: size, pageBytes: settings.pageBytes)
+        return wrongLength(length, pages: Int(header.pageCount)) { nil } ?? error
     }
 
     private func beginning(_ byteCount: Int = 4096) throws -> (bytes: [UInt8], fileBytes: Int) {

@@ -52,7 +52,8 @@ struct BundleVerification {
                 throw bundle.damaged("its \(file.name) has \(bytes) bytes instead of \(file.byteCount)")
             }
         }
-        guard manifest.database.byteCount == Int(manifest.pages) * manifest.pageBytes else {
+        let length = DatabaseLength(fileBytes: manifest.database.byteCount, pageBytes: manifest.pageBytes)
+        guard length.isExactly(pages: Int(manifest.pages)) else {
             throw bundle.damaged("its manifest contradicts itself about the length of the database")
         }
     }

@@ -48,19 +48,12 @@ struct FileChecks {
         let count = (try? file.file.byteCount) ?? 0
         let first = (try? file.file.bytes(at: 0, count: settings.pageBytes)) ?? []
         switch DatabaseHeader.examine(first, fileBytes: count, settings: settings) {
-        case .plaintextHeader(let header):
-            let walBytes = ((try? Files.byteCount(paths.wal)) ?? nil) ?? 0
-            let isLength = walBytes > 0 || Int(header.pageCount) * settings.pageBytes == count
+        case .plaintextHeader:
+            let (finding, passing) = pageCount(settings)
             return CheckResult(
-                .header,
-                findings: isLength
-                    ? [] : ["the header counts \(header.pageCount) pages, and the file has \(count) bytes"],
-                passing: [
-                    "bytes 0 to 23 are those of a store with pages of \(settings.pageBytes) bytes",
-                    walBytes > 0
-                        ? "the WAL has \(walBytes) bytes, so it decides over the number of pages"
-                        : "the page count of the header is that of the file: \(header.pageCount)",
-                ], remedy: remedy)
+                .header, findings: finding.map { [$0] } ?? [],
+                passing: ["bytes 0 to 23 are those of a store with pages of \(settings.pageBytes) bytes", passing],
+                remedy: remedy)
         case .damagedHeader(let damage):
             return CheckResult(
                 .header, .fail,
@@ -69,6 +62,30 @@ struct FileChecks {
         case .opaque: return CheckResult(.header, .fail, Self.saltInHeader, remedy: remedy)
         default: return CheckResult(.header, .fail, "the beginning of the file is not that of a store", remedy: remedy)
         }
+    }
+
+    /// Compares the page count of the header with the length of the file, again while a checkpoint may be changing both.
+    ///
+    /// - Returns: What is wrong, or nil; and a sentence for a pass.
+    private func pageCount(_ settings: CipherSettings) -> (finding: String?, passing: String) {
+        var result: (finding: String?, passing: String) = ("the page count of the header cannot be read", "")
+        _ = try? WALContent.recheck {
+            let fileBytes = try file.file.byteCount
+            let header = DatabaseHeader(try file.file.bytes(at: 0, count: DatabaseHeader.headerBytes))
+            let pages = Int(header?.pageCount ?? 0)
+            let length = DatabaseLength(fileBytes: fileBytes, pageBytes: settings.pageBytes)
+            // A backup has no WAL.
+            let wal = try BackupBundle(holding: file.path) == nil ? WALContent(of: file.path) : nil
+            if let wal, wal.committedPages != nil {
+                result = (nil, "the WAL has \(wal.bytes) bytes, so it decides over the number of pages")
+            } else if length.isExactly(pages: pages) {
+                result = (nil, "the page count of the header is that of the file: \(pages)")
+            } else {
+                result = ("the header counts \(pages) pages, and the file has \(fileBytes) bytes", "")
+            }
+            return result.finding != nil
+        }
+        return result
     }
 
     // MARK: Sidecar

@@ -104,10 +104,10 @@ final class StorePages {
     var tables: TableReader {
         get throws {
             let pages = frames?.databasePages ?? 0
-            let inFile = try file.byteCount / settings.pageBytes
+            let length = DatabaseLength(fileBytes: try file.byteCount, pageBytes: settings.pageBytes)
             return TableReader(
-                pageCount: pages > 0 ? pages : UInt32(clamping: inFile), usableBytes: codec.layout.usableBytes,
-                readPage: page)
+                pageCount: pages > 0 ? pages : UInt32(clamping: length.wholePages),
+                usableBytes: codec.layout.usableBytes, readPage: page)
         }
     }
 

@@ -334,13 +334,13 @@ extension StoreStatus.Report {
 }
 
 /// The valid content of the WAL of a store.
-private struct WALContent {
-    let bytes: Int
+package struct WALContent {
+    package let bytes: Int
     /// nil where SQLite would not use the header of the WAL.
-    let scan: WALScan?
+    fileprivate let scan: WALScan?
 
     /// - Throws: `SystemError`.
-    init(of path: String) throws {
+    package init(of path: String) throws {
         let wal = StorePaths(path).wal
         guard let bytes = try Files.byteCount(wal), bytes > 0 else {
             (self.bytes, scan) = (0, nil)
@@ -351,13 +351,19 @@ private struct WALContent {
         scan = try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) }
     }
 
+    /// The pages in its committed frames; nil where it has no commit.
+    package var committedPages: Set<UInt32>? {
+        guard let scan, scan.committedFrames > 0 else { return nil }
+        return Set(scan.lastFrames.keys)
+    }
+
     /// Whether it has bytes, but no frame that was ever written completely.
-    var hasNothing: Bool { bytes > 0 && (scan.map { $0.committedFrames + $0.uncommittedFrames } ?? 0) == 0 }
+    fileprivate var hasNothing: Bool { bytes > 0 && (scan.map { $0.committedFrames + $0.uncommittedFrames } ?? 0) == 0 }
 
     /// Pages at the last commit.
     ///
     /// - Parameter first: The first bytes of the database file.
-    func pages(_ first: [UInt8]) -> Int {
+    fileprivate func pages(_ first: [UInt8]) -> Int {
         let inLog = Int(scan?.databasePages ?? 0)
         return inLog > 0 ? inLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
     }
@@ -365,26 +371,23 @@ private struct WALContent {
     /// Pages of the database that are neither in the file nor in the WAL.
     ///
     /// - Parameter pageBytes: nil where it is unknown: then no page is reported missing.
-    static func missingPages(of path: String, pageBytes: Int?) throws -> Int {
+    fileprivate static func missingPages(of path: String, pageBytes: Int?) throws -> Int {
         guard let pageBytes else { return 0 }
         var missing = 0
         _ = try recheck {
             let first = try RawFile(path).bytes(at: 0, count: DatabaseHeader.headerBytes)
             let log = try WALContent(of: path)
-            let bytes = try Files.byteCount(path) ?? 0
-            let inFile = bytes / pageBytes
-            let pages = log.pages(first)
-            // A wrong header can claim billions of pages: they are counted, not listed.
-            let inLog = log.scan?.lastFrames.keys.count { Int($0) > inFile && Int($0) <= pages } ?? 0
+            let length = DatabaseLength(fileBytes: try Files.byteCount(path) ?? 0, pageBytes: pageBytes)
+            let verdict = length.verdict(pages: log.pages(first)) { log.committedPages }
             // An empty file is reported as such.
-            missing = bytes == 0 ? 0 : max(0, pages - inFile - inLog)
+            if case .pagesMissing(let count) = verdict, length.fileBytes > 0 { missing = count } else { missing = 0 }
             return missing > 0
         }
         return missing
     }
 
     /// Whether a condition holds repeatedly, because a writer or a checkpoint may be active.
-    static func recheck(_ isSo: () throws -> Bool) throws -> Bool {
+    package static func recheck(_ isSo: () throws -> Bool) throws -> Bool {
         let deadline = ContinuousClock.now + Limits.recheckTime
         while try isSo() {
             if ContinuousClock.now >= deadline { return true }
@@ -394,7 +397,7 @@ private struct WALContent {
     }
 
     /// The text for a WAL that has bytes but no valid frame.
-    static let note =
+    fileprivate static let note =
         "the WAL has bytes none of which counts: commits that were in it and not yet in the database file are "
         + "lost if it was damaged"
 }

@@ -42,7 +42,8 @@ package final class AuthenticPages {
         let frames = try log.flatMap { try LogFrames($0, &codec, readsPastDamage: readsPastDamage) }
         (self.log, self.frames) = (frames == nil ? nil : log, frames)
         self.codec = codec
-        let inFile = UInt32(clamping: try file.byteCount / layout.pageBytes)
+        let length = DatabaseLength(fileBytes: try file.byteCount, pageBytes: layout.pageBytes)
+        let inFile = UInt32(clamping: length.wholePages)
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
         let inLog = frames?.last.keys.max() ?? 0
         let byLog = frames?.databasePages ?? 0

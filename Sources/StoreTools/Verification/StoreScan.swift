@@ -79,9 +79,13 @@ package struct StoreScan {
 
     private var workers: Int { ProcessInfo.processInfo.activeProcessorCount }
 
+    private func length(_ report: Report) -> DatabaseLength {
+        DatabaseLength(fileBytes: report.fileBytes, pageBytes: key.settings.pageBytes)
+    }
+
     /// The number of pages according to file and WAL.
     private func pagesByFile(_ report: Report) throws -> Int {
-        let inFile = report.fileBytes / key.settings.pageBytes
+        let inFile = length(report).wholePages
         if report.pagesByLog > 0 { return max(inFile, report.pagesByLog) }
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
         return max(inFile, Int(header?.pageCount ?? 0))
@@ -93,9 +97,8 @@ package struct StoreScan {
         _ keys: borrowing PageKeys, _ count: Int, inLog: Set<UInt32>, _ report: inout Report
     ) throws {
         let count = UInt32(clamping: count)
-        let pageBytes = key.settings.pageBytes
         // Nothing is read after the end of the file: a wrong header can claim billions of pages.
-        let readable = min(count, UInt32(clamping: (report.fileBytes + pageBytes - 1) / pageBytes))
+        let readable = min(count, UInt32(clamping: length(report).startedPages))
         inspector?.beginPages(Int(readable))
         let inspect = pageInspection
         let scan = try PageScan.verifyPages(

@@ -192,7 +192,10 @@ private struct VerificationRun {
 
     private func lengthProblems(_ scan: StoreScan.Report, _ pages: Int) -> [String] {
         let pageBytes = choice.sidecar.settings.pageBytes
-        guard scan.pagesByLog == 0, pages * pageBytes < scan.fileBytes else { return [] }
+        let length = DatabaseLength(fileBytes: scan.fileBytes, pageBytes: pageBytes)
+        // The scan has listed the pages that are missing.
+        let verdict = length.verdict(pages: pages) { scan.pagesByLog > 0 ? [] : nil }
+        guard verdict == .pageCountLowered else { return [] }
         return [
             "bytes 28 to 31 of the header count \(pages) pages of \(pageBytes) bytes, but the file has "
                 + "\(scan.fileBytes) bytes"

@@ -74,6 +74,16 @@ struct ConformanceTests {
         #expect(report.evidence(.header).contains(evidence))
     }
 
+    @Test("a WAL without a commit does not hide that the header counts too few pages")
+    func pageCountBesideWAL() throws {
+        try fixture.makeStore()
+        let bytes = try fixture.bytes()
+        try fixture.poke(at: 28, [0, 0, 0, 2])
+        try Data("no WAL".utf8).write(to: URL(fileURLWithPath: fixture.path + "-wal"))
+        let report = try fixture.run()
+        #expect(report.evidence(.header).contains("the header counts 2 pages, and the file has \(bytes.count) bytes"))
+    }
+
     @Test("a copy of the sidecar that is damaged fails that check alone", arguments: ["-sidecar", "-sidecar.bak"])
     func sidecarCopy(suffix: String) throws {
         try fixture.makeStore()
