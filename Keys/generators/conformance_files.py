@@ -124,10 +124,11 @@ def rotation_vectors(v: Vectors) -> None:
             copy: bytes = None, backup: str = None, secret: dict = own, after: bytes = None, sidecars: dict = sidecars) -> None:
         files = {"database": database, "wal": log, "rotating": copy, "main": sidecars[state],
                  "backup": sidecars[backup or state]}
-        results = {} if expect != "ok" else {
+        files = {k: c for k, c in files.items() if c is not None}
+        results = unchanged(files) if expect != "ok" else {
             "result_epoch": epoch, "result_rotating": "absent",
             "result_database_sha256": hashlib.sha256(after or (copy if epoch == 2 and copy else database)).hexdigest()}
-        v.add(f"rotation/{name}", expect, comment, {k: c for k, c in files.items() if c is not None}, **secret, **results)
+        v.add(f"rotation/{name}", expect, comment, files, **secret, **results)
 
     flipped = bytes([copy[5000] ^ 1 if i == 5000 else b for i, b in enumerate(copy)])
     bad_log = log[:1000] + bytes([log[1000] ^ 1]) + log[1001:]
@@ -174,12 +175,20 @@ def rotation_vectors(v: Vectors) -> None:
     add("copy-missing-wal-other-length", "the WAL ends with another number of pages than the copy has", "switching", refused,
         log=wal([(3, 3, store.pages.encrypt(3, newer[2], " wal"))]))
     add("copy-missing-next-key", "only the present key undoes a rotation", "switching", refused, secret=following)
-    thief = store.sidecar("switching", 4, pages=4, pending_mac_key=stream("thief", 32))
+    thief = {"forged": store.sidecar("switching", 4, pages=4, pending_mac_key=stream("thief", 32))}
     add("forged", "a switch that only the present key announced (CVE-2021-4122)", "forged", "sidecarForged", copy=copy,
-        sidecars={"forged": thief})
+        sidecars=thief)
+    add("forged-next-key", "the same, opened with the next key", "forged", "sidecarForged", copy=copy, secret=following,
+        sidecars=thief)
     add("wrong-key", "the key is neither the present nor the next one", "switching", "wrongKey", copy=copy,
         secret={"raw_key": stream("thief", 32)})
     slot_rotations(v, plain, newer)
+
+
+def unchanged(files: dict) -> dict:
+    """What a reader finds after it has refused a rotation."""
+    return {"result_rotating": "present" if "rotating" in files else "absent",
+            "result_database_sha256": hashlib.sha256(files["database"]).hexdigest()}
 
 
 def slot_rotations(v: Vectors, plain: list, newer: list) -> None:
@@ -193,15 +202,41 @@ def slot_rotations(v: Vectors, plain: list, newer: list) -> None:
             for slot in both:
                 refused = what == "new-master" and state == "switching" and slot.number == 2
                 is_complete = state == "switching"
-                results = {} if refused else {
+                files = {"database": old, "wal": log, "rotating": copy, "main": sidecar, "backup": sidecar}
+                results = unchanged(files) if refused else {
                     "result_epoch": 2 if is_complete else 1, "result_rotating": "absent",
                     "result_database_sha256": hashlib.sha256(copy if is_complete else old).hexdigest()}
                 kept = "" if what == "same-master" else ", which the rotation keeps" if slot.number == 1 else (
                     ", which the rotation drops")
                 v.add(f"rotation/{what}-{state}-slot-{slot.number}", "rotationPending" if refused else "ok",
-                      f"opened with keyslot {slot.number}{kept}",
-                      {"database": old, "wal": log, "rotating": copy, "main": sidecar, "backup": sidecar},
-                      raw_key=slot.secret, **results)
+                      f"opened with keyslot {slot.number}{kept}", files, raw_key=slot.secret, **results)
+    forged_renewals(v, plain, newer)
+
+
+def forged_renewals(v: Vectors, plain: list, newer: list) -> None:
+    """A new master key: its own MAC shows that whoever has it announced the switch."""
+    both = [Slot(1, "key-file", KEY_FILE), Slot(2, "recovery", RECOVERY)]
+    store = SlotStore("rotation added", both[:1], kept=both)
+    database, copy = store.pages.file(plain), store.next_pages.file(newer)
+    log = wal([(3, 4, store.pages.encrypt(3, newer[2], " wal"))])
+
+    def add(name: str, expect: str, comment: str, state: str, secret: bytes, epoch: int = 2, thief: bytes = None) -> None:
+        sidecar = store.sidecar(state, 4, pages=4 if state == "switching" else 0, next_id=3, pending_mac_key=thief)
+        files = {"database": database, "wal": log, "rotating": copy, "main": sidecar, "backup": sidecar}
+        results = unchanged(files) if expect != "ok" else {
+            "result_epoch": epoch, "result_rotating": "absent",
+            "result_database_sha256": hashlib.sha256(copy if epoch == 2 else database).hexdigest()}
+        v.add(f"rotation/new-master-{name}", expect, comment, files, raw_key=secret, **results)
+
+    added = "opened with a keyslot that only the new master key has"
+    add("rotating-added-slot", "rotationPending", added, "rotating", RECOVERY)
+    add("switching-added-slot", "ok", added, "switching", RECOVERY)
+    announced = "a switch that only the present master key announced (CVE-2021-4122)"
+    thief = store.master
+    add("forged", "sidecarForged", announced, "switching", KEY_FILE, thief=thief)
+    add("forged-added-slot", "sidecarForged", f"{announced}, {added}", "switching", RECOVERY, thief=thief)
+    add("rotating-forged", "sidecarForged", "a rotation that only the present master key began", "rotating", KEY_FILE,
+        thief=thief)
 
 
 # Backups
@@ -245,9 +280,9 @@ def backup_vectors(v: Vectors) -> None:
 def combined_backups(v: Vectors, store, plain: list, pages: bytes, sidecar: bytes, base: str) -> None:
     """Backups whose files are each authentic, and were put together by somebody with or without the key."""
     def add(name: str, expect: str, comment: str, manifest: bytes, pages: bytes = pages, sidecar: bytes = sidecar,
-            limit: str = None, **headers) -> None:
+            limit: str = None, secret: dict = store.secret, **headers) -> None:
         v.add(f"backup/{name}", expect, comment,
-              {"manifest.json": manifest, "store.db": pages, "store.db-sidecar": sidecar}, limit=limit, **store.secret, **headers)
+              {"manifest.json": manifest, "store.db": pages, "store.db-sidecar": sidecar}, limit=limit, **secret, **headers)
 
     older = store.pages.file(database(["one", "two", "other"], 1024, counter=5), " older")
     mixed = pages[:4096] + older[4096:]
@@ -269,6 +304,12 @@ def combined_backups(v: Vectors, store, plain: list, pages: bytes, sidecar: byte
         backup_manifest(store, pages, sidecar, 3, page_bytes=512, pages=10))
     add("manifest-contradicts-itself", "backupDamaged", "sealed, but pages times page size is not the length",
         backup_manifest(store, pages, sidecar, 3, pages=4))
+    add("manifest-contradicts-itself-wrong-key", "backupDamaged", "the lengths come before the key",
+        backup_manifest(store, pages, sidecar, 3, pages=4), secret={"raw_key": thief})
+    add("manifest-counts-a-page-too-many", "backupDamaged", "sealed, but the database ends before the last page",
+        backup_manifest(store, pages, sidecar, 3, pages=6))
+    add("manifest-other-sidecar-length", "backupDamaged", "sealed, with the right hash and another length of the sidecar",
+        backup_manifest(store, pages, sidecar, 3, edit=(f'"bytes": {len(sidecar)},', f'"bytes": {len(sidecar) - 1},')))
     for state in ["creating", "rotating"]:
         other = store.sidecar(state, 3)
         add(f"sidecar-{state}", "backupDamaged", "sealed, but a backup's sidecar is in state ready",
@@ -384,6 +425,24 @@ def keylog_vectors(v: Vectors) -> None:
         bad = rehash(change(lines[2]))
         add(f"form-{name}", f"{comment} in line 3: it is not a line of a key log, though its hash is right",
             lines[:2] + [bad] + lines[3:], "keylog:3", 5)
+    for name, values, comment in [
+        ("word-33-characters", {"scheme": "a" * 33}, "a word of 33 characters"),
+        ("name-33-characters", {"a" * 33: 1}, "a name of 33 characters"),
+        ("detail-19-digits", {"slot": 10 ** 18}, "a number of 19 digits"),
+    ]:
+        add(f"form-{name}", comment, LogLines().add("slot-added", **values).lines, "keylog:1", 0)
+    for name, old, new, expected in [
+        ("process-largest", '"process":4711', '"process":2147483647', "none"),
+        ("process-too-large", '"process":4711', '"process":2147483648', "keylog:1"),
+        ("user-largest", '"user":1000', '"user":4294967295', "none"),
+        ("user-too-large", '"user":1000', '"user":4294967296', "keylog:1"),
+        ("number-zero", '"number":1,', '"number":0,', "keylog:1"),
+        ("detail-called-process", '"process":4711', '"process":4711,"process":4711', "keylog:1"),
+    ]:
+        add(f"form-{name}", "a field at its bound, or beyond it", rehash(lines[0].replace(old, new)).encode(), expected,
+            1 if expected == "none" else 0)
+    add("word-32-characters", "the longest word and the longest name", LogLines().add(
+        "slot-added", scheme="a" * 32, **{"b" * 32: 1}).lines)
     long = LogLines().add("store-created", scheme="slots", **{f"word{i}": "a" * 30 for i in range(24)}).lines
     add("line-too-long", "a line of more than 1,024 bytes", long, "keylog:1", 0)
     add("unknown-event", "an event of a newer version", LogLines().add("store-created", scheme="slots").add(

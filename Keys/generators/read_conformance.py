@@ -916,7 +916,13 @@ class Recovery:
 
 
 def read_rotation(v: Vector) -> dict:
-    return Recovery(v).run()
+    try:
+        return Recovery(v).run()
+    except Refused as refusal:
+        # Nothing was changed.
+        refusal.results = {"rotating": "present" if "rotating" in v.parts else "absent",
+                           "database_sha256": hashlib.sha256(v.parts["database"]).hexdigest()}
+        raise
 
 
 # Backups (Backup.md)
@@ -984,9 +990,10 @@ def read_backup(v: Vector) -> dict:
 
 # Key logs (KeyLog.md)
 
-DETAIL = f',"([a-z0-9-]+)":(?:{COUNT}|"([a-z0-9-]+)")'
+WORD = "([a-z0-9-]{1,32})"
+DETAIL = f',"(?!process"){WORD}":(?:{COUNT}|"{WORD}")'
 LOG_LINE = re.compile(
-    f'({{"number":([1-9][0-9]{{0,17}}),"time":{COUNT},"event":"([a-z0-9-]+)"((?:{DETAIL})*?),"process":{COUNT},"user":{COUNT},'
+    f'({{"number":([1-9][0-9]{{0,17}}),"time":{COUNT},"event":"{WORD}"((?:{DETAIL})*?),"process":{COUNT},"user":{COUNT},'
     f'"previous":"({HEX}{{64}})"),"hash":"({HEX}{{64}})"}}')
 
 
@@ -997,6 +1004,8 @@ class LogEntry:
     def parse(row: bytes):
         match = LOG_LINE.fullmatch(row.decode("latin-1"))
         if not match or len(row) > 1024 or hashlib.sha256(match[1].encode("latin-1")).hexdigest() != match[match.lastindex]:
+            return None
+        if int(match[match.lastindex - 3]) > 2_147_483_647 or int(match[match.lastindex - 2]) > 4_294_967_295:
             return None
         entry = LogEntry()
         entry.number, entry.event = int(match[2]), match[4]

@@ -25,9 +25,9 @@ struct BundleVerification {
         let manifest = read.manifest
         try requireLengths(manifest)
         let sealed = try bundle.readSidecar()
-        guard sealed.bytes.count == manifest.sidecar.byteCount,
-            try ContentDigest.sha256(sealed.bytes) == manifest.sidecar.sha256
-        else { throw bundle.damaged("its sidecar is not the one that its manifest names") }
+        guard try ContentDigest.sha256(sealed.bytes) == manifest.sidecar.sha256 else {
+            throw bundle.damaged("its sidecar is not the one that its manifest names")
+        }
         let (keys, dataKey) = try unlockSidecar(sealed, unlock)
         guard try BackupManifest.isAuthentic(read, dataKey) else {
             throw bundle.damaged("its manifest was changed by somebody without the key, or is that of another backup")

@@ -76,13 +76,9 @@ extension KeyLogEntry {
     ///
     /// - Returns: The entry, or nil when the bytes are not exactly the line of an entry, including its hash.
     package init?(reading bytes: [UInt8]) throws(CryptoError) {
-        guard bytes.count <= Limits.keyLogLineBytes, let read = Self.parse(bytes) else { return nil }
+        guard bytes.count <= Limits.keyLogLineBytes, let (read, covered) = Self.parse(bytes) else { return nil }
         self = read
-        // Anything that the scanner accepted too leniently is found here: a value has exactly one line, and a line one
-        // value.
-        guard Array(line.utf8) == bytes else { return nil }
-        let covered = Self.covered(number, time, event, details, process, user, previous)
-        guard try Self.digest(Array(covered.utf8)) == hash else { return nil }
+        guard try Self.digest(Array(covered)) == hash else { return nil }
     }
 
     private init(
@@ -93,7 +89,8 @@ extension KeyLogEntry {
         (self.process, self.user, self.previous, self.hash) = (process, user, previous, hash)
     }
 
-    private static func parse(_ bytes: [UInt8]) -> KeyLogEntry? {
+    /// - Returns: The entry and the bytes that its hash covers; nil where the bytes are not exactly a line.
+    private static func parse(_ bytes: [UInt8]) -> (KeyLogEntry, covered: ArraySlice<UInt8>)? {
         var scanner = SidecarScanner(bytes)
         do {
             try scanner.literal("{\"number\":")
@@ -111,15 +108,18 @@ extension KeyLogEntry {
             let user = try scanner.number("user", atLeast: 0)
             try scanner.literal(",\"previous\":\"")
             let previous = try scanner.hex(byteCount: digestBytes, "previous")
-            try scanner.literal("\",\"hash\":\"")
+            try scanner.literal("\"")
+            let covered = scanner.consumed
+            try scanner.literal(",\"hash\":\"")
             let hash = try scanner.hex(byteCount: digestBytes, "hash")
             try scanner.literal("\"}")
             guard scanner.isAtEnd, let process = Int32(exactly: process), let user = UInt32(exactly: user) else {
                 return nil
             }
-            return KeyLogEntry(
+            let entry = KeyLogEntry(
                 number: number, time: time, event: event, details: details, process: process, user: user,
                 previous: previous, hash: hash)
+            return (entry, covered)
         } catch {
             return nil
         }

@@ -38,15 +38,22 @@ enum StoreVectors {
             return VectorVerdict("storeInUse")
         }
         defer { opening.release() }
-        guard try RotationRecovery.run(paths, unlock: { try secret.unlock($0) }) != nil else {
-            return VectorVerdict("storeInUse")
+        func results() throws -> [String: String] {
+            [
+                "rotating": Files.exists(paths.rotationCopy) ? "present" : "absent",
+                "database_sha256": try Array(Data(contentsOf: URL(filePath: path))).sha256(),
+            ]
         }
-        let copies = SidecarFiles(databasePath: path).read()
-        return .ok([
-            "epoch": "\(copies.newestClaimed?.epoch ?? 0)",
-            "rotating": Files.exists(paths.rotationCopy) ? "present" : "absent",
-            "database_sha256": try Array(Data(contentsOf: URL(filePath: path))).sha256(),
-        ])
+        do {
+            guard try RotationRecovery.run(paths, unlock: { try secret.unlock($0) }) != nil else {
+                return VectorVerdict("storeInUse")
+            }
+        } catch {
+            // What is refused must not have been changed.
+            return try VectorVerdict(VectorVerdict(error).name, results())
+        }
+        let epoch = SidecarFiles(databasePath: path).read().newestClaimed?.epoch ?? 0
+        return try .ok(results().merging(["epoch": "\(epoch)"]) { $1 })
     }
 
     // MARK: Backups
@@ -111,8 +118,8 @@ enum StoreVectors {
             "damaged_frames": report.damagedFrames.map(\.number).listed,
         ]
         if case .failure(let error as StoreError) = opening { return VectorVerdict(VectorVerdict(error).name, results) }
+        // Pages that are missing at the end must have been noticed by the opening.
         if let page = report.damagedPages.numbers.first { return VectorVerdict("pageDamaged \(page)", results) }
-        if !report.missingPages.isEmpty { return VectorVerdict("truncated", results) }
         if let frame = report.damagedFrames.first { return VectorVerdict("frameDamaged \(frame.number)", results) }
         if case .failure(let error) = opening { return VectorVerdict(VectorVerdict(error).name, results) }
         guard report.isSound else {

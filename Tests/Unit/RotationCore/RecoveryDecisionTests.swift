@@ -91,6 +91,16 @@ struct RecoveryDecisionTests {
         }
     }
 
+    @Test("without the present key a rotation is not undone, and the refusal asks for that key")
+    func presentKey() {
+        let pending = Self.all.filter { $0.stage != .none && $0.database != .next }
+        for findings in pending where !findings.hasPresentKey {
+            #expect(findings.decide() != .undo)
+            let needsUndoing = findings.stage == .rotating || [.absent, .unfit, .planted].contains(findings.copy)
+            #expect((findings.decide() == .refuse(.needsPresentKey)) == needsUndoing, "\(findings)")
+        }
+    }
+
     @Test("every refusal says why and what to do")
     func words() {
         for reason in RecoveryAction.Reason.allCases {
