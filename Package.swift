@@ -247,8 +247,8 @@ let package = Package(
         .testTarget(
             name: "EncryptionConformanceTests",
             dependencies: [
-                "CipherStore", "EncryptionConformance", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
-                "StoreSharing", "StoreTools", "TestKit",
+                "CipherStore", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat", "StoreCrypto",
+                "StorePlatform", "StoreSharing", "StoreTools", "TestKit",
             ],
             path: "Tests/Unit/EncryptionConformance"
         ),

@@ -63,13 +63,28 @@ public struct Conformance: StoreTool {
         public func count(_ verdict: Verdict) -> Int { results.count { $0.verdict == verdict } }
     }
 
-    /// - Throws: `StoreError` `noSuchStore`, `wrongKey`, `rotationPending`, and the errors of its sidecar; `ToolError`
-    ///   `sparse`; `SystemError`; `CancellationError`. Whatever is wrong with the store itself is in the report.
+    /// - Throws: `StoreError` `noSuchStore`, `wrongKey`, `rotationPending`, and the errors of its sidecar; `keyRotated` or
+    ///   `storeMoved` when the store was given another key or was replaced meanwhile; `ToolError` `sparse`; `SystemError`;
+    ///   `CancellationError`. Whatever is wrong with the store itself is in the report.
     public func perform(_ run: ToolRun) throws -> Report {
         let (date, start) = (Date(), ContinuousClock.now)
         try ExaminedFile.requireSuitable(BackupBundle.database(meantBy: store.path))
         let unlocked = try key.unlocked()
         let file = try ExaminedFile(store.path, unlocked, onNotice: run.notice)
+        let findings = Result { try self.findings(about: file, unlocked, run) }
+        try run.check()
+        // A rotation that ended meanwhile explains what does not fit.
+        try file.requireCurrent()
+        let (checks, map, damaged) = try findings.get()
+        return Report(
+            path: file.path, results: checks, map: map, damagedPages: damaged,
+            cipherVersion: SQLiteLibrary.cipherVersion, sqliteVersion: SQLiteLibrary.sqliteVersion, date: date,
+            duration: .now - start, notices: run.notices)
+    }
+
+    private func findings(
+        about file: ExaminedFile, _ unlocked: UnlockedKey, _ run: ToolRun
+    ) throws -> ([CheckResult], FileMap, damaged: PageRanges) {
         let isStore = if case .store = file.form { true } else { false }
         let attacks = AttackChecks(store: store, isStore: isStore)
         defer { attacks.finish() }
@@ -82,10 +97,7 @@ public struct Conformance: StoreTool {
         try run.check()
         results += attacks.results()
         let order = Dictionary(uniqueKeysWithValues: Check.allCases.enumerated().map { ($1, $0) })
-        return Report(
-            path: file.path, results: results.sorted { order[$0.check] ?? 0 < order[$1.check] ?? 0 }, map: pages.map,
-            damagedPages: pages.damaged, cipherVersion: SQLiteLibrary.cipherVersion,
-            sqliteVersion: SQLiteLibrary.sqliteVersion, date: date, duration: .now - start, notices: run.notices)
+        return (results.sorted { order[$0.check] ?? 0 < order[$1.check] ?? 0 }, pages.map, pages.damaged)
     }
 }
 

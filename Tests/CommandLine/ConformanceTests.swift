@@ -50,6 +50,23 @@ struct ConformanceTests {
         #expect(try conformance(option, place.path("nowhere/report")).status == 66)
     }
 
+    @Test("two reports with one name are refused before anything is checked, however the name is written")
+    func oneName() throws {
+        // Story: the first report was written, and refused as there already when the second one was.
+        for name in ["r", "./r", "x/../r"] {
+            let outcome = try conformance("--report", place.path("r"), "--junit", place.path(name))
+            #expect(outcome.status == 64 && outcome.errors.contains("Both reports have the same name."), "\(name)")
+        }
+        #expect(!place.exists("r"))
+    }
+
+    @Test("an empty file is called empty, and not an interrupted creation")
+    func empty() throws {
+        try place.write("", to: "empty")
+        let outcome = try conformance(name: "empty")
+        #expect(outcome.status == 66 && outcome.errors.contains("The file is empty."))
+    }
+
     @Test("what is no store is refused at once: nothing, a directory, a pipe, a device, a file of holes")
     func noStore() throws {
         _ = try place.run(["create", place.path("holes.db"), "--raw-key-file", place.key])

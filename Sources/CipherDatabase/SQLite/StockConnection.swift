@@ -4,6 +4,9 @@ import StoreCrypto
 /// A connection as programs make it that use SQLite, or SQLCipher with a key, and not this library: it shows what they
 /// can do with a file.
 package enum StockConnection {
+    /// How long a read waits for a lock.
+    private static let waitMilliseconds = 2000
+
     /// Counts the entries of the schema, without writing.
     ///
     /// - Parameter key: nil for SQLite without a key.
@@ -14,6 +17,8 @@ package enum StockConnection {
         let handle = try ConnectionHandle.open(path, readonly: true)
         defer { handle.close() }
         if let key { try check(handle.setRawKey(key), handle) }
+        // A rotation locks the file while it replaces it.
+        try check(handle.runPragma("PRAGMA busy_timeout = \(waitMilliseconds)"), handle)
         let (code, compiled, _) = handle.prepare("SELECT count(*) FROM sqlite_schema", persistent: false)
         try check(code, handle)
         guard let compiled else { throw DatabaseError(resultCode: .SQLITE_ERROR) }

@@ -32,7 +32,7 @@ struct PageChecks {
             do {
                 let report = try verification.perform(run, choice)
                 return try encrypted(report.scan, choice.pageKey, report)
-            } catch let error as StoreError {
+            } catch let error as StoreError where ![.rotationPending, .storeMoved].contains(error.code) {
                 // The library refuses it, and the other checks say why: its pages are examined all the same.
                 return try scanned(file.pageKey ?? choice.pageKey, "the library refuses it: \(error.what)")
             }

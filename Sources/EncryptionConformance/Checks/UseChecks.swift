@@ -92,12 +92,16 @@ struct UseChecks {
         }
     }
 
+    private static let locked = "another connection holds the file locked"
+
     private func plainSQLite() -> CheckResult {
         do {
             let count = try StockConnection.countSchema(of: file.path, key: nil)
             return CheckResult(
                 .plainSQLite, .fail, "SQLite without a key reads the schema: \(count) entries",
                 remedy: "Everybody who can read the file can read all rows. Encrypt it: cipherctl import")
+        } catch  where error.resultCode == .SQLITE_BUSY {
+            return CheckResult(.plainSQLite, .notApplicable, Self.locked)
         } catch {
             return CheckResult(.plainSQLite, .pass, "SQLite refuses it: \(error.resultCode)")
         }
@@ -115,6 +119,8 @@ struct UseChecks {
             return CheckResult(
                 .stockSQLCipher, .pass,
                 "SQLCipher, given key, salt and header size, reads \(count) entries of the schema")
+        } catch  where error.resultCode == .SQLITE_BUSY {
+            return CheckResult(.stockSQLCipher, .notApplicable, Self.locked)
         } catch {
             return CheckResult(
                 .stockSQLCipher, .fail, "SQLCipher cannot read it with its key: \(error.resultCode)",

@@ -96,6 +96,42 @@ package struct ExaminedFile: Sendable {
         StoreError(
             .rotationPending, what: "\"\(path)\" is being given another key.",
             why: "A rotation is running or was interrupted, so its pages are about to change their key.",
-            remedy: "Complete the rotation or undo it (cipherctl rotate --status), then run this again.")
+            remedy:
+                "Let it end, then run this again. `cipherctl rotate --status` says whether it was interrupted; then "
+                + "complete or undo it.")
+    }
+
+    // MARK: After an examination
+
+    /// Refuses findings about a file that was given another key or was replaced while it was examined: they belong to
+    /// no store.
+    ///
+    /// - Throws: `StoreError` `keyRotated`, `storeMoved`, `rotationPending`; `SystemError`.
+    package func requireCurrent() throws {
+        guard case .store(let choice) = form else {
+            guard try file.isInPlace else { throw Self.moved(path) }
+            return
+        }
+        let sidecars = SidecarFiles(databasePath: StorePaths(path).database)
+        if try !file.isInPlace {
+            let (former, newest) = (choice.sidecar, sidecars.read().newestClaimed)
+            guard let newest, newest.storeID == former.storeID, newest.epoch > former.epoch else {
+                throw Self.moved(path)
+            }
+            throw StoreError(
+                .keyRotated(from: former.epoch, to: newest.epoch),
+                what: "\"\(path)\" was given another key (epoch \(former.epoch) -> \(newest.epoch)).",
+                why: "That happened during the check.", remedy: "Run the check again.")
+        }
+        // The keys of the examination authenticate the announcement of a switch.
+        let present = try? sidecars.choose(sidecars.read(), allowsSwitching: true) { _ in choice.keys }
+        if let present, present.sidecar.state == .switching { throw Self.rotating(path) }
+    }
+
+    /// The error for a file that another one has replaced during a check.
+    static func moved(_ path: String) -> StoreError {
+        StoreError(
+            .storeMoved, what: "\"\(path)\" was replaced by another file.", why: "That happened during the check.",
+            remedy: "Run the check again.")
     }
 }

@@ -98,7 +98,9 @@ package enum StoreOpening {
         if let emptied = (try? MissingDatabase.emptied(paths)) ?? nil { return emptied }
         let why =
             switch try? Files.kind(path) {
-            case .regular: "Its creation has begun but was not completed."
+            case .regular:
+                (try? Files.byteCount(path)) == 0 && SidecarFiles(databasePath: paths.database).read().areAbsent
+                    ? "The file is empty." : "Its creation has begun but was not completed."
             case .directory: "The path names a directory."
             case .other: "The path names a device or a pipe."
             case nil: "The file does not exist."

@@ -285,7 +285,13 @@ package final class RawFile: Sendable {
     package var byteCount: Int { get throws { try status.byteCount } }
 
     /// Whether the path still names this file.
-    var isInPlace: Bool { get throws { try Files.identity(path) == status.identity } }
+    package var isInPlace: Bool {
+        get throws {
+            // A file that lost its name may be closed already (``LiveFiles``): then it has no status.
+            guard let status = try? status else { return false }
+            return try Files.identity(path) == status.identity
+        }
+    }
 
     /// The bytes at a position, fewer where the file ends.
     package func bytes(at offset: Int, count: Int) throws -> [UInt8] {

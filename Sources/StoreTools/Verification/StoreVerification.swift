@@ -160,11 +160,7 @@ private struct VerificationRun {
         // The first read gives the transaction its snapshot.
         let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
         _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
-        guard try file.isInPlace else {
-            throw StoreError(
-                .storeMoved, what: "\"\(path)\" was replaced by another file.", why: "That happened during the check.",
-                remedy: "Run the check again.")
-        }
+        guard try file.isInPlace else { throw ExaminedFile.moved(path) }
         var result = Report(
             path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: pages))
         result.problems = try headerProblems(file) + lengthProblems(result.scan, pages) + pageProblems(result.scan)

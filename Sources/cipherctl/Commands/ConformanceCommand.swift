@@ -40,7 +40,7 @@ struct ConformanceCommand: Command {
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
         path = arguments.operands[0]
-        let files = ["--report", "--junit"].compactMap { arguments.value($0) }
+        let files = ["--report", "--junit"].compactMap { arguments.value($0) }.map { URL(filePath: $0).standardized }
         if Set(files).count < files.count {
             throw UsageError("Both reports have the same name.", hint: "Give two names.")
         }

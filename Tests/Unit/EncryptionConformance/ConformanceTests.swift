@@ -1,6 +1,7 @@
 import CipherStore
 import EncryptionConformance
 import Foundation
+import KeyRotation
 import StoreTools
 import TestKit
 import Testing
@@ -82,6 +83,66 @@ struct ConformanceTests {
         try Data("no WAL".utf8).write(to: URL(fileURLWithPath: fixture.path + "-wal"))
         let report = try fixture.run()
         #expect(report.evidence(.header).contains("the header counts 2 pages, and the file has \(bytes.count) bytes"))
+    }
+
+    @Test("a store that a rotation gives another key during the checks is no damaged one", arguments: [true, false])
+    func rotatedMeanwhile(isDirect: Bool) throws {
+        // Story: the pages were read before the switch, and what came after it was said of the new file: that SQLCipher
+        // cannot read it, and that the header is not that of a store.
+        var configuration = Configuration()
+        configuration.keyScheme = isDirect ? .direct : .slots
+        let store = try SharedStore.open(at: fixture.path, unlockedBy: fixture.source, configuration: configuration)
+        defer { try? store.close() }
+        try store.write { try $0.execute(sql: ConformanceFixture.content) }
+        let newKey = KeySource.rawKey([UInt8](repeating: 0x77, count: 32))
+        let disturbed = DisturbedStore(path: fixture.path, keySource: fixture.source) {
+            var options = KeyRotation.Options(mode: isDirect ? .newKey(newKey) : .newDataKey)
+            options.checksIntegrity = false
+            try KeyRotation(store, options: options).run()
+        }
+        let error = #expect(throws: StoreError.self) { try Conformance(of: disturbed).run() }
+        #expect(error?.code == .keyRotated(from: 1, to: 2), "\(String(describing: error))")
+    }
+
+    @Test("a store that another file replaces during the checks is no damaged one")
+    func replacedMeanwhile() throws {
+        try fixture.makeStore()
+        let (path, copy) = (fixture.path, fixture.folder.path("copy.db"))
+        let disturbed = DisturbedStore(path: path, keySource: fixture.source) {
+            try FileManager.default.copyItem(atPath: path, toPath: copy)
+            try #require(rename(copy, path) == 0)
+        }
+        let error = #expect(throws: StoreError.self) { try Conformance(of: disturbed).run() }
+        #expect(error?.code == .storeMoved)
+    }
+
+    @Test("a file that another connection holds locked is not called one that SQLite refuses")
+    func lockedMeanwhile() throws {
+        try fixture.makePlain()
+        var configuration = Configuration()
+        configuration.allowsUnencrypted = true
+        configuration.allowsUnsafeTransactions = true
+        let queue = try DatabaseQueue(path: fixture.path, configuration: configuration)
+        defer { try? queue.close() }
+        let disturbed = DisturbedStore(path: fixture.path, keySource: fixture.source) {
+            try queue.inDatabase { try $0.execute(sql: "BEGIN EXCLUSIVE") }
+        }
+        defer { try? queue.inDatabase { try $0.execute(sql: "ROLLBACK") } }
+        let report = try Conformance(of: disturbed).run()
+        #expect(report[.plainSQLite]?.verdict == .notApplicable)
+        #expect(report.evidence(.plainSQLite) == "another connection holds the file locked")
+    }
+
+    /// A store to which something happens after its pages were read.
+    private struct DisturbedStore: StoreUnderTest {
+        let path: String
+        let keySource: KeySource
+        let disturb: @Sendable () throws -> Void
+
+        var claimedCipherVersion: String? {
+            #expect(throws: Never.self) { try disturb() }
+            return nil
+        }
     }
 
     @Test("a copy of the sidecar that is damaged fails that check alone", arguments: ["-sidecar", "-sidecar.bak"])
