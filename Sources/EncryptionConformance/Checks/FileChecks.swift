@@ -102,7 +102,7 @@ struct FileChecks {
         }
         let sizes = [paths.sidecar, paths.sidecarBackup].compactMap { (try? Files.byteCount($0)) ?? nil }
         return CheckResult(
-            .sidecar, findings: choice.notes.map(\.description),
+            .sidecar, findings: file.lastingNotes(choice).map(\.description),
             passing: [
                 "both copies are authenticated by their MAC, at generation \(choice.sidecar.generation) and epoch "
                     + "\(choice.sidecar.epoch)",

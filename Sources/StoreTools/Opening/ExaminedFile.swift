@@ -112,9 +112,9 @@ package struct ExaminedFile: Sendable {
             guard try file.isInPlace else { throw Self.moved(path) }
             return
         }
-        let sidecars = SidecarFiles(databasePath: StorePaths(path).database)
         if try !file.isInPlace {
-            let (former, newest) = (choice.sidecar, sidecars.read().newestClaimed)
+            let copies = SidecarFiles(databasePath: StorePaths(path).database).read()
+            let (former, newest) = (choice.sidecar, copies.newestClaimed)
             guard let newest, newest.storeID == former.storeID, newest.epoch > former.epoch else {
                 throw Self.moved(path)
             }
@@ -123,9 +123,25 @@ package struct ExaminedFile: Sendable {
                 what: "\"\(path)\" was given another key (epoch \(former.epoch) -> \(newest.epoch)).",
                 why: "That happened during the check.", remedy: "Run the check again.")
         }
-        // The keys of the examination authenticate the announcement of a switch.
-        let present = try? sidecars.choose(sidecars.read(), allowsSwitching: true) { _ in choice.keys }
-        if let present, present.sidecar.state == .switching { throw Self.rotating(path) }
+        if present(choice)?.sidecar.state == .switching { throw Self.rotating(path) }
+    }
+
+    /// The findings about the two copies of the sidecar of a store. Those that a moment explains are left out: a change of
+    /// keys writes one copy after the other.
+    package func lastingNotes(_ choice: AuthenticatedSidecar) -> [SidecarNote] {
+        var notes = choice.notes
+        if notes.isEmpty { return [] }
+        _ = try? WALContent.recheck {
+            notes = present(choice)?.notes ?? notes
+            return !notes.isEmpty
+        }
+        return notes
+    }
+
+    /// The sidecar as it is now, authenticated with the keys of the examination; nil where they do not fit it.
+    private func present(_ choice: AuthenticatedSidecar) -> AuthenticatedSidecar? {
+        let files = SidecarFiles(databasePath: StorePaths(path).database)
+        return try? files.choose(files.read(), allowsSwitching: true) { _ in choice.keys }
     }
 
     /// The error for a file that another one has replaced during a check.

@@ -3,6 +3,7 @@ import EncryptionConformance
 import Foundation
 import KeyRotation
 import StoreTools
+import Synchronization
 import TestKit
 import Testing
 
@@ -131,6 +132,40 @@ struct ConformanceTests {
         let report = try Conformance(of: disturbed).run()
         #expect(report[.plainSQLite]?.verdict == .notApplicable)
         #expect(report.evidence(.plainSQLite) == "another connection holds the file locked")
+    }
+
+    @Test("a copy of the sidecar that a change of keys is about to write is no missing one")
+    func sidecarWrittenMeanwhile() throws {
+        // Story: while keys were changed again and again, one check in thirty found the second copy older than the first.
+        try fixture.makeStore()
+        let copy = URL(fileURLWithPath: fixture.path + "-sidecar.bak")
+        let bytes = try Data(contentsOf: copy)
+        try FileManager.default.removeItem(at: copy)
+        #expect(try fixture.run().failed == [.sidecar])
+        let report = try Conformance(of: LateCopyStore(fixture) { try bytes.write(to: copy) }).run()
+        #expect(report[.sidecar]?.verdict == .pass, "\(report)")
+    }
+
+    /// A store to which something happens after its sidecar was read, before its pages are.
+    private final class LateCopyStore: StoreUnderTest {
+        let path: String
+        private let source: KeySource
+        private let looks = Mutex(0)
+        private let disturb: @Sendable () throws -> Void
+
+        init(_ fixture: ConformanceFixture, _ disturb: @escaping @Sendable () throws -> Void) {
+            (path, source, self.disturb) = (fixture.path, fixture.source, disturb)
+        }
+
+        /// The first look is before the sidecar is read, the second one before the pages are.
+        var keySource: KeySource {
+            let look = looks.withLock { looks in
+                looks += 1
+                return looks
+            }
+            if look == 2 { #expect(throws: Never.self) { try disturb() } }
+            return source
+        }
     }
 
     /// A store to which something happens after its pages were read.
