@@ -271,6 +271,21 @@ struct SyncTests {
         #expect(foreign.status == 64 && code(foreign) == "otherRepository", "\(foreign.errors)")
     }
 
+    /// From then on each command said that the store had several remotes.
+    @Test("a remote that has another repository is not kept")
+    func foreignRemote() throws {
+        for name in ["a.db", "b.db"] { try place.makeStore(name) }
+        try place.begin("a.db")
+        try place.commit("a.db", "INSERT INTO player VALUES ('1', 'Ann', 1)")
+        #expect(try place.sync("run", "a.db").status == 0)
+        #expect(try place.sync("init", "b.db", "--table", "player").status == 0)
+        for command in ["run", "fetch"] {
+            let refused = try place.sync(command, "b.db", "--remote", place.remote)
+            #expect(refused.status == 64 && code(refused) == "otherRepository", "\(refused.errors)")
+            #expect((try place.sync("status", "b.db").json["remotes"] as? [Any])?.isEmpty == true)
+        }
+    }
+
     @Test("a store that was restored from a backup, and a remote that was emptied, go on after `sync reset`")
     func resets() throws {
         for name in ["a.db", "b.db"] { try place.makeStore(name) }

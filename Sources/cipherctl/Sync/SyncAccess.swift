@@ -154,6 +154,8 @@ struct SyncAccess {
         let manager = SyncManager(repository, remote: MeteredRemote(remote, progress))
         if !isKnown {
             try await RemoteOpening.setUp(remote, at: address)
+            // One that cannot be read, or has another repository, is not kept.
+            _ = try await remote.list(after: RemoteCursor(), limit: 1)
             try await manager.setup()
         }
         if given != nil { try repository.remember(address, of: remote.name) }
