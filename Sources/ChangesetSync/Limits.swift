@@ -80,4 +80,6 @@ package enum Limits {
     static let remoteAddressBytes = 1024
     /// How far ahead of this clock another one may be without being named.
     static let namedSkew = Duration.seconds(24 * 60 * 60)
+    /// After how many seconds a log that stands still at a missing entry or object needs attention.
+    static let stallSeconds: Double = 60 * 60
 }

@@ -224,7 +224,7 @@ struct SyncTests {
         #expect(reverted.json["reverted"] as? String == second)
         #expect(try place.players("a.db").contains("1,Ann,1\r\n2,Ben,2"))
         let refused = try place.sync("revert", "a.db", String(second.prefix(12)))
-        #expect(refused.status == 65 && code(refused) == "workingStateDiverged", "\(refused.errors)")
+        #expect(refused.status == 65 && code(refused) == "changedLater", "\(refused.errors)")
         for name in ["abc", "zzzz", "ffffffffffff"] {
             let unknown = try place.sync("diff", "a.db", name)
             #expect(unknown.status == 64 && code(unknown) == "unknownCommit", "\(name): \(unknown.errors)")

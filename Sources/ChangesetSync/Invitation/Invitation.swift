@@ -57,6 +57,9 @@ public struct Invitation: Hashable, Sendable {
     /// - Throws: ``InvitationError`` `.notAnInvitation`, `.newerVersion`, `.truncated`, `.damaged`; `SystemError`.
     public init(contentsOf path: String) throws {
         let bytes: [UInt8]
+        if let kind = try Files.kind(path), kind != .regular {
+            throw InvitationError(.notAnInvitation, "It is no regular file.")
+        }
         do throws(SystemError) {
             bytes = try Files.contents(of: path, limitBytes: Self.byteCounts.upperBound)
         } catch {

@@ -83,7 +83,7 @@ struct DirectoryReader {
                 }
                 try check()
                 guard let bytes = try folder.read(name, limitBytes: DirectoryLayout.entryBytes + 1) else {
-                    if try Self.goesOn(folder, after: position) { stall(position, .entryMissing) }
+                    if let reason = try Self.reason(folder, at: position) { stall(position, reason) }
                     return
                 }
                 guard let id = DirectoryLayout.id(ofEntry: bytes) else { return stall(position, .entryDamaged) }
@@ -105,9 +105,12 @@ struct DirectoryReader {
             return try shards[name]?.status(of: id.description)?.kind == .regular
         }
 
-        /// Whether there are entries after a missing one, or something else in its place. Looked for at growing
-        /// distances, because listing a folder of a hundred thousand names at each call takes too long.
-        private static func goesOn(_ folder: any RemoteFolder, after position: LogPosition) throws -> Bool {
+        /// Why an entry was not read: there are entries after it, or there is something else in its place; nil at the end
+        /// of the log. The others are looked for at growing distances, because listing a folder of a hundred thousand names
+        /// at each call takes too long.
+        private static func reason(
+            _ folder: any RemoteFolder, at position: LogPosition
+        ) throws -> RemoteStall.Reason? {
             var isFollowed = false
             for exponent in 0..<Limits.remoteGapProbes where !isFollowed {
                 let (sequence, isTooHigh) = position.sequence.addingReportingOverflow(1 << UInt64(exponent))
@@ -115,9 +118,9 @@ struct DirectoryReader {
             }
             // Last: its author may have written it, and those after it, since it was found missing.
             switch try folder.status(of: String(position.sequence))?.kind {
-            case .none: return isFollowed
-            case .regular: return false
-            case .directory, .other: return true
+            case .none: return isFollowed ? .entryMissing : nil
+            case .regular: return nil
+            case .directory, .other: return .entryDamaged
             }
         }
     }

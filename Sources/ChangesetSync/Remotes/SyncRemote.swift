@@ -167,7 +167,7 @@ public struct RemoteStall: Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
         /// There is no such entry, and there are later ones.
         case entryMissing
-        /// The entry is not a whole identifier.
+        /// The entry is not a whole identifier, or something else is in its place.
         case entryDamaged
         /// The entry is there, its object is not.
         case objectMissing(ObjectID)
@@ -228,12 +228,12 @@ extension RemoteError: CustomStringConvertible {
         switch self {
         case .remoteRewound(let remote, let missing):
             "remoteRewound: Entry \(missing.sequence) of author \(missing.author) at \(remote) is gone. The remote was "
-                + "emptied, restored from a backup, or replaced. Verify that it is the right one; then reset its cursor, "
-                + "so that all replicas push again what it lacks."
+                + "emptied, restored from a backup, or replaced. Verify that it is the right one. Then "
+                + "each replica has to be reset for it, and pushes again what it lacks."
         case .otherRepository(let remote, let found):
             "otherRepository: \(remote) does not have this repository, but "
                 + found.map(\.description).joined(separator: ", ")
-                + ". Check the address of the remote, or permit several repositories in one folder."
+                + ". Check the address of the remote; a folder is for one repository."
         case .payloadTooLarge(let id, let byteCount, let limit):
             "payloadTooLarge: Object \(id) has \(byteCount) bytes, the limit is \(limit). Objects are divided before they "
                 + "are put: this is a defect of the program that made it."

@@ -71,19 +71,21 @@ extension ChangesetRepository {
     /// - Returns: The new head; nil where it is the same as before.
     /// - Throws: As ``mergeAll()`` and ``pull()``, but `.needsMerge`.
     func mergeAndPull() throws -> Changeset? {
-        var last = try pullCheckpoint()
-        try takeUpSchema()
-        var progress = PullProgress()
-        while true {
-            if progress.way == nil {
-                let plan = try plan()
-                guard plan.needsMerge || plan.way != nil else { return last }
-                progress.way = plan.way
+        try notingObstacle {
+            var last = try pullCheckpoint()
+            try takeUpSchema()
+            var progress = PullProgress()
+            while true {
+                if progress.way == nil {
+                    let plan = try plan()
+                    guard plan.needsMerge || plan.way != nil else { return last }
+                    progress.way = plan.way
+                }
+                do {
+                    guard let step = try applying({ try mergeAndPullSlice(&$0, &progress) }) else { return last }
+                    last = step
+                } catch is PullProgress.Repetition {}
             }
-            do {
-                guard let step = try applying({ try mergeAndPullSlice(&$0, &progress) }) else { return last }
-                last = step
-            } catch is PullProgress.Repetition {}
         }
     }
 

@@ -8,7 +8,7 @@ extension ChangesetRepository {
     /// Tables that are tracked already stay so. The change history of the tables is recorded from now on, so that writes
     /// outside of commits are noticed.
     /// - Throws: ``SyncError`` `.noPrimaryKey`, `.nullKey`, `.unsuitableTable`, `.applicationTemporaryTrigger`;
-    ///   `.foreignWrites` where other tracked tables were written outside of commits. Nothing is changed then.
+    ///   `.tableMissing` where a tracked table is gone; `.foreignWrites` where other tracked tables were written outside of commits. Nothing is changed then.
     public func enable(_ tables: [String]) throws { try enable(tables, key: nil) }
 
     /// - Parameter key: The key of the repository to join; nil for a new repository, or the one that the store has.
@@ -41,7 +41,7 @@ extension ChangesetRepository {
     /// The tables that are tracked so far, whether there is a repository or not.
     private static func trackedTables(_ db: Database) throws -> TrackedTables {
         let names = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.table)")
-        return try TrackedTables(names.map { try TrackedTable(named: $0, in: db) })
+        return try TrackedTables(names.map { try TrackedTable(named: $0, in: db, isTracked: true) })
     }
 
     private static func prepareState(_ db: Database, _ key: RepositoryKey?, _ tracked: TrackedTables) throws {

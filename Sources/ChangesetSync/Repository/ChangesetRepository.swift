@@ -152,7 +152,7 @@ public final class ChangesetRepository: Sendable {
 
     /// Makes a commit that undoes another one, and changes the rows accordingly.
     ///
-    /// - Throws: ``SyncError`` `.unknownCommit`; `.workingStateDiverged` where a later commit has changed one of the rows;
+    /// - Throws: ``SyncError`` `.unknownCommit`; `.changedLater` where a later commit has changed one of the rows;
     ///   `.foreignKeyViolation`, `.schemaAhead`, `.columnRemoved`. Nothing is changed then.
     @discardableResult
     public func revert(_ id: CommitID, meta: String = "{}") throws -> Changeset? {
@@ -162,7 +162,15 @@ public final class ChangesetRepository: Sendable {
                 throw SyncError(.unknownCommit, commit: id, "A checkpoint stands for it and what was before it.")
             }
             let delta = try transaction.store.delta(node.n).inverted
-            try Pull.applyDelta(delta, in: &transaction)
+            do {
+                try Pull.applyDelta(delta, in: &transaction)
+            } catch let error as SyncError where error.code == .workingStateDiverged {
+                // The rows are those of the head, in which the commit is.
+                let graph = CommitGraph(transaction.store)
+                let isUnderHead = try transaction.state.head.map { try graph.isAncestor(node.n, of: $0) }
+                guard isUnderHead == true else { throw error }
+                throw SyncError(.changedLater, table: error.table, commit: id)
+            }
             guard let node = try transaction.record(delta, meta: meta) else { return nil }
             return try Self.changeset(node, transaction.db)
         }
@@ -180,20 +188,22 @@ public final class ChangesetRepository: Sendable {
     ///   ``mergeAll()`` unites them.
     /// - Throws: ``SyncError`` `.needsMerge`, `.schemaAhead`, `.columnRemoved`, `.workingStateDiverged`,
     ///   `.digestMismatch`, `.foreignKeyViolation`, `.foreignWrites`, `.damagedCommit`, `.insideTransaction`,
-    ///   `.unsuitableTable` where a tracked table is gone, `.trackedTableWritten`; what the block after a pull throws;
+    ///   `.tableMissing` where a tracked table is gone, `.trackedTableWritten`; what the block after a pull throws;
     ///   `DatabaseError`, as `.SQLITE_CONSTRAINT_CHECK` where a table of this store has another CHECK. The transaction in
     ///   which it is thrown changes nothing.
     @discardableResult
     public func pull() throws -> Changeset? {
-        var last = try pullCheckpoint()
-        var progress = PullProgress()
-        while true {
-            progress.way = try progress.way ?? findWay()
-            guard progress.way != nil else { return last }
-            do {
-                guard let step = try applying({ try pullSlice(&$0, &progress) }) else { return last }
-                last = step
-            } catch is PullProgress.Repetition {}
+        try notingObstacle {
+            var last = try pullCheckpoint()
+            var progress = PullProgress()
+            while true {
+                progress.way = try progress.way ?? findWay()
+                guard progress.way != nil else { return last }
+                do {
+                    guard let step = try applying({ try pullSlice(&$0, &progress) }) else { return last }
+                    last = step
+                } catch is PullProgress.Repetition {}
+            }
         }
     }
 
@@ -209,6 +219,7 @@ public final class ChangesetRepository: Sendable {
         guard var pull = try known ?? Pull(transaction) else { return nil }
         do {
             let slice = try pull.applyNext(in: &transaction, length: progress.length)
+            try PullObstacle(db: transaction.db).remove()
             try follow(slice.delta, transaction)
             progress = PullProgress(way: pull.isAtEnd ? nil : pull)
             return try Self.changeset(slice.end, transaction.db)
@@ -290,6 +301,7 @@ public final class ChangesetRepository: Sendable {
             try db.execute(sql: "DELETE FROM main.\(SyncTables.commit)")
             try db.execute(sql: "UPDATE main.\(SyncTables.state) SET leaves = x''")
             try CheckpointStore(db: db).removeAll(except: nil)
+            try PullObstacle(db: db).remove()
             let names = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.remote)")
             try db.execute(sql: "DELETE FROM main.\(SyncTables.remote)")
             let former = transaction.state.author

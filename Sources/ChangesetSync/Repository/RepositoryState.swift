@@ -204,10 +204,30 @@ final class SyncSession {
     func tables(_ state: RepositoryState, _ db: Database) throws -> TrackedTables {
         let version = try db.comparedSchemaVersion()
         if let tracked, tracked.schemaVersion == version, tracked.revision == state.revision { return tracked.tables }
-        let names = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.table) ORDER BY name")
-        let tables = try TrackedTables(names.map { try TrackedTable(named: $0, in: db) })
+        let tables = try TrackedTables(names(db).map { try TrackedTable(named: $0, in: db, isTracked: true) })
         tracked = (tables, version, state.revision)
         return tables
+    }
+
+    private func names(_ db: Database) throws -> [String] {
+        try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.table) ORDER BY name")
+    }
+
+    /// The tracked tables that are there, and the names of those that are gone.
+    func presentTables(_ state: RepositoryState, _ db: Database) throws -> (TrackedTables, missing: [String]) {
+        do {
+            return (try tables(state, db), [])
+        } catch let error as SyncError where error.code == .tableMissing {
+            var (present, missing) = ([TrackedTable](), [String]())
+            for name in try names(db) {
+                do {
+                    present.append(try TrackedTable(named: name, in: db, isTracked: true))
+                } catch let error as SyncError where error.code == .tableMissing {
+                    missing.append(name)
+                }
+            }
+            return (try TrackedTables(present), missing)
+        }
     }
 }
 

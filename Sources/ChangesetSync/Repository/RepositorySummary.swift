@@ -12,6 +12,8 @@ public struct RepositorySummary: Hashable, Sendable {
     public let commitCount: Int
     /// The tracked tables.
     public let tables: [String]
+    /// Those of them that are gone, as they were dropped or renamed. Until they are back nothing is committed or pulled.
+    public let missingTables: [String]
     /// The leaves that are no part of another one. With more than one of them there is something to merge.
     public let leafCount: Int
     /// Commits that are not under the head, merges left out.
@@ -22,6 +24,8 @@ public struct RepositorySummary: Hashable, Sendable {
     public let foreignWrites: [String]
     /// Why the next pull or merge stops: another schema made one of the commits that it needs. Nil where none is known.
     public let schemaObstacle: String?
+    /// The error with which the last pull of this store has stopped, while there is something to pull.
+    public let pullObstacle: SyncError?
 }
 
 /// A commit under the head.
@@ -46,7 +50,7 @@ extension ChangesetRepository {
     public func summary() throws -> RepositorySummary {
         try writer.unsafeReentrantRead { db in
             try db.isolated {
-                let transaction = try RepositoryTransaction(db)
+                let transaction = try RepositoryTransaction(db, isLooking: true)
                 let (state, graph) = (transaction.state, CommitGraph(transaction.store))
                 func count(_ table: String) throws -> Int {
                     try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(table)") ?? 0
@@ -56,10 +60,13 @@ extension ChangesetRepository {
                 return RepositorySummary(
                     repository: state.repository, epoch: state.epoch, author: state.author,
                     head: try state.head.map { try graph.node($0).id }, commitCount: try count(SyncTables.commit),
-                    tables: transaction.tables.all.map(\.name), leafCount: leaves.count,
+                    tables: transaction.tables.all.map(\.name) + transaction.missingTables,
+                    missingTables: transaction.missingTables, leafCount: leaves.count,
                     behind: behind.count { $0.kind != .merge }, conflicts: try count(SyncTables.conflict),
                     foreignWrites: try transaction.writtenTables(),
-                    schemaObstacle: try Self.obstacle(in: behind, transaction))
+                    schemaObstacle: transaction.missingTables.isEmpty
+                        ? try Self.obstacle(in: behind, transaction) : nil,
+                    pullObstacle: behind.isEmpty ? nil : try PullObstacle(db: db).current())
             }
         }
     }

@@ -6,6 +6,8 @@ struct RepositoryTransaction {
     let db: Database
     let session: SyncSession
     let tables: TrackedTables
+    /// Tracked tables that are gone; none but where the transaction only looks.
+    let missingTables: [String]
     let key: RepositoryKey
     let store: CommitStore
     private(set) var state: RepositoryState
@@ -14,13 +16,15 @@ struct RepositoryTransaction {
     /// The digests of the tables that have changed in this transaction.
     private var digests: [String: RowDigest] = [:]
 
+    /// - Parameter isLooking: Whether it works without tables that are gone, to report what there is.
     /// - Throws: ``SyncError`` `.notEnabled`, and where the tables cannot be tracked any more.
-    init(_ db: Database) throws {
+    init(_ db: Database, isLooking: Bool = false) throws {
         self.db = db
         store = CommitStore(db: db)
         session = db.syncSession
         state = try RepositoryState(db)
-        tables = try session.tables(state, db)
+        (tables, missingTables) =
+            try isLooking ? session.presentTables(state, db) : (session.tables(state, db), [])
         key = try session.key(state, db)
     }
 
@@ -73,10 +77,17 @@ struct RepositoryTransaction {
         return try digestOfRows(table) != digest(of: table.name)
     }
 
-    /// The tracked tables that somebody has written outside of commits, whether rows differ or not.
+    /// The tracked tables that somebody has written outside of commits, whether rows differ or not. Where it was not
+    /// recorded what was written, as in a table that was dropped and created again, those whose rows differ.
     func writtenTables() throws -> [String] {
-        guard let found = try db.tablesInHistory(after: state.history) else { return tables.all.map(\.name) }
-        return tables.all.map(\.name).filter { found.changed.contains($0.lowercasedASCII) }
+        guard let found = try db.tablesInHistory(after: state.history), let recorded = try db.recordedTables() else {
+            return tables.all.map(\.name)
+        }
+        return try tables.all.filter { table in
+            let name = table.name.lowercasedASCII
+            if found.changed.contains(name) { return true }
+            return try (found.uncertain.contains(name) || !recorded.contains(name)) && differsFromHead(table)
+        }.map(\.name)
     }
 
     /// Records the history of tracked tables again, where the program has ended it. Where tables have been altered, its

@@ -3,7 +3,7 @@ import CipherDatabase
 /// Why a repository refused something. Nothing was changed then.
 public struct SyncError: Error, Hashable, Sendable {
     /// The kinds of errors.
-    public enum Code: Hashable, Sendable {
+    public enum Code: String, CaseIterable, Hashable, Sendable {
         /// The repository was not enabled, or its tables were not made.
         case notEnabled
         /// A table has no primary key that is declared, so its rows have no identity on other devices.
@@ -12,6 +12,8 @@ public struct SyncError: Error, Hashable, Sendable {
         case nullKey
         /// A view, a virtual or shadow table, or an internal one cannot be tracked; or there is no such table.
         case unsuitableTable
+        /// A table that the repository tracks is gone: it was dropped or renamed.
+        case tableMissing
         /// The program has a temporary trigger on a tracked table.
         case applicationTemporaryTrigger
         /// A commit was begun inside a transaction of the program.
@@ -26,6 +28,8 @@ public struct SyncError: Error, Hashable, Sendable {
         case trackedTableWritten
         /// A row of a tracked table is not what the commits say.
         case workingStateDiverged
+        /// A commit cannot be undone, because a later one has changed one of its rows.
+        case changedLater
         /// The digest of a table is not the one that a commit names.
         case digestMismatch
         /// Rows would refer to rows that do not exist.
@@ -114,6 +118,7 @@ extension SyncError.Code {
         case .noPrimaryKey: "It has no primary key, so a row has no identity on other devices."
         case .nullKey: "A row has NULL in its primary key, so it has no identity on other devices."
         case .unsuitableTable: "It is no table with rows of its own."
+        case .tableMissing: "It is tracked by the repository, and it is gone: it was dropped or renamed."
         case .applicationTemporaryTrigger: "A temporary trigger of the program is on it; what it writes may be missed."
         case .insideTransaction: "The connection is inside a transaction of the program."
         case .transactionEndedInCommit: "The block of a commit has ended its transaction."
@@ -121,6 +126,7 @@ extension SyncError.Code {
         case .foreignWrites: "Rows were written outside of commits."
         case .trackedTableWritten: "The block after a pull wrote a tracked table."
         case .workingStateDiverged: "A row is not what the commits say."
+        case .changedLater: "A later commit has changed a row that this one has changed."
         case .digestMismatch: "The rows are not those that the commit describes."
         case .foreignKeyViolation: "A row would refer to one that does not exist."
         case .constraintViolation: "A row of a commit does not satisfy a constraint of the table in this store."
@@ -148,6 +154,7 @@ extension SyncError.Code {
         case .noPrimaryKey: "Declare one; for new rows choose UUIDs."
         case .nullKey: "Declare its columns NOT NULL, and give the row a key."
         case .unsuitableTable: "Name a table that the program created."
+        case .tableMissing: "Nothing was changed. Rename it back, or create it again."
         case .applicationTemporaryTrigger: "Drop the trigger, or make it a trigger of the database."
         case .insideTransaction: "Call it outside of transactions: it begins its own."
         case .transactionEndedInCommit:
@@ -157,6 +164,7 @@ extension SyncError.Code {
         case .trackedTableWritten: "Nothing was changed. Let it write other tables only."
         case .workingStateDiverged, .digestMismatch:
             "Nothing was changed. Call verify() to see which tables differ, and reset() to read all rows again."
+        case .changedLater: "Nothing was changed. Make a commit with the rows as they shall be."
         case .foreignKeyViolation: "Nothing was changed. Let the author of the commit repair the row."
         case .constraintViolation:
             "Nothing was changed. Give the table the constraints that it has on the other devices; then pull again."

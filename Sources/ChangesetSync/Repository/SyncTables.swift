@@ -21,6 +21,8 @@ enum SyncTables {
     static let checkpoint = prefix + "checkpoint"
     static let part = prefix + "part"
     static let replica = prefix + "replica"
+    static let stall = prefix + "stall"
+    static let obstacle = prefix + "obstacle"
     static let changesetView = prefix + "changeset"
     static let headView = prefix + "head"
 
@@ -99,10 +101,21 @@ enum SyncTables {
             PRIMARY KEY (remote, author)) WITHOUT ROWID;
         """
 
+    /// - `stall`: the entries at which logs stand still, by the numbers of the remotes.
+    /// - `obstacle`: at most one row, the error with which the last pull has stopped.
+    static let creationForReports = """
+        CREATE TABLE main.\(stall) (
+            remote INTEGER NOT NULL, author BLOB NOT NULL, sequence INTEGER NOT NULL, damaged INTEGER NOT NULL,
+            since REAL NOT NULL, PRIMARY KEY (remote, author)) WITHOUT ROWID;
+        CREATE TABLE main.\(obstacle) (
+            id INTEGER PRIMARY KEY CHECK (id = 1), code TEXT NOT NULL, name TEXT, commit_id BLOB, detail TEXT);
+        """
+
     /// Makes the tables where there are none. Inside a transaction.
     static func create(_ db: Database) throws {
         if try !db.tableExists(state, in: "main") { try db.execute(sql: creation) }
         // A store that an earlier version has set up does not have these.
         if try !db.tableExists(replica, in: "main") { try db.execute(sql: creationForCheckpoints) }
+        if try !db.tableExists(stall, in: "main") { try db.execute(sql: creationForReports) }
     }
 }

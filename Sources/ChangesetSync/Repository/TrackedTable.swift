@@ -98,12 +98,17 @@ struct TrackedTable: Sendable {
 extension TrackedTable {
     /// Reads the definition of a table.
     ///
-    /// - Throws: ``SyncError`` `.unsuitableTable`, `.noPrimaryKey`; `DatabaseError`.
-    init(named given: String, in db: Database) throws {
+    /// - Parameter isTracked: Whether the repository tracks it already, so that it must be there.
+    /// - Throws: ``SyncError`` `.unsuitableTable`, `.noPrimaryKey`; `.tableMissing` where it is tracked and gone;
+    ///   `DatabaseError`.
+    init(named given: String, in db: Database, isTracked: Bool = false) throws {
         guard !Database.isStoreInternalObject(given), !Database.isSQLiteInternalTable(given.lowercased()),
             let entry = try Row.fetchOne(
                 db, sql: "SELECT name, type FROM pragma_table_list(?) WHERE schema = 'main'", arguments: [given])
-        else { throw SyncError(.unsuitableTable, table: given, "No table of the program has this name.") }
+        else {
+            if isTracked { throw SyncError(.tableMissing, table: given) }
+            throw SyncError(.unsuitableTable, table: given, "No table of the program has this name.")
+        }
         let (name, kind): (String, String) = (entry[0], entry[1])
         guard kind == "table" else {
             throw SyncError(.unsuitableTable, table: name, "It is a \(kind == "view" ? "view" : kind + " table").")

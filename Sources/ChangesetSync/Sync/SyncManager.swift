@@ -384,6 +384,7 @@ public final class SyncManager: Sendable {
                     if isHandled { state.cursor.advance(after: entry.position) } else { isWhole = false }
                 }
                 state.stalled = page.stalled.count
+                try StalledLogs(db: db).note(page.stalled, at: state.n)
                 if !page.hasMore { state.hasBeenRead = true }
                 if !page.hasMore, page.stalled.isEmpty, isWhole { try inbox.quarantineUnreachable(at: state.n) }
             }

@@ -28,6 +28,8 @@ public struct SyncStatus: Hashable, Sendable {
     public let pending: Int
     /// Authors whose logs at the remote cannot be read on for now: an entry or an object is still on its way.
     public let stalled: Int
+    /// Where these logs stand, and since when.
+    public let stalledLogs: [StalledLog]
     /// Objects of the remote that were refused, and why.
     public let quarantined: [CommitID: String]
     /// Conflicts that nobody has looked at.
@@ -58,7 +60,7 @@ extension SyncManager {
         return try writer.unsafeReentrantRead { db in
             try db.isolated {
                 let remote = try RemoteState.require(name, db)
-                let transaction = try RepositoryTransaction(db)
+                let transaction = try RepositoryTransaction(db, isLooking: true)
                 func count(_ table: String, _ condition: String = "1") throws -> Int {
                     try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(table) WHERE \(condition)") ?? 0
                 }
@@ -73,6 +75,7 @@ extension SyncManager {
                     hasFetched: remote.hasBeenRead,
                     ahead: try count(SyncTables.outbox, "remote = \(remote.n)"), behind: try Self.behind(transaction),
                     pending: try count(SyncTables.pending), stalled: remote.stalled,
+                    stalledLogs: remote.stalled > 0 ? try StalledLogs(db: db).logs(of: remote.n) : [],
                     quarantined: Dictionary(reasons, uniquingKeysWith: { first, _ in first }),
                     conflicts: try count(SyncTables.conflict), foreignWrites: try transaction.writtenTables(),
                     lastError: remote.error, skew: try Self.skew(db),

@@ -186,6 +186,12 @@ enum RemoteOpening {
     }
 }
 
+/// Numbers of things.
+enum CountText {
+    /// - Parameter noun: One of them; "s" makes several of it.
+    static func text(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
+}
+
 /// Runs asynchronous work from a command.
 enum AsyncWork {
     private final class Outcome<Success: Sendable>: Sendable {

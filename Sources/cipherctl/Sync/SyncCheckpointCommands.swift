@@ -46,7 +46,8 @@ struct SyncCheckpointCommand: Command {
 
     private static func line(_ made: SyncCheckpoint?) -> String {
         guard let made else { return "nothing can be replaced yet" }
-        return "checkpoint \(made.commit): \(made.rowCount) rows replace \(made.commitCount) commits"
+        return "checkpoint \(made.commit): \(CountText.text(made.rowCount, "row")) "
+            + (made.rowCount == 1 ? "replaces" : "replace") + " \(CountText.text(made.commitCount, "commit"))"
     }
 }
 
@@ -78,11 +79,17 @@ struct SyncRetireCommand: Command {
     func run(_ console: Console) throws -> ExitCode {
         let digits = arguments.operands[1].lowercased()
         let (name, author) = try SyncAccess.exchange(arguments, with: remote, console) { manager, _ in
-            let found = try manager.status().replicas.map(\.author).filter { "\($0)".hasPrefix(digits) }
+            let replicas = try manager.status().replicas.filter { "\($0.author)".hasPrefix(digits) }
+            let found = replicas.map(\.author)
             guard digits.utf8.count >= 4, found.count == 1 else {
                 throw UsageError(
                     found.count > 1 ? "Several replicas begin so." : "There is no such replica.",
                     hint: "They are listed by `cipherctl sync status`; give four digits at least.")
+            }
+            if replicas[0].isThisStore {
+                throw UsageError(
+                    "This replica is this store itself, and is not retired.",
+                    hint: "Name one that does not come back; they are listed by `cipherctl sync status`.")
             }
             try await manager.retire(found[0])
             return (manager.remote.name, found[0])
@@ -112,15 +119,17 @@ struct SyncRejoinCommand: Command {
         ])
 
     private let arguments: ParsedArguments
+    private let meta: String
     private let remote: RemoteAddress?
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
+        meta = try SyncMeta.text(arguments)
         remote = try SyncAccess.remote(arguments)
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        let meta = SyncMeta.text(arguments)
+        let meta = meta
         let (name, made, head) = try SyncAccess.exchange(arguments, with: remote, console) { manager, progress in
             progress.begin("rejoining")
             let made = try await manager.rejoin(meta: meta)

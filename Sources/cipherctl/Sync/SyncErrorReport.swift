@@ -49,6 +49,16 @@ struct SyncErrorReport {
         (self.name, self.message, self.hint, self.exitCode) = (name, message, hint, exitCode)
     }
 
+    /// The message with what to do.
+    var sentences: String { hint.map { "\(message) \($0)" } ?? message }
+
+    /// The text of an error that the library has kept, with what to do at the command line in the place of calls in Swift.
+    static func text(ofKept text: String) -> String {
+        SyncError.Code.allCases.reduce(text.replacing(": call reset()", with: "")) { text, code in
+            text.replacing(code.remedy, with: hint(code))
+        }
+    }
+
     private static func message(of error: SyncError) -> String {
         let table = error.table.map { "Table \"\($0)\": " } ?? ""
         let commit = error.commit.map { " The commit is \($0)." } ?? ""
@@ -63,13 +73,16 @@ struct SyncErrorReport {
     }
 
     /// What to do at the command line.
-    private static func hint(_ code: SyncError.Code) -> String {
+    static func hint(_ code: SyncError.Code) -> String {
         switch code {
         case .notEnabled: "Set it up with `cipherctl sync init`, or with `cipherctl sync join` and an invitation."
-        case .foreignWrites: "Take them into a commit with: cipherctl sync commit"
+        case .foreignWrites:
+            "Take them into a commit with: cipherctl sync commit. The rows as they are here now replace those on all "
+                + "devices; rows that are gone here are deleted there."
         case .needsMerge, .olderSchema: "Merge, and pull again: cipherctl sync merge"
         case .unknownCommit: "The commits are listed by: cipherctl sync log"
         case .unsuitableTable: "Name a table that the program created. Tables are listed by `cipherctl sql`."
+        case .tableMissing: "Nothing was changed. Rename it back, or create it again, with: cipherctl sql"
         case .workingStateDiverged, .digestMismatch:
             "Nothing was changed. Somebody may have written rows outside of commits: cipherctl sync commit"
         case .columnRemoved: "Add the column again with: cipherctl sql"
@@ -85,13 +98,14 @@ struct SyncErrorReport {
     private static func exitCode(_ code: SyncError.Code) -> ExitCode {
         switch code {
         case .foreignWrites, .needsMerge, .schemaAhead, .columnRemoved, .olderSchema, .foreignKeyViolation, .baseTooOld,
-            .constraintViolation:
+            .constraintViolation, .tableMissing:
             .needsAttention
         case .checkpointPending: .tryAgain
         case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .otherRepository,
             .unknownReplica, .checkpointUnsupported:
             .usage
-        case .workingStateDiverged, .digestMismatch, .damagedCommit, .damagedRepository, .collision: .damagedData
+        case .workingStateDiverged, .changedLater, .digestMismatch, .damagedCommit, .damagedRepository, .collision:
+            .damagedData
         default: .failed
         }
     }

@@ -1,5 +1,6 @@
 import ChangesetSync
 import CipherStore
+import Foundation
 import StoreTools
 
 /// `sync push STORE`: sends commits to the remote.
@@ -31,7 +32,7 @@ struct SyncPushCommand: Command {
         }
         try console.report(
             json: .object(["store": .string(arguments.operands[0]), "remote": .string(name), "pushed": .int(count)]),
-            lines: ["pushed \(count) commits to \(name)"])
+            lines: ["pushed \(CountText.text(count, "commit")) to \(name)"])
         return .ok
     }
 }
@@ -41,7 +42,7 @@ struct SyncFetchCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "sync fetch",
-        summary: "store what is new at the remote; exit code 2 when objects were refused",
+        summary: "store what is new at the remote; exit code 2 when objects were refused or a log is damaged",
         operands: [SyncAccess.storeOperand],
         options: [SyncAccess.remoteOption] + SyncAccess.options,
         examples: ["cipherctl sync fetch app.db --key-file app.key"],
@@ -65,15 +66,16 @@ struct SyncFetchCommand: Command {
             return (manager.remote.name, count, try manager.status())
         }
         let refused = status.quarantined.sorted { $0.key < $1.key }
+        let stalled = SyncReport.attention(to: status.stalledLogs, at: name)
         try console.report(
             json: .object([
                 "store": .string(arguments.operands[0]), "remote": .string(name), "fetched": .int(count),
                 "behind": .int(status.behind), "pending": .int(status.pending),
-                "quarantined": SyncReport.quarantined(status),
+                "stalled_logs": SyncReport.stalledLogs(status), "quarantined": SyncReport.quarantined(status),
             ]),
-            lines: ["fetched \(count) commits from \(name)"]
-                + refused.map { "refused: object \($0.key): \($0.value)" })
-        return refused.isEmpty ? .ok : .needsAttention
+            lines: ["fetched \(CountText.text(count, "commit")) from \(name)"]
+                + refused.map { "refused: object \($0.key): \($0.value)" } + stalled)
+        return refused.isEmpty && stalled.isEmpty ? .ok : .needsAttention
     }
 }
 
@@ -151,7 +153,11 @@ struct SyncMergeCommand: Command {
                 "store": .string(access.path), "merges": .array(merges.map { .string($0.uuid) }),
                 "conflicts": .int(conflicts),
             ]),
-            lines: [merges.isEmpty ? "nothing to merge" : "made \(merges.count) merges, with \(conflicts) conflicts"])
+            lines: [
+                merges.isEmpty
+                    ? "nothing to merge"
+                    : "made \(CountText.text(merges.count, "merge")), with \(CountText.text(conflicts, "conflict"))"
+            ])
         return conflicts == 0 ? .ok : .needsAttention
     }
 }
@@ -174,13 +180,17 @@ struct SyncCommitCommand: Command {
         ])
 
     private let arguments: ParsedArguments
+    private let meta: String
 
-    init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        meta = try SyncMeta.text(arguments)
+    }
 
     func run(_ console: Console) throws -> ExitCode {
         let access = try SyncAccess.writable(arguments, console)
         defer { access.close() }
-        let made = try access.repository.commitForeignWrites(meta: SyncMeta.text(arguments))
+        let made = try access.repository.commitForeignWrites(meta: meta)
         try console.report(
             json: .object([
                 "store": .string(access.path), "commit": .optional(made) { .string($0.uuid) },
@@ -220,7 +230,10 @@ struct SyncResetCommand: Command {
         }
         try console.report(
             json: .object(["store": .string(arguments.operands[0]), "remote": .string(name), "ahead": .int(ahead)]),
-            lines: ["\(name) is read from its beginning again; \(ahead) commits are to be pushed"])
+            lines: [
+                "\(name) is read from its beginning again; \(CountText.text(ahead, "commit")) "
+                    + (ahead == 1 ? "is" : "are") + " to be pushed"
+            ])
         return .ok
     }
 }
@@ -229,5 +242,11 @@ struct SyncResetCommand: Command {
 enum SyncMeta {
     static let option = OptionSyntax("--meta", value: "TEXT", "what is said of the commit, as JSON; {} unless given")
 
-    static func text(_ arguments: ParsedArguments) -> String { arguments.value(option.name) ?? "{}" }
+    static func text(_ arguments: ParsedArguments) throws(UsageError) -> String {
+        guard let text = arguments.value(option.name) else { return "{}" }
+        guard (try? JSONSerialization.jsonObject(with: Data(text.utf8), options: .fragmentsAllowed)) != nil else {
+            throw UsageError("--meta is no JSON.", hint: "For example: --meta '{\"by\": \"import\"}'")
+        }
+        return text
+    }
 }

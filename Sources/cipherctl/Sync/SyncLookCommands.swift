@@ -122,14 +122,18 @@ struct SyncRevertCommand: Command {
         notes: ["Refused where a later commit has changed one of its rows (65)."])
 
     private let arguments: ParsedArguments
+    private let meta: String
 
-    init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        meta = try SyncMeta.text(arguments)
+    }
 
     func run(_ console: Console) throws -> ExitCode {
         let access = try SyncAccess.writable(arguments, console)
         defer { access.close() }
         let commit = try access.repository.commit(named: arguments.operands[1])
-        let made = try access.repository.revert(commit, meta: SyncMeta.text(arguments))
+        let made = try access.repository.revert(commit, meta: meta)
         try console.report(
             json: .object([
                 "store": .string(access.path), "reverted": .string("\(commit)"),

@@ -117,7 +117,7 @@ private final class SyncService {
 
     /// One exchange. What only a person can decide, or a fault of the rows, does not keep commits from being pushed.
     private func round(_ manager: SyncManager) async throws -> Round {
-        var (round, failure) = (Round(), SyncError?.none)
+        var (round, failure, obstacle) = (Round(), SyncError?.none, SyncError?.none)
         progress.begin("fetching")
         switch await Result(of: { try await manager.fetch() }) {
         case .success(let count): round.fetched = count
@@ -129,7 +129,7 @@ private final class SyncService {
             progress.begin("pulling")
             round.hasMoved = try access.repository.pull() != nil
         } catch let error as SyncError where ExitCode(error) == .needsAttention {
-            round.attention.append(SyncErrorReport(error)?.message ?? "\(error)")
+            obstacle = error
         } catch let error as SyncError {
             failure = error
         }
@@ -139,8 +139,10 @@ private final class SyncService {
         if let failure { throw failure }
         let report = try SyncReport(access.repository)
         (round.head, round.isInSync) = (report.summary.head, report.isInSync)
-        // What the report says as well, it says better.
-        if !report.attention.isEmpty { round.attention = report.attention }
+        round.attention = report.attention
+        if let obstacle, !report.names(obstacle) {
+            round.attention.insert(SyncErrorReport(obstacle)?.sentences ?? "\(obstacle)", at: 0)
+        }
         return round
     }
 

@@ -42,7 +42,8 @@ struct SyncInitCommand: Command {
         try access.repository.migrate()
         try access.repository.enable(tables)
         let name = try connect(access, remote, console)
-        try SetupReport(access, remote: name).print(console)
+        let known = try access.repository.knownRemotes().map(\.name)
+        try SetupReport(access, remote: name ?? known.first).print(console)
         return .ok
     }
 

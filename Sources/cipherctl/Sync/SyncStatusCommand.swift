@@ -14,8 +14,9 @@ struct SyncStatusCommand: Command {
         ],
         notes: [
             "It asks no remote: it shows what the store knows since its last push and fetch. Attention is needed for "
-                + "conflicts, refused objects, rows that were written outside of commits, commits of a newer schema, "
-                + "something to merge, an error of the last exchange, and a clock that is more than a day ahead."
+                + "conflicts, refused objects, rows that were written outside of commits, tracked tables that are gone, "
+                + "commits of a newer schema, commits that cannot be pulled, something to merge, a log of the remote that "
+                + "cannot be read on, an error of the last exchange, and a clock that is more than a day ahead."
         ])
 
     private let arguments: ParsedArguments
@@ -48,15 +49,21 @@ struct SyncReport {
 
     /// What a person should look at, as sentences.
     var attention: [String] {
-        var found: [String] = []
+        var found = summary.missingTables.map { name in
+            "Table \"\(name)\": \(SyncError.Code.tableMissing.reason) "
+                + SyncErrorReport.hint(.tableMissing)
+        }
         if !summary.foreignWrites.isEmpty {
             let tables = summary.foreignWrites.joined(separator: ", ")
-            found.append("Rows of \(tables) were written outside of commits: cipherctl sync commit")
+            found.append("Rows of \(tables) were written outside of commits. \(SyncErrorReport.hint(.foreignWrites))")
         }
         if let obstacle = summary.schemaObstacle {
             found.append("A commit has a schema that this store does not have. \(obstacle) Update the program.")
         } else if summary.leafCount > 1 {
             found.append("Several devices have made commits: cipherctl sync merge")
+        }
+        if let obstacle = summary.pullObstacle, let report = SyncErrorReport(obstacle) {
+            found.append("The last pull has stopped. \(report.sentences)")
         }
         if summary.conflicts > 0 {
             let what = summary.conflicts == 1 ? "1 conflict was" : "\(summary.conflicts) conflicts were"
@@ -64,14 +71,42 @@ struct SyncReport {
         }
         for (known, status) in remotes {
             if !status.quarantined.isEmpty {
-                found.append("\(status.quarantined.count) objects of \(known.name) were refused.")
+                let count = status.quarantined.count
+                let objects = CountText.text(count, "object")
+                found.append("\(objects) of \(known.name) \(count == 1 ? "was" : "were") refused.")
             }
-            if let error = status.lastError { found.append("The last exchange with \(known.name) failed: \(error)") }
+            found += Self.attention(to: status.stalledLogs, at: known.name)
+            if let error = status.lastError {
+                found.append("The last exchange with \(known.name) failed: \(SyncErrorReport.text(ofKept: error))")
+            }
         }
         if let skew = remotes.compactMap(\.status.skew).max() {
             found.append("A clock is \(AgeText.text(UInt64(max(0, skew.components.seconds)))) ahead.")
         }
         return found
+    }
+
+    /// What a person should do about logs that cannot be read on.
+    static func attention(to logs: [StalledLog], at remote: String) -> [String] {
+        logs.filter(\.needsAttention).map { log in
+            let what =
+                log.isDamaged
+                ? "is damaged" : "or its object is missing since \(HistoryReport.moment(log.since))"
+            return "Nothing new of one device is received from \(remote): entry \(log.position.sequence) of log "
+                + "\(log.position.author) \(what). Restore it from a backup of the remote, or let that device push "
+                + "again: cipherctl sync reset"
+        }
+    }
+
+    /// Whether ``attention`` has an error that has stopped a merge or a pull.
+    func names(_ error: SyncError) -> Bool {
+        switch error.code {
+        case .tableMissing: !summary.missingTables.isEmpty
+        case .foreignWrites: !summary.foreignWrites.isEmpty
+        case .schemaAhead: summary.schemaObstacle != nil
+        case .needsMerge, .olderSchema: summary.schemaObstacle == nil && summary.leafCount > 1
+        default: summary.pullObstacle == error
+        }
     }
 
     func json(of path: String) -> JSON {
@@ -81,7 +116,10 @@ struct SyncReport {
             "commits": .int(summary.commitCount), "tables": .array(summary.tables.map(JSON.string)),
             "leaves": .int(summary.leafCount), "behind": .int(summary.behind), "conflicts": .int(summary.conflicts),
             "foreign_writes": .array(summary.foreignWrites.map(JSON.string)),
-            "schema_obstacle": .optional(summary.schemaObstacle, JSON.string), "in_sync": .bool(isInSync),
+            "missing_tables": .array(summary.missingTables.map(JSON.string)),
+            "schema_obstacle": .optional(summary.schemaObstacle, JSON.string),
+            "pull_obstacle": .optional(summary.pullObstacle.flatMap { SyncErrorReport($0)?.message }, JSON.string),
+            "in_sync": .bool(isInSync),
             "remotes": .array(remotes.map { Self.json($0.known, $0.status) }),
             "attention": .array(attention.map(JSON.string)),
         ])
@@ -91,11 +129,23 @@ struct SyncReport {
         .object([
             "name": .string(known.name), "address": .optional(known.address) { .string("\($0)") },
             "fetched": .bool(status.hasFetched), "ahead": .int(status.ahead), "behind": .int(status.behind),
-            "pending": .int(status.pending), "stalled": .int(status.stalled), "quarantined": quarantined(status),
-            "last_error": .optional(status.lastError, JSON.string),
+            "pending": .int(status.pending), "stalled": .int(status.stalled), "stalled_logs": stalledLogs(status),
+            "quarantined": quarantined(status),
+            "last_error": .optional(status.lastError.map(SyncErrorReport.text(ofKept:)), JSON.string),
             "skew_seconds": .optional(status.skew) { .int($0.components.seconds) }, "in_sync": .bool(status.isInSync),
             "replicas": SyncReplicaReport.json(status.replicas),
         ])
+    }
+
+    static func stalledLogs(_ status: SyncStatus) -> JSON {
+        .array(
+            status.stalledLogs.map { log in
+                .object([
+                    "log": .string("\(log.position.author)"), "entry": .int(log.position.sequence),
+                    "damaged": .bool(log.isDamaged), "since": .string(HistoryReport.moment(log.since)),
+                    "needs_attention": .bool(log.needsAttention),
+                ])
+            })
     }
 
     static func quarantined(_ status: SyncStatus) -> JSON {
@@ -107,14 +157,15 @@ struct SyncReport {
 
     func lines(of path: String) -> [String] {
         var lines = [
-            "repository   \(summary.repository), \(summary.commitCount) commits",
+            "repository   \(summary.repository), \(CountText.text(summary.commitCount, "commit"))",
             "tables       \(summary.tables.joined(separator: ", "))",
-            "head         \(summary.head.map { "\($0)" } ?? "none"), \(summary.behind) commits behind",
+            "head         \(summary.head.map { "\($0)" } ?? "none"), \(CountText.text(summary.behind, "commit")) behind",
         ]
         if remotes.isEmpty { lines.append("remote       none yet") }
         for (known, status) in remotes {
             let rest = [
-                (status.pending, "wait for a parent"), (status.stalled, "authors cannot be read on"),
+                (status.pending, status.pending == 1 ? "waits for a parent" : "wait for a parent"),
+                (status.stalled, status.stalled == 1 ? "log cannot be read on" : "logs cannot be read on"),
                 (status.quarantined.count, "refused"),
             ].filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
             var state = status.isInSync ? "in sync" : "\(status.ahead) to push, \(status.behind) to pull" + rest

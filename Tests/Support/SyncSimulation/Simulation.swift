@@ -196,7 +196,8 @@ package final class Simulation {
             switch (error.code, step.action) {
             case (.foreignWrites, _), (.checkpointPending, _): return true
             case (.needsMerge, .pull), (.unknownReplica, .retire): return true
-            case (.unknownCommit, .revert), (.workingStateDiverged, .revert), (.foreignKeyViolation, .revert):
+            case (.unknownCommit, .revert), (.workingStateDiverged, .revert), (.changedLater, .revert),
+                (.foreignKeyViolation, .revert):
                 return true
             case (.baseTooOld, _): return mayRejoin(store)
             default: return false

@@ -313,7 +313,7 @@ struct PullTests {
         let reverted = try one.repository.revert(update, meta: "undo")
         #expect(reverted?.meta == "undo")
         #expect(try one.strings("SELECT score FROM player ORDER BY id") == ["1", "6"])
-        #expect(code { try one.repository.revert(update) } == .workingStateDiverged)
+        #expect(code { try one.repository.revert(update) } == .changedLater)
         #expect(code { try one.repository.revert(Samples.id(5)) } == .unknownCommit)
         #expect(try one.commitCount == 4)
     }

@@ -198,7 +198,7 @@ struct DirectoryRemoteTests {
         }
         try files.removeItem(atPath: entry)
         try files.createSymbolicLink(atPath: entry, withDestinationPath: scratch.entry(other, 3))
-        #expect(try await stall() == .entryMissing)
+        #expect(try await stall() == .entryDamaged)
         try files.removeItem(atPath: entry)
         try scratch.write(to: entry, contents: content)
         try files.removeItem(atPath: scratch.file(of: Samples.id(2)))
