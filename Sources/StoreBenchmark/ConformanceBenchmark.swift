@@ -49,6 +49,8 @@ struct ConformanceBenchmark {
         let path = folder.appendingPathComponent("app.db").path
         let pages = try makeStore(at: path)
         let layout = try PageLayout(.plaintextHeader)
+        // From 1 GiB on one page has no content: SQLite locks its bytes.
+        let written = pages - (pages >= Int(layout.lockBytePage) ? 1 : 0)
         // What the code of a page covers, and the number of the page.
         let messageBytes = layout.codeOffset + MemoryLayout<UInt32>.size
         let threads = ProcessInfo.processInfo.activeProcessorCount
@@ -62,7 +64,7 @@ struct ConformanceBenchmark {
                 try BenchmarkError.require(status == 0, "libcrypto computed no HMAC")
             }
             let report = try verify.measure { try StoreVerification(path, unlockedBy: Self.keySource).run() }
-            try BenchmarkError.require(report.isSound && report.pagesChecked == pages, "the store is damaged")
+            try BenchmarkError.require(report.isSound && report.pagesChecked == written, "the store is damaged")
             authentication.append(report.duration / .seconds(1))
             let conformance = try kit.measure {
                 try Conformance(of: StoreFile(path, unlockedBy: Self.keySource)).run()
