@@ -8,7 +8,8 @@ extension ChangesetRepository {
     /// Tables that are tracked already stay so. The change history of the tables is recorded from now on, so that writes
     /// outside of commits are noticed.
     /// - Throws: ``SyncError`` `.noPrimaryKey`, `.nullKey`, `.unsuitableTable`, `.applicationTemporaryTrigger`;
-    ///   `.tableMissing` where a tracked table is gone; `.foreignWrites` where other tracked tables were written outside of commits. Nothing is changed then.
+    ///   `.tableMissing` where a tracked table is gone; `.foreignWrites` where other tracked tables were written outside of
+    ///   commits. Nothing is changed then.
     public func enable(_ tables: [String]) throws { try enable(tables, key: nil) }
 
     /// - Parameter key: The key of the repository to join; nil for a new repository, or the one that the store has.
