@@ -75,6 +75,64 @@ struct SyncMessageTests {
         #expect(try place.sync("status", "b.db").status == 0)
     }
 
+    /// Nothing could be done about what stays damaged: attention was asked for, for ever.
+    @Test("what stays damaged at the remote is given up, after its author has pushed it again")
+    func discard() throws {
+        try begin()
+        try place.commit("a.db", "UPDATE player SET score = 2")
+        try place.commit("a.db", "UPDATE player SET score = 3")
+        try #require(place.sync("push", "a.db").status == 0)
+        let folder = URL(fileURLWithPath: place.place.path("remote"))
+        let names = FileManager.default.enumerator(atPath: folder.path)?.compactMap { $0 as? String } ?? []
+        let entry = folder.appendingPathComponent(try #require(names.first { $0.hasSuffix("/2") }))
+        try Data("x".utf8).write(to: entry)
+        #expect(try place.sync("run", "b.db").status == 2)
+        try #require(place.sync("reset", "a.db").status == 0)
+        // The author reads its old log too.
+        try #require(place.sync("run", "a.db").json["pushed"] as? Int == 3)
+        let received = try place.sync("run", "b.db")
+        #expect(received.status == 2 && received.json["moved"] as? Bool == true, "\(received.output)")
+        #expect(attention(received).contains("cipherctl sync discard"))
+        let discarded = try text("discard", "b.db")
+        #expect(discarded.status == 0 && discarded.output.contains("gave up 1 log of dir:"), "\(discarded.output)")
+        #expect(try place.sync("discard", "b.db").json["logs"] as? Int == 0)
+        for command in ["run", "status"] { #expect(try place.sync(command, "b.db").status == 0, "\(command)") }
+        // An object: its commit waits for it, and is given up with it.
+        let last = try place.commit("a.db", "UPDATE player SET score = 4")
+        try place.commit("a.db", "UPDATE player SET score = 5")
+        try #require(place.sync("push", "a.db").status == 0)
+        let all = FileManager.default.enumerator(atPath: folder.path)?.compactMap { $0 as? String } ?? []
+        let object = folder.appendingPathComponent(try #require(all.first { $0.hasSuffix(String(last.dropFirst(4))) }))
+        try Data("x".utf8).write(to: object)
+        let refused = try place.sync("run", "b.db")
+        #expect(refused.status == 2 && attention(refused).contains("cipherctl sync discard"), "\(refused.output)")
+        let wrong = try place.sync("discard", "b.db", "--object", "3f2a")
+        #expect(wrong.status == 64 && message(wrong).contains("--object"), "\(wrong.errors)")
+        let unknown = try place.sync("discard", "b.db", "--object", String(repeating: "0", count: 64))
+        #expect(unknown.status == 64 && code(unknown) == "unknownCommit", "\(unknown.errors)")
+        #expect(try place.sync("discard", "b.db", "--object", last).json["objects"] as? Int == 2)
+        #expect(try place.sync("status", "b.db").status == 0)
+    }
+
+    @Test("a remote is forgotten, and may be named again")
+    func forget() throws {
+        try begin()
+        try place.commit("a.db", "UPDATE player SET score = 2")
+        let unknown = try place.sync("forget", "a.db", "--remote", "dir:/nowhere")
+        #expect(unknown.status == 64 && hint(unknown).contains(place.remote), "\(unknown.errors)")
+        let forgotten = try place.sync("forget", "a.db")
+        #expect(forgotten.status == 0 && forgotten.json["not_pushed"] as? Int == 1, "\(forgotten.errors)")
+        #expect(forgotten.json["remote"] as? String == place.remote)
+        #expect((try place.sync("status", "a.db").json["remotes"] as? [Any])?.isEmpty == true)
+        let run = try place.sync("run", "a.db")
+        #expect(run.status == 64 && message(run).contains("no remote yet"), "\(run.errors)")
+        let again = try place.sync("forget", "a.db")
+        #expect(again.status == 64 && message(again).contains("no remote yet"), "\(again.errors)")
+        #expect(try place.sync("run", "a.db", "--remote", place.remote).status == 0)
+        #expect(try place.sync("run", "b.db").status == 0)
+        #expect(try place.players("a.db") == place.players("b.db"))
+    }
+
     /// The status had exit code 0, and a conflict hid the error of the pull in the run.
     @Test("what a pull cannot apply needs attention in the status too, beside conflicts, until a pull succeeds")
     func blockedPull() throws {

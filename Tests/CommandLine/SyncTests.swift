@@ -358,7 +358,9 @@ struct SyncTests {
         #expect(try place.sync("push", "a.db").status == 0)
         let pull = try place.sync("run", "b.db")
         #expect(pull.status == 2 && (pull.json["pushed"] as? Int ?? 0) > 0, "\(pull.output) \(pull.errors)")
-        #expect((pull.json["attention"] as? [String])?.isEmpty == false)
+        let attention = (pull.json["attention"] as? [String] ?? []).joined(separator: " ")
+        #expect(attention.contains("Add the column again") && attention.contains("\"score\""), "\(attention)")
+        #expect(!attention.contains("Update the program"), "\(attention)")
         let merge = try place.sync("merge", "b.db")
         #expect(merge.status == 2 && code(merge) == "columnRemoved", "\(merge.errors)")
     }

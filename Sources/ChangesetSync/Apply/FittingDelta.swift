@@ -9,7 +9,7 @@ extension TrackedTables {
             }
             if table.table == entry.table { continue }
             if let name = entry.table.columns.first(where: { table.index(ofColumn: $0) == nil }) {
-                return (table.name, "The table has no column \"\(name)\" yet.")
+                return (table.name, "The table has no column \"\(name)\".")
             }
             let key = entry.table.keyColumns.map { table.index(ofColumn: entry.table.columns[$0]) }
             if key != table.table.keyColumns { return (table.name, "The primary key is another one.") }

@@ -120,19 +120,16 @@ extension SyncManager {
     public func retire(_ replica: AuthorID) async throws {
         guard remote.compaction != nil else { throw SyncError(.checkpointUnsupported) }
         try await inTurn {
-            try await reporting {
-                try await self.readAcknowledgements()
-                let next = try await self.inTransaction { db, remote in
-                    let (state, store) = (try RemoteState.require(remote.name, db), CheckpointStore(db: db))
-                    let isKnown = try store.replicas().contains { $0.remote == state.n && $0.author == replica }
-                    guard isKnown, try RepositoryState(db).author != replica else {
-                        throw SyncError(.unknownReplica)
-                    }
-                    try store.noteRetired(replica, at: state.n)
-                    return try AcknowledgementNotes(db: db, name: remote.name).next([], isComplete: false)
-                }
-                if let next { try await self.put(next) }
+            _ = try await reporting({ try await self.readAcknowledgements() }, isProof: { _ in false })
+            // A name that is wrong says nothing of the exchange with the remote.
+            let next = try await inTransaction { db, remote in
+                let (state, store) = (try RemoteState.require(remote.name, db), CheckpointStore(db: db))
+                let isKnown = try store.replicas().contains { $0.remote == state.n && $0.author == replica }
+                guard isKnown, try RepositoryState(db).author != replica else { throw SyncError(.unknownReplica) }
+                try store.noteRetired(replica, at: state.n)
+                return try AcknowledgementNotes(db: db, name: remote.name).next([], isComplete: false)
             }
+            if let next { try await reporting({ try await self.put(next) }, isProof: { _ in false }) }
         }
     }
 }

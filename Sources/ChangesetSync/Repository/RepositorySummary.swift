@@ -22,8 +22,9 @@ public struct RepositorySummary: Hashable, Sendable {
     public let conflicts: Int
     /// Tracked tables that were written outside of commits.
     public let foreignWrites: [String]
-    /// Why the next pull or merge stops: another schema made one of the commits that it needs. Nil where none is known.
-    public let schemaObstacle: String?
+    /// Why the next pull or merge stops: another schema made one of the commits that it needs. `.schemaAhead` or
+    /// `.columnRemoved`; nil where none is known.
+    public let schemaObstacle: SyncError?
     /// The error with which the last pull of this store has stopped, while there is something to pull.
     public let pullObstacle: SyncError?
 }
@@ -90,13 +91,14 @@ extension ChangesetRepository {
     }
 
     /// Why one of the latest commits does not fit the tables.
-    private static func obstacle(in nodes: [CommitNode], _ transaction: RepositoryTransaction) throws -> String? {
+    private static func obstacle(in nodes: [CommitNode], _ transaction: RepositoryTransaction) throws -> SyncError? {
         for node in nodes.prefix(Limits.comparedCommits) where node.kind != .checkpoint {
             let commit = try transaction.store.commit(node.n)
             for index in commit.deltas.indices {
                 let delta = try transaction.store.delta(node.n, fromParent: index)
                 if let obstacle = transaction.tables.obstacle(to: delta) {
-                    return "Table \"\(obstacle.table)\": \(obstacle.reason)"
+                    return try transaction.whichSchemaIsNewer(
+                        SyncError(.schemaAhead, table: obstacle.table, commit: node.id, obstacle.reason))
                 }
             }
         }

@@ -108,7 +108,7 @@ struct RepositoryTransaction {
         for node in nodes.prefix(Limits.comparedCommits) {
             let own = try Delta(store.delta(node.n).tables.filter { DeltaTable.areSame($0.table.name, table.name) })
             if tables.obstacle(to: own) != nil {
-                return SyncError(.columnRemoved, table: error.table, commit: error.commit)
+                return SyncError(.columnRemoved, table: error.table, commit: error.commit, error.detail)
             }
         }
         return error

@@ -163,7 +163,8 @@ extension SyncError.Code {
         case .foreignWrites: "Take them into a commit with commitForeignWrites(meta:)."
         case .trackedTableWritten: "Nothing was changed. Let it write other tables only."
         case .workingStateDiverged, .digestMismatch:
-            "Nothing was changed. Call verify() to see which tables differ, and reset() to read all rows again."
+            "Nothing was changed. Call verify() to see which tables differ, and reset() to read all rows again. A new column "
+                + "must have the same default on all devices."
         case .changedLater: "Nothing was changed. Make a commit with the rows as they shall be."
         case .foreignKeyViolation: "Nothing was changed. Let the author of the commit repair the row."
         case .constraintViolation:

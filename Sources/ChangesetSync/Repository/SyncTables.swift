@@ -101,7 +101,8 @@ enum SyncTables {
             PRIMARY KEY (remote, author)) WITHOUT ROWID;
         """
 
-    /// - `stall`: the entries at which logs stand still, by the numbers of the remotes.
+    /// - `stall`: the entries at which logs stand still, by the numbers of the remotes. `damaged` has two bits: 1 where an
+    ///   entry is damaged, 2 where the log was given up.
     /// - `obstacle`: at most one row, the error with which the last pull has stopped.
     static let creationForReports = """
         CREATE TABLE main.\(stall) (

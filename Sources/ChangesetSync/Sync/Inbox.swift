@@ -366,6 +366,42 @@ final class Inbox {
         return count
     }
 
+    /// Gives up objects of a remote that were refused, and the commits that wait for them and for no object that another
+    /// remote is asked for.
+    ///
+    /// - Returns: The number of both.
+    func giveUp(_ ids: [ObjectID], at remote: Int64) throws -> Int {
+        for id in ids {
+            try db.execute(
+                sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
+                arguments: [remote, Data(id.bytes)])
+        }
+        return try ids.count + removePending(waitingFor: ids.filter { try !isQuarantined($0) })
+    }
+
+    /// Whether any remote is asked again for an object.
+    private func isQuarantined(_ id: ObjectID) throws -> Bool {
+        try Bool.fetchOne(
+            db, sql: "SELECT EXISTS (SELECT 1 FROM main.\(SyncTables.quarantine) WHERE id = ?)",
+            arguments: [Data(id.bytes)]) ?? false
+    }
+
+    /// Gives up what a remote has refused, where the remote is forgotten. What commits wait for, another remote is asked for.
+    func giveUpAll(at remote: Int64) throws {
+        let other = try Int64.fetchOne(db, sql: "SELECT n FROM main.\(SyncTables.remote) WHERE n <> ?", arguments: [remote])
+        if let other {
+            try db.execute(
+                sql: """
+                    UPDATE OR IGNORE main.\(SyncTables.quarantine) SET remote = ?
+                    WHERE remote = ? AND id IN (SELECT missing FROM main.\(SyncTables.pending))
+                    """,
+                arguments: [other, remote])
+        }
+        let rest = try Data.fetchAll(
+            db, sql: "SELECT id FROM main.\(SyncTables.quarantine) WHERE remote = ?", arguments: [remote])
+        _ = try giveUp(rest.compactMap { ObjectID(bytes: $0) }, at: remote)
+    }
+
     /// Throws unless generation and time are possible after those of the parents.
     private func requirePlace(_ commit: Commit) throws {
         let parents = try commit.parents.map(requireNode)

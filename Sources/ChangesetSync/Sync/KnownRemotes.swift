@@ -30,6 +30,28 @@ extension ChangesetRepository {
         }
     }
 
+    /// Forgets a remote: nothing is pushed to it or fetched from it any more. Commits and rows stay, also what came from
+    /// there; the remote stays as it is. Objects of it that were refused are given up, or asked for at another remote.
+    ///
+    /// - Parameter name: The name of the remote (``SyncRemote/name``).
+    /// - Returns: The number of commits that were not pushed to it; nil where the store has no such remote.
+    /// - Throws: ``SyncError`` `.notEnabled`; `DatabaseError`.
+    @discardableResult
+    public func forgetRemote(named name: String) throws -> Int? {
+        try writer.unsafeReentrantWrite { db in
+            try Self.inTransaction(db) {
+                _ = try RepositoryState(db)
+                guard let state = try RemoteState(named: name, db) else { return nil }
+                let left = try Int.fetchOne(
+                    db, sql: "SELECT count(*) FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [state.n])
+                try Inbox(db: db).giveUpAll(at: state.n)
+                try state.remove(db)
+                try db.execute(sql: "DELETE FROM main.\(SyncTables.address) WHERE name = ?", arguments: [name])
+                return left
+            }
+        }
+    }
+
     /// Keeps the address of a remote in the store, without its password, so that it need not be given again. The name of
     /// a server is not enough: the address also says how to connect.
     ///

@@ -55,6 +55,16 @@ struct RemoteState: Sendable {
             arguments: [db.lastInsertedRowID, lowest])
     }
 
+    /// Removes all that the store keeps of the exchange with this remote, but not what it has got from there.
+    func remove(_ db: Database) throws {
+        for name in [SyncTables.outbox, SyncTables.quarantine] {
+            try db.execute(sql: "DELETE FROM main.\(name) WHERE remote = ?", arguments: [n])
+        }
+        try StalledLogs(db: db).note([], at: n)
+        try CheckpointStore(db: db).removeReplicas(at: n)
+        try db.execute(sql: "DELETE FROM main.\(SyncTables.remote) WHERE n = ?", arguments: [n])
+    }
+
     /// Gives this store another name at every remote, with a log that begins with what is to be pushed.
     static func beginNewLogs(_ db: Database) throws {
         for n in try Int64.fetchAll(db, sql: "SELECT n FROM main.\(SyncTables.remote)") {

@@ -50,12 +50,7 @@ public final class SyncManager: Sendable {
     /// for a remote that was emptied, restored or exchanged. Rows and commits stay.
     public func reset() async throws {
         try await inTransaction { db, remote in
-            let former = try RemoteState.require(remote.name, db)
-            for name in [SyncTables.outbox, SyncTables.quarantine] {
-                try db.execute(sql: "DELETE FROM main.\(name) WHERE remote = ?", arguments: [former.n])
-            }
-            try CheckpointStore(db: db).removeReplicas(at: former.n)
-            try db.execute(sql: "DELETE FROM main.\(SyncTables.remote) WHERE n = ?", arguments: [former.n])
+            try RemoteState.require(remote.name, db).remove(db)
             try RemoteState.create(remote.name, db)
         }
     }
@@ -91,6 +86,8 @@ public final class SyncManager: Sendable {
     ///
     /// - Returns: The error of the fetch, with that of the push where it has failed for another reason.
     package func pushAfter(failedFetch failure: any Error) async -> any Error {
+        // Before its turn is waited for: the fetch may have failed because another process has it.
+        if SyncFailure.forbidsPush(failure) { return failure }
         let result = await Result { try await inTurn { await pushOnly(after: failure) } }
         return (try? result.get()) ?? failure
     }
@@ -383,10 +380,11 @@ public final class SyncManager: Sendable {
                     let isHandled = try replaced.contains(entry.id) || inbox.isHandled(entry.id, state)
                     if isHandled { state.cursor.advance(after: entry.position) } else { isWhole = false }
                 }
-                state.stalled = page.stalled.count
-                try StalledLogs(db: db).note(page.stalled, at: state.n)
+                let logs = StalledLogs(db: db)
+                try logs.note(page.stalled, at: state.n)
+                state.stalled = try logs.awaited(at: state.n).count
                 if !page.hasMore { state.hasBeenRead = true }
-                if !page.hasMore, page.stalled.isEmpty, isWhole { try inbox.quarantineUnreachable(at: state.n) }
+                if !page.hasMore, state.stalled == 0, isWhole { try inbox.quarantineUnreachable(at: state.n) }
             }
             try state.save(db)
             // With commits of its own the store has got another name.

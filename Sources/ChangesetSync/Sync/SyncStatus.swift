@@ -26,7 +26,8 @@ public struct SyncStatus: Hashable, Sendable {
     public let behind: Int
     /// Commits that were fetched and wait for a parent.
     public let pending: Int
-    /// Authors whose logs at the remote cannot be read on for now: an entry or an object is still on its way.
+    /// Authors whose logs at the remote cannot be read on for now: an entry or an object is still on its way. Those
+    /// that were given up do not count.
     public let stalled: Int
     /// Where these logs stand, and since when.
     public let stalledLogs: [StalledLog]
@@ -75,7 +76,7 @@ extension SyncManager {
                     hasFetched: remote.hasBeenRead,
                     ahead: try count(SyncTables.outbox, "remote = \(remote.n)"), behind: try Self.behind(transaction),
                     pending: try count(SyncTables.pending), stalled: remote.stalled,
-                    stalledLogs: remote.stalled > 0 ? try StalledLogs(db: db).logs(of: remote.n) : [],
+                    stalledLogs: try StalledLogs(db: db).logs(of: remote.n),
                     quarantined: Dictionary(reasons, uniquingKeysWith: { first, _ in first }),
                     conflicts: try count(SyncTables.conflict), foreignWrites: try transaction.writtenTables(),
                     lastError: remote.error, skew: try Self.skew(db),
@@ -137,12 +138,7 @@ extension SyncManager {
                 db, sql: "SELECT id FROM main.\(SyncTables.quarantine) WHERE remote = ?", arguments: [state.n])
             let removed = known.compactMap { CommitID(bytes: $0) }.filter { id == nil || $0 == id }
             if let id, removed.isEmpty { throw SyncError(.unknownCommit, commit: id, "No such object was refused.") }
-            for id in removed {
-                try db.execute(
-                    sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
-                    arguments: [state.n, Data(id.bytes)])
-            }
-            return try removed.count + Inbox(db: db).removePending(waitingFor: removed)
+            return try Inbox(db: db).giveUp(removed, at: state.n)
         }
         emitStatus()
         return count

@@ -29,7 +29,7 @@ enum Catalogue {
             HistoryCommand.self, HistoryRecordCommand.self, HistoryStopCommand.self, HistoryReadersCommand.self,
             SyncInitCommand.self, SyncInviteCommand.self, SyncJoinCommand.self, SyncStatusCommand.self,
             SyncPushCommand.self, SyncFetchCommand.self, SyncMergeCommand.self, SyncPullCommand.self,
-            SyncRunCommand.self, SyncResetCommand.self, SyncCheckpointCommand.self, SyncRetireCommand.self,
+            SyncRunCommand.self, SyncResetCommand.self, SyncDiscardCommand.self, SyncForgetCommand.self, SyncCheckpointCommand.self, SyncRetireCommand.self,
             SyncRejoinCommand.self, SyncCommitCommand.self, SyncLogCommand.self, SyncDiffCommand.self,
             SyncRevertCommand.self, SyncConflictsCommand.self, StatusCommand.self,
             DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,

@@ -27,7 +27,8 @@ import ChangesetSync
                 case .diskFull: .inputOutput
                 case .encryptionFailed, .notSetUp, .serverError: .failed
                 }
-            return SyncErrorReport(name: error.code.rawValue, text: "\(error)", exitCode: exitCode)
+            let hint = error.code == .notSetUp ? "Name the remote, and they are made: cipherctl sync run --remote" : nil
+            return SyncErrorReport(name: error.code.rawValue, text: "\(error)", hint: hint, exitCode: exitCode)
         }
     }
 #else

@@ -146,14 +146,24 @@ struct SyncAccess {
         return address
     }
 
-    /// The manager of the remote that is meant. A new remote is set up, and its address is kept in the store.
+    /// The name by which the store keeps the remote that is meant.
+    func name(of given: RemoteAddress?) throws -> String {
+        if let given { return try RemoteOpening.remote(given, try repository.id).name }
+        let known = try repository.knownRemotes()
+        if known.count == 1 { return known[0].name }
+        // Says which ones there are.
+        return try RemoteOpening.remote(try address(nil), try repository.id).name
+    }
+
+    /// The manager of the remote that is meant. A new remote is set up, and its address is kept in the store; so is one that
+    /// is named again, as its tables may be gone.
     func manager(_ given: RemoteAddress?, _ progress: SyncProgress) async throws -> SyncManager {
         let address = try address(given)
         let remote = try RemoteOpening.remote(address, try repository.id)
         let isKnown = try repository.knownRemotes().contains { $0.name == remote.name }
         let manager = SyncManager(repository, remote: MeteredRemote(remote, progress))
+        if !isKnown || given != nil { try await RemoteOpening.setUp(remote, at: address) }
         if !isKnown {
-            try await RemoteOpening.setUp(remote, at: address)
             // One that cannot be read, or has another repository, is not kept.
             _ = try await remote.list(after: RemoteCursor(), limit: 1)
             try await manager.setup()

@@ -13,10 +13,7 @@ struct SyncErrorReport {
     /// - Returns: nil for an error of something else.
     init?(_ error: any Error) {
         switch error {
-        case let error as SyncError:
-            self.init(
-                name: "\(error.code)", message: Self.message(of: error), hint: Self.hint(error.code),
-                exitCode: Self.exitCode(error.code))
+        case let error as SyncError: self.init(of: error)
         case let error as InvitationError:
             self.init(
                 name: error.code == .wrongKey ? "invitationKey" : error.code.rawValue, message: error.reason,
@@ -37,6 +34,12 @@ struct SyncErrorReport {
             guard let report = ServerRemote.report(error) else { return nil }
             self = report
         }
+    }
+
+    init(of error: SyncError) {
+        self.init(
+            name: "\(error.code)", message: Self.message(of: error), hint: Self.hint(error.code),
+            exitCode: Self.exitCode(error.code))
     }
 
     /// An error whose text begins with its name and ends with what to do.
@@ -84,7 +87,8 @@ struct SyncErrorReport {
         case .unsuitableTable: "Name a table that the program created. Tables are listed by `cipherctl sql`."
         case .tableMissing: "Nothing was changed. Rename it back, or create it again, with: cipherctl sql"
         case .workingStateDiverged, .digestMismatch:
-            "Nothing was changed. Somebody may have written rows outside of commits: cipherctl sync commit"
+            "Nothing was changed. Rows may have been written outside of commits (cipherctl sync commit), or a new column may "
+                + "have another default here than on other devices."
         case .columnRemoved: "Add the column again with: cipherctl sql"
         case .damagedRepository: "Restore the store from a backup, or join the repository with a new store."
         case .baseTooOld: "Nothing is lost. Take up the checkpoint, and keep what was not pushed: cipherctl sync rejoin"

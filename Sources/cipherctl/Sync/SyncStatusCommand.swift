@@ -58,12 +58,12 @@ struct SyncReport {
             found.append("Rows of \(tables) were written outside of commits. \(SyncErrorReport.hint(.foreignWrites))")
         }
         if let obstacle = summary.schemaObstacle {
-            found.append("A commit has a schema that this store does not have. \(obstacle) Update the program.")
+            found.append(SyncErrorReport(of: obstacle).sentences)
         } else if summary.leafCount > 1 {
             found.append("Several devices have made commits: cipherctl sync merge")
         }
-        if let obstacle = summary.pullObstacle, let report = SyncErrorReport(obstacle) {
-            found.append("The last pull has stopped. \(report.sentences)")
+        if let obstacle = summary.pullObstacle {
+            found.append("The last pull has stopped. \(SyncErrorReport(of: obstacle).sentences)")
         }
         if summary.conflicts > 0 {
             let what = summary.conflicts == 1 ? "1 conflict was" : "\(summary.conflicts) conflicts were"
@@ -73,7 +73,9 @@ struct SyncReport {
             if !status.quarantined.isEmpty {
                 let count = status.quarantined.count
                 let objects = CountText.text(count, "object")
-                found.append("\(objects) of \(known.name) \(count == 1 ? "was" : "were") refused.")
+                found.append(
+                    "\(objects) of \(known.name) \(count == 1 ? "was" : "were") refused. Let a device that has the commits "
+                        + "push again (cipherctl sync reset), or give up what stays damaged: cipherctl sync discard")
             }
             found += Self.attention(to: status.stalledLogs, at: known.name)
             if let error = status.lastError {
@@ -93,8 +95,8 @@ struct SyncReport {
                 log.isDamaged
                 ? "is damaged" : "or its object is missing since \(HistoryReport.moment(log.since))"
             return "Nothing new of one device is received from \(remote): entry \(log.position.sequence) of log "
-                + "\(log.position.author) \(what). Restore it from a backup of the remote, or let that device push "
-                + "again: cipherctl sync reset"
+                + "\(log.position.author) \(what). Restore it from a backup of the remote. Or let that device push "
+                + "again (cipherctl sync reset), and then give the old log up here: cipherctl sync discard"
         }
     }
 
@@ -103,7 +105,7 @@ struct SyncReport {
         switch error.code {
         case .tableMissing: !summary.missingTables.isEmpty
         case .foreignWrites: !summary.foreignWrites.isEmpty
-        case .schemaAhead: summary.schemaObstacle != nil
+        case .schemaAhead, .columnRemoved: summary.schemaObstacle != nil
         case .needsMerge, .olderSchema: summary.schemaObstacle == nil && summary.leafCount > 1
         default: summary.pullObstacle == error
         }
@@ -117,8 +119,8 @@ struct SyncReport {
             "leaves": .int(summary.leafCount), "behind": .int(summary.behind), "conflicts": .int(summary.conflicts),
             "foreign_writes": .array(summary.foreignWrites.map(JSON.string)),
             "missing_tables": .array(summary.missingTables.map(JSON.string)),
-            "schema_obstacle": .optional(summary.schemaObstacle, JSON.string),
-            "pull_obstacle": .optional(summary.pullObstacle.flatMap { SyncErrorReport($0)?.message }, JSON.string),
+            "schema_obstacle": .optional(summary.schemaObstacle) { .string(SyncErrorReport(of: $0).message) },
+            "pull_obstacle": .optional(summary.pullObstacle) { .string(SyncErrorReport(of: $0).message) },
             "in_sync": .bool(isInSync),
             "remotes": .array(remotes.map { Self.json($0.known, $0.status) }),
             "attention": .array(attention.map(JSON.string)),
@@ -143,7 +145,7 @@ struct SyncReport {
                 .object([
                     "log": .string("\(log.position.author)"), "entry": .int(log.position.sequence),
                     "damaged": .bool(log.isDamaged), "since": .string(HistoryReport.moment(log.since)),
-                    "needs_attention": .bool(log.needsAttention),
+                    "given_up": .bool(log.isGivenUp), "needs_attention": .bool(log.needsAttention),
                 ])
             })
     }

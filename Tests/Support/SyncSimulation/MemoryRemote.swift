@@ -21,6 +21,8 @@ package final class MemoryRemote: SyncRemote {
         package var mostObjects = Int.max
         /// Whether logs are listed with the last author first, one entry a page.
         package var isReversed = false
+        /// Logs that are listed as ones that cannot be read on.
+        package var stalls: [RemoteStall] = []
         package var calls = 0
         /// The call that fails before it does anything.
         package var failAt: Int?
@@ -113,7 +115,7 @@ package final class MemoryRemote: SyncRemote {
             for (author, sequence) in cursor.sequences where sequence > UInt64(content.logs[author]?.count ?? 0) {
                 throw RemoteError.remoteRewound(remote: name, missing: LogPosition(author: author, sequence: sequence))
             }
-            var (entries, next, hasMore, stalled) = ([RemoteEntry](), cursor, false, [RemoteStall]())
+            var (entries, next, hasMore, stalled) = ([RemoteEntry](), cursor, false, content.stalls)
             let authors = content.logs.keys.sorted { content.isReversed ? $1 < $0 : $0 < $1 }
             let most = content.isReversed ? 1 : limit
             for author in authors {

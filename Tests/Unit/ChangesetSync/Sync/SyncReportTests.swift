@@ -51,6 +51,138 @@ struct SyncReportTests {
         #expect(try one.read { try StalledLogs(db: $0).logs(of: 1) }.isEmpty)
     }
 
+    @Test("a log that was given up counts no more, until it stands at another entry")
+    func givenUpLog() async throws {
+        let replica = try Replica()
+        let stalls = [
+            RemoteStall(position: LogPosition(author: Samples.author(1), sequence: 7), reason: .entryMissing),
+            RemoteStall(position: LogPosition(author: Samples.author(2), sequence: 1), reason: .entryDamaged),
+        ]
+        let remote = MemoryRemote(try replica.repository.id)
+        let manager = SyncManager(replica.repository, remote: remote)
+        try await manager.setup()
+        remote.edit { $0.stalls = stalls }
+        try await manager.fetch()
+        #expect(try manager.status().stalled == 2 && manager.status().stalledLogs.map(\.needsAttention) == [false, true])
+        // The one that is missing for a moment is still awaited.
+        #expect(try await manager.giveUpStalledLogs() == 1)
+        for _ in 0..<2 {
+            let status = try manager.status()
+            #expect(status.stalled == 1 && status.stalledLogs.map(\.needsAttention) == [false, false])
+            #expect(status.stalledLogs.map(\.isGivenUp) == [false, true] && !status.isInSync)
+            try await manager.fetch()
+        }
+        remote.edit { $0.stalls = [stalls[1]] }
+        try await manager.fetch()
+        #expect(try manager.status().stalled == 0 && manager.status().isInSync)
+        let later = LogPosition(author: Samples.author(2), sequence: 3)
+        remote.edit { $0.stalls = [RemoteStall(position: later, reason: .entryDamaged)] }
+        try await manager.fetch()
+        #expect(try manager.status().stalled == 1 && manager.status().stalledLogs.map(\.needsAttention) == [true])
+        // A reset begins again, and so does a remote that was forgotten.
+        try await manager.giveUpStalledLogs()
+        try await manager.reset()
+        #expect(try manager.status().stalledLogs.isEmpty)
+        try await manager.fetch()
+        #expect(try manager.status().stalledLogs.map(\.isGivenUp) == [false])
+    }
+
+    @Test("a remote that is forgotten leaves rows and commits, and no trace in the tables of the exchange")
+    func forgotten() async throws {
+        let one = try Replica()
+        let (first, other) = (MemoryRemote(try one.repository.id), MemoryRemote(try one.repository.id, named: "memory:2"))
+        let (manager, second) = (
+            SyncManager(one.repository, remote: first), SyncManager(one.repository, remote: other)
+        )
+        for manager in [manager, second] { try await manager.setup() }
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try await manager.sync()
+        let (state, commits) = (try one.state(), try one.repository.summary().commitCount)
+        #expect(try one.repository.forgetRemote(named: "elsewhere") == nil)
+        #expect(try one.repository.forgetRemote(named: second.remote.name) == 1)
+        #expect(try one.repository.forgetRemote(named: second.remote.name) == nil)
+        #expect(try manager.status().isInSync)
+        #expect(code { try second.status() } == .notEnabled)
+        #expect(try one.repository.forgetRemote(named: manager.remote.name) == 0)
+        for table in ["outbox", "quarantine", "remote", "address", "stall", "replica"] {
+            let count = try one.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM cipherstore_sync_\(table)") }
+            #expect(count == 0, "\(table)")
+        }
+        #expect(try one.state() == state && one.repository.summary().commitCount == commits)
+        // Named again, it is a remote like any other.
+        try await manager.setup()
+        #expect(try manager.status().ahead == 1)
+        try await manager.sync()
+        #expect(try manager.status().isInSync)
+    }
+
+    /// What had come from the forgotten remote waited for ever.
+    @Test("a commit that waits for what a forgotten remote has damaged comes from another remote")
+    func forgottenWithPending() async throws {
+        let one = try Replica()
+        let two = try Replica(key: one.key())
+        let (bad, good) = (MemoryRemote(try one.repository.id), MemoryRemote(try one.repository.id, named: "memory:2"))
+        for remote in [bad, good] {
+            let manager = SyncManager(one.repository, remote: remote)
+            try await manager.setup()
+        }
+        let id = try #require(try one.run("INSERT INTO player VALUES (1, 'Ann', 1)"))
+        try one.run("UPDATE player SET score = 2")
+        for remote in [bad, good] { try await SyncManager(one.repository, remote: remote).push() }
+        bad.edit { content in content.objects[id]?[150] ^= 1 }
+        let (first, second) = (SyncManager(two.repository, remote: bad), SyncManager(two.repository, remote: good))
+        for manager in [first, second] { try await manager.setup() }
+        try await first.fetch()
+        #expect(try first.status().quarantined.count == 1 && first.status().pending == 1)
+        try two.repository.forgetRemote(named: bad.name)
+        #expect(try second.status().pending == 1)
+        try await second.sync()
+        #expect(try second.status().isInSync && one.state() == two.state())
+    }
+
+    @Test("a name that nobody has is no error of the exchange")
+    func retireUnknown() async throws {
+        let replica = try Replica()
+        let remote = MemoryRemote(try replica.repository.id, isCompacting: true)
+        let manager = SyncManager(replica.repository, remote: remote)
+        try await manager.setup()
+        try await manager.sync()
+        let own = try replica.repository.summary().author
+        for author in [own, try AuthorID.random()] {
+            let result = await Result(of: { try await manager.retire(author) })
+            #expect(code { try result.get() } == .unknownReplica)
+            #expect(try manager.status().lastError == nil)
+        }
+    }
+
+    @Test("a schema that stops the next pull is named with its kind")
+    func schemaObstacle() async throws {
+        let one = try Replica()
+        let two = try Replica(key: one.key())
+        let remote = MemoryRemote(try one.repository.id)
+        let (first, second) = (
+            SyncManager(one.repository, remote: remote), SyncManager(two.repository, remote: remote)
+        )
+        for manager in [first, second] { try await manager.setup() }
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try await first.sync()
+        try await second.sync()
+        try one.write("ALTER TABLE player ADD COLUMN town TEXT")
+        try one.run("UPDATE player SET town = 'Oslo'")
+        try await first.push()
+        try await second.fetch()
+        #expect(try two.repository.summary().schemaObstacle?.code == .schemaAhead)
+        #expect(try two.repository.summary().schemaObstacle?.table == "player")
+        try two.write("ALTER TABLE player ADD COLUMN town TEXT")
+        #expect(try two.repository.summary().schemaObstacle == nil)
+        try await second.sync()
+        try two.write("ALTER TABLE player DROP COLUMN town")
+        try one.run("UPDATE player SET town = 'Bergen'")
+        try await first.push()
+        try await second.fetch()
+        #expect(try two.repository.summary().schemaObstacle?.code == .columnRemoved)
+    }
+
     @Test("the error of a pull is in the summary until a pull succeeds, whoever has pulled", arguments: [false, true])
     func pullObstacle(isSync: Bool) async throws {
         let one = try Replica()
