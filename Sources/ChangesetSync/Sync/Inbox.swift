@@ -388,7 +388,8 @@ final class Inbox {
 
     /// Gives up what a remote has refused, where the remote is forgotten. What commits wait for, another remote is asked for.
     func giveUpAll(at remote: Int64) throws {
-        let other = try Int64.fetchOne(db, sql: "SELECT n FROM main.\(SyncTables.remote) WHERE n <> ?", arguments: [remote])
+        let other = try Int64.fetchOne(
+            db, sql: "SELECT n FROM main.\(SyncTables.remote) WHERE n <> ?", arguments: [remote])
         if let other {
             try db.execute(
                 sql: """

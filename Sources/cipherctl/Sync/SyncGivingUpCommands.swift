@@ -100,7 +100,8 @@ struct SyncForgetCommand: Command {
             ]),
             lines: [
                 "\(name) is forgotten"
-                    + (left == 0 ? "" : "; \(CountText.text(left, "commit")) \(left == 1 ? "was" : "were") not pushed to it")
+                    + (left == 0
+                        ? "" : "; \(CountText.text(left, "commit")) \(left == 1 ? "was" : "were") not pushed to it")
             ])
         return .ok
     }

@@ -63,7 +63,8 @@ struct SyncReportTests {
         try await manager.setup()
         remote.edit { $0.stalls = stalls }
         try await manager.fetch()
-        #expect(try manager.status().stalled == 2 && manager.status().stalledLogs.map(\.needsAttention) == [false, true])
+        #expect(
+            try manager.status().stalled == 2 && manager.status().stalledLogs.map(\.needsAttention) == [false, true])
         // The one that is missing for a moment is still awaited.
         #expect(try await manager.giveUpStalledLogs() == 1)
         for _ in 0..<2 {
@@ -90,7 +91,9 @@ struct SyncReportTests {
     @Test("a remote that is forgotten leaves rows and commits, and no trace in the tables of the exchange")
     func forgotten() async throws {
         let one = try Replica()
-        let (first, other) = (MemoryRemote(try one.repository.id), MemoryRemote(try one.repository.id, named: "memory:2"))
+        let (first, other) = (
+            MemoryRemote(try one.repository.id), MemoryRemote(try one.repository.id, named: "memory:2")
+        )
         let (manager, second) = (
             SyncManager(one.repository, remote: first), SyncManager(one.repository, remote: other)
         )
