@@ -4,8 +4,8 @@ package enum Limits {
     static let columns = 32_767
     /// The greatest number of columns of a primary key: a delta has one byte for the place of a column in it.
     static let keyColumns = 255
-    /// The encoded delta of a commit. With two of them a commit fits into the two gigabytes of a BLOB.
-    package static let deltaBytes = 512 * 1024 * 1024
+    /// The encoded delta of a commit. With two of them a commit is not longer than ``commitBytes``.
+    package static let deltaBytes = 448 * 1024 * 1024
     /// The description of a commit, in bytes.
     package static let commitMetaBytes = 1024 * 1024
     /// The leaves and the digests that the row of a commit keeps for the state of the store. With more of them the state
@@ -15,8 +15,9 @@ package enum Limits {
 
     /// The longest plaintext of one object. A longer commit is divided into chunks of this length.
     package static let objectPlaintextBytes = 512 * 1024
-    /// The longest canonical commit. Its manifest lists 4,096 chunks.
-    package static let commitBytes = 2 * 1024 * 1024 * 1024
+    /// The longest canonical commit. Its manifest lists 1,800 chunks. It fits into the 1,000,000,000 bytes that SQLite
+    /// admits in a row. <https://www.sqlite.org/limits.html#max_length>
+    package static let commitBytes = 900 * 1024 * 1024
     /// The longest envelope: the header with two parents, the plaintext, the tag.
     package static let envelopeBytes =
         EnvelopeHeader.byteCount(parents: 2) + objectPlaintextBytes + EnvelopeHeader.tagBytes
@@ -55,6 +56,8 @@ package enum Limits {
     static let objectsAtOnce = 32
     /// The longest acknowledgement of a replica.
     package static let acknowledgementBytes = 256 * 1024
+    /// All acknowledgements of a remote together.
+    package static let acknowledgementsBytes = 64 * 1024 * 1024
     /// The bytes and the rows after which a part of a checkpoint ends.
     static let checkpointPartBytes = 448 * 1024
     static let checkpointPartRows = 8_000

@@ -13,8 +13,6 @@
         static let answerBytes = 8 * 1024 * 1024
         /// Acknowledgements that are asked for by one statement.
         static let acknowledgementsAtOnce = 1_000
-        /// The bytes of the acknowledgements of all replicas.
-        static let acknowledgementBytes = 64 * 1024 * 1024
         /// Other repositories that an error names.
         static let namedRepositories = 16
         /// How often the logs of one page are asked for: an author who has little leaves its share to the others.

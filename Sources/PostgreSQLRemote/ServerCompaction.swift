@@ -58,7 +58,7 @@
                     }
                 }
                 guard last != former else { throw answer.unexpected("acknowledgements without bytes") }
-                guard found.count <= Limits.remoteAuthors, byteCount <= PostgreSQLLimits.acknowledgementBytes else {
+                guard found.count <= Limits.remoteAuthors, byteCount <= Limits.acknowledgementsBytes else {
                     throw answer.unexpected("too many acknowledgements")
                 }
             }

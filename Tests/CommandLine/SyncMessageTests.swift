@@ -112,6 +112,16 @@ struct SyncMessageTests {
         #expect(unknown.status == 64 && code(unknown) == "unknownCommit", "\(unknown.errors)")
         #expect(try place.sync("discard", "b.db", "--object", last).json["objects"] as? Int == 2)
         #expect(try place.sync("status", "b.db").status == 0)
+        // What builds on it waits, and that is said.
+        try place.commit("a.db", "UPDATE player SET score = 6")
+        try #require(place.sync("push", "a.db").status == 0)
+        let waiting = try place.sync("run", "b.db")
+        #expect(waiting.status == 2 && attention(waiting).contains("1 commit waits for one that"), "\(waiting.output)")
+        try #require(place.sync("reset", "a.db").status == 0)
+        _ = try place.sync("run", "a.db")
+        let restored = try place.sync("run", "b.db")
+        #expect(restored.json["moved"] as? Bool == true, "\(restored.output)")
+        #expect(try place.players("a.db") == place.players("b.db"))
     }
 
     @Test("a remote is forgotten, and may be named again")

@@ -99,6 +99,8 @@ extension Acknowledgement {
             let generation = reader.integer(as: UInt64.self), let length = reader.integer(as: UInt32.self),
             let replaced = reader.take(Int(length)).flatMap({ RemoteCursor(decoding: Array($0)) })
         else { throw CheckpointError(.truncated) }
+        // That of a commit is a positive number of 64 bits in each store.
+        guard (1...UInt64(Int64.max)).contains(generation) else { throw CheckpointError(.impossible) }
         return Announcement(manifest: manifest, commit: commit, generation: generation, replaced: replaced)
     }
 

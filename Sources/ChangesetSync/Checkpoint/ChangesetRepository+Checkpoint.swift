@@ -59,8 +59,9 @@ extension ChangesetRepository {
     private static func requireDigests(_ manifest: CheckpointManifest, _ transaction: RepositoryTransaction) throws {
         // With other columns the rows are others.
         guard manifest.anchor.schema == transaction.tables.schema else { return }
-        for digest in manifest.anchor.digests where try transaction.digest(of: digest.table).bytes != digest.bytes {
-            throw SyncError(.digestMismatch, table: digest.table)
+        for table in transaction.tables.all {
+            let digest = try transaction.digest(of: table.name)
+            if digest.bytes != manifest.digest(of: table.name) { throw SyncError(.digestMismatch, table: table.name) }
         }
     }
 

@@ -73,6 +73,11 @@ extension CheckpointManifest {
         guard (rowCount == 0) == parts.isEmpty else { throw CheckpointError(.impossible) }
     }
 
+    /// The digest of the rows of a table.
+    func digest(of table: String) -> [UInt8] {
+        anchor.digests.first { $0.table == table }?.bytes ?? RowDigest().bytes
+    }
+
     /// Whether the rows have what a commit did. A merge that is not later has no work of its own.
     func replaces(_ kind: Commit.Kind, generation: UInt64, sequence: UInt64, author: AuthorID) -> Bool {
         guard generation <= anchor.generation else { return false }

@@ -31,12 +31,15 @@ struct CheckpointMaker {
         }
         let leaves = try graph.uncovered(store.leaves()).map(\.n)
         let all = Set(try Int64.fetchAll(db, sql: "SELECT n FROM main.\(SyncTables.commit)"))
+        // A remote that does not have a commit yet must get it.
+        let unpushed = Set(try Int64.fetchAll(db, sql: "SELECT n FROM main.\(SyncTables.outbox)"))
         var place: Place?
         _ = try graph.dominator(of: tips.union(leaves).union([head])) { node, above in
             guard node.kind != .checkpoint, try store.commit(node.n).schema == transaction.tables.schema else {
                 return false
             }
             let ancestors = try graph.ancestors(of: node.n, notBelow: 0).subtracting([node.n])
+            guard unpushed.isDisjoint(with: ancestors.union([node.n])) else { return false }
             let beside = all.subtracting(above).subtracting(ancestors)
             guard try beside.allSatisfy({ try isReplaced($0, by: node) }) else { return false }
             place = Place(node: node, ancestors: ancestors, replacedMerges: beside)
@@ -45,9 +48,9 @@ struct CheckpointMaker {
         return place.flatMap { $0.ancestors.isEmpty ? nil : $0 }
     }
 
-    /// Whether nothing is known to be missing, or on its way out.
+    /// Whether nothing is known to be missing.
     private func isComplete() throws -> Bool {
-        for table in [SyncTables.pending, SyncTables.quarantine, SyncTables.outbox] {
+        for table in [SyncTables.pending, SyncTables.quarantine] {
             if try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM main.\(table))") == true { return false }
         }
         return true

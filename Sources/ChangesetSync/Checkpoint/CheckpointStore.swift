@@ -216,11 +216,9 @@ struct CheckpointStore {
             arguments: [remote, Data(author.bytes)])
     }
 
-    /// - Parameter remote: The remote; nil for all.
-    func removeReplicas(at remote: Int64? = nil) throws {
+    func removeReplicas(at remote: Int64) throws {
         guard try exists else { return }
-        try db.execute(
-            sql: "DELETE FROM main.\(SyncTables.replica) WHERE remote = ifnull(?, remote)", arguments: [remote])
+        try db.execute(sql: "DELETE FROM main.\(SyncTables.replica) WHERE remote = ?", arguments: [remote])
     }
 
     // MARK: What is known of checkpoints
@@ -236,9 +234,25 @@ struct CheckpointStore {
         return best
     }
 
+    /// Whether what a replica announces cannot be: the commit is here, and has another place.
+    func contradicts(_ announcement: Acknowledgement.Announcement) throws -> Bool {
+        let node = try CommitStore(db: db).node(announcement.commit)
+        return node.map { $0.generation != announcement.generation } ?? false
+    }
+
+    /// What replicas say, without checkpoints that cannot be.
+    func possible(_ acknowledgements: [Acknowledgement]) throws -> [Acknowledgement] {
+        try acknowledgements.map { acknowledgement in
+            var possible = acknowledgement
+            if let checkpoint = possible.checkpoint, try contradicts(checkpoint) { possible.checkpoint = nil }
+            return possible
+        }
+    }
+
     /// Below which commit nothing can be built any more: that of the latest checkpoint.
     func floor() throws -> (commit: CommitID, generation: UInt64)? {
-        let announced = Self.best(try replicas().compactMap(\.acknowledgement)).map { ($0.commit, $0.generation) }
+        let known = try possible(replicas().compactMap(\.acknowledgement))
+        let announced = Self.best(known).map { ($0.commit, $0.generation) }
         guard let anchor = try anchor() else { return announced }
         if let announced, announced.1 > anchor.generation { return announced }
         return (anchor.id, anchor.generation)

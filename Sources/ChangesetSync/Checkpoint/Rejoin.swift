@@ -188,8 +188,7 @@ struct Rejoin {
         guard checkpoint.manifest.anchor.schema == tables.schema else { return }
         var digest = RowDigest()
         for row in rows.values { try digest.add(row, transaction.key) }
-        let wanted = checkpoint.manifest.anchor.digests.first { $0.table == table.name }
-        guard digest.bytes == wanted?.bytes ?? RowDigest().bytes else {
+        guard digest.bytes == checkpoint.manifest.digest(of: table.name) else {
             throw SyncError(.digestMismatch, table: table.name)
         }
     }

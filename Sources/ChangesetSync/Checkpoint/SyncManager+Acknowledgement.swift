@@ -11,11 +11,12 @@ extension SyncManager {
     func readAcknowledgements() async throws -> [Acknowledgement] {
         guard let compaction = remote.compaction else { return [] }
         let key = try await writer.read { try RepositoryState.key($0) }
-        let found = try await compaction.acknowledgements().compactMap { try Acknowledgement($0, with: key) }
+        let sealed = try await compaction.acknowledgements()
+        let read = try sealed.compactMap { try Acknowledgement($0, with: key) }
+        let found = try await writer.read { db in try CheckpointStore(db: db).possible(read) }
         let name = remote.name
-        if try await writer.read({ try AcknowledgementNotes(db: $0, name: name).hasNews(found) }) {
-            try await inTransaction { db, _ in try AcknowledgementNotes(db: db, name: name).note(found) }
-        }
+        let hasNews = try await writer.read { try AcknowledgementNotes(db: $0, name: name).hasNews(found) }
+        if hasNews { try await inTransaction { db, _ in try AcknowledgementNotes(db: db, name: name).note(found) } }
         return found
     }
 
@@ -29,8 +30,12 @@ extension SyncManager {
         let name = remote.name
         var found = try await readAcknowledgements()
         let own = try await writer.read { try AcknowledgementNotes(db: $0, name: name).own() }
+        let pusher = try await writer.read { db in try RemoteState.require(name, db).log(db) }
+        let present = own.flatMap { own in found.first { $0.author == own.author } }
         // A remote that was restored from a backup may have lost it.
-        if own == nil || !found.contains(where: { $0.author == own?.author }) {
+        if own != nil && present == nil { try await requireLogs() }
+        // Whoever makes a checkpoint looks for logs that have begun meanwhile.
+        if present?.pusher != pusher {
             let first = try await writer.read { [found] db in
                 try AcknowledgementNotes(db: db, name: name).next(found, isComplete: false)
             }
@@ -41,14 +46,25 @@ extension SyncManager {
         try await requireBase(found, beforePush: true)
     }
 
+    /// Throws where the remote has lost what this store has read or put there. A remote that was emptied gets nothing: what
+    /// this store has said of its logs is not true any more.
+    @inline(never)
+    private func requireLogs() async throws {
+        let state = try await remoteState()
+        let listed = try await list(after: state.cursor)
+        if case .failure(let error) = listed { throw error }
+    }
+
     /// Says up to where this store is, where that is not known at the remote yet. While something is still to be pushed
-    /// it says nothing.
+    /// it says what it has said before.
+    ///
+    /// - Parameter prepared: The checkpoint that it is about to announce; nil takes back what it has prepared.
     func acknowledge(preparing prepared: Acknowledgement.Announcement? = nil) async throws {
         guard remote.compaction != nil else { return }
         let name = remote.name
         let next = try await writer.read { db in
             let notes = AcknowledgementNotes(db: db, name: name)
-            var next = try notes.next([], isComplete: true)
+            var next = try notes.next([], isComplete: true) ?? notes.own()
             next?.prepared = prepared
             return try notes.own().map { $0.isSame(as: next) } == true ? nil : next
         }
@@ -83,10 +99,13 @@ extension SyncManager {
         if !isReplaced.isEmpty {
             // What was to be pushed again after a reset, and is in the checkpoint.
             try await inTransaction { db, _ in
+                // Another remote may not have them.
+                let remote = try RemoteState.require(name, db).n
                 for n in isReplaced {
-                    try db.execute(sql: "DELETE FROM main.\(SyncTables.outbox) WHERE n = ?", arguments: [n])
+                    try db.execute(
+                        sql: "DELETE FROM main.\(SyncTables.outbox) WHERE remote = ? AND n = ?", arguments: [remote, n])
                 }
-                try RemoteState.beginNewLogs(db)
+                try RemoteState.beginNewLog(at: remote, db)
             }
         }
         try await requireNothingPrepared(found, beforePush)
@@ -100,12 +119,11 @@ extension SyncManager {
             let retired = Set(try CheckpointStore(db: db).replicas().filter(\.isRetired).map(\.author))
             for other in found where other.author != state.author && !retired.contains(other.author) {
                 guard let prepared = other.prepared else { continue }
-                do {
-                    let check = OutboxCheck(db: db, remote: try RemoteState.require(name, db))
-                    _ = try check.replaced(by: prepared)
-                } catch let error as SyncError where error.code == .baseTooOld {
-                    throw SyncError(.checkpointPending, commit: prepared.commit)
-                }
+                let check = OutboxCheck(db: db, remote: try RemoteState.require(name, db))
+                if try check.fits(prepared) { continue }
+                throw SyncError(
+                    .checkpointPending, commit: prepared.commit,
+                    "Replica \(other.author) is making one. If it does not come back, retire it.")
             }
         }
     }
@@ -135,6 +153,14 @@ extension SyncManager {
 }
 
 extension Acknowledgement {
+    /// The same of a store that pushes in a log of its own, where it has not pushed anything into another one yet.
+    fileprivate func pushing(in log: AuthorPseudonym) -> Acknowledgement {
+        if pusher == log { return self }
+        var moved = Acknowledgement(author: author, sequence: sequence, pusher: log, head: head, time: time)
+        (moved.retired, moved.checkpoint, moved.prepared) = (retired, checkpoint, prepared)
+        return moved
+    }
+
     /// Whether both say the same, whenever it was said.
     func isSame(as other: Acknowledgement?) -> Bool {
         guard var other else { return true }
@@ -186,7 +212,7 @@ struct AcknowledgementNotes {
         let key = try db.syncSession.key(state, db)
         let pusher = try remote.pusher.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
         let known = try store.replicas().filter { $0.remote == remote.n }
-        var next = try own() ?? Acknowledgement(author: state.author, pusher: pusher)
+        var next = try own()?.pushing(in: pusher) ?? Acknowledgement(author: state.author, pusher: pusher)
         if isComplete {
             let row = try Row.fetchOne(
                 db,
@@ -209,21 +235,33 @@ struct AcknowledgementNotes {
     }
 }
 
-/// Looks whether what is to be pushed builds on a checkpoint. Inside a transaction.
+/// Looks whether what is to be pushed, and what the rows are the state of, builds on a checkpoint. Inside a transaction.
 struct OutboxCheck {
     let db: Database
     let remote: RemoteState
 
-    /// - Returns: Commits that the checkpoint has replaced.
-    /// - Throws: ``SyncError`` `.baseTooOld` where others do not build on it.
+    /// Whether everything builds on a checkpoint, and nothing is pushed that it is to replace.
+    func fits(_ checkpoint: Acknowledgement.Announcement) throws -> Bool {
+        do {
+            return try replaced(by: checkpoint).isEmpty
+        } catch let error as SyncError where error.code == .baseTooOld {
+            return false
+        }
+    }
+
+    /// - Returns: Commits that are to be pushed, and that the checkpoint has replaced.
+    /// - Throws: ``SyncError`` `.baseTooOld` where others do not build on it, or commits of the rows do not: others refuse
+    ///   them, although they were pushed.
     func replaced(by checkpoint: Acknowledgement.Announcement) throws -> [Int64] {
         let wanted = try Int64.fetchAll(
             db, sql: "SELECT n FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [remote.n])
-        if wanted.isEmpty { return [] }
         let (store, graph) = (CommitStore(db: db), CommitGraph(CommitStore(db: db)))
         guard let floor = try store.node(checkpoint.commit) ?? CheckpointStore(db: db).anchor(after: checkpoint) else {
+            if wanted.isEmpty { return [] }
             throw SyncError(.baseTooOld, commit: checkpoint.commit)
         }
+        if try hasWork(beside: floor, graph) { throw SyncError(.baseTooOld, commit: checkpoint.commit) }
+        if wanted.isEmpty { return [] }
         func isAbove(_ node: CommitNode) throws -> Bool {
             try !node.parents.isEmpty
                 && node.parents.map(graph.node).allSatisfy { $0.n == floor.n || $0.generation > floor.generation }
@@ -235,5 +273,20 @@ struct OutboxCheck {
             throw SyncError(.baseTooOld, commit: checkpoint.commit)
         }
         return others.map(\.n)
+    }
+
+    /// Whether a commit under the head is beside the commit of a checkpoint: it was pushed before anybody saw that the two
+    /// do not fit. The first one of a line beside it has a parent below it, so it is no later than the checkpoint itself.
+    private func hasWork(beside floor: CommitNode, _ graph: CommitGraph) throws -> Bool {
+        // What is below an anchor is on its way out.
+        guard floor.kind != .checkpoint, let head = try RepositoryState(db).head else { return false }
+        let early = try Int64.fetchAll(
+            db, sql: "SELECT n FROM main.\(SyncTables.commit) WHERE generation <= ? AND kind = ?",
+            arguments: [Int64(clamping: floor.generation), Int(Commit.Kind.ordinary.rawValue)])
+        let under = try graph.ancestors(of: floor.n, notBelow: 0)
+        let beside = early.filter { $0 != floor.n && !under.contains($0) }
+        if beside.isEmpty { return false }
+        let ofHead = try graph.ancestors(of: head, notBelow: 0)
+        return beside.contains { ofHead.contains($0) || $0 == head }
     }
 }

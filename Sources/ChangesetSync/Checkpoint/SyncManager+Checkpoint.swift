@@ -450,7 +450,8 @@ private struct CheckpointInbox {
             }
             try store.removeAll(except: id, keepingAnchor: true)
             try store.insert(id, manifest)
-            try forget(id)
+            // Those of a checkpoint before are not wanted any more.
+            try remote.forgetQuarantinedOfCheckpoints(db)
             return try store.checkpoint(id)
         }
         try quarantine(id, reason)
@@ -483,7 +484,7 @@ private struct CheckpointInbox {
     private func quarantine(_ id: ObjectID, _ reason: String) throws {
         try db.execute(
             sql: "INSERT OR REPLACE INTO main.\(SyncTables.quarantine) (remote, id, reason) VALUES (?, ?, ?)",
-            arguments: [remote.n, Data(id.bytes), reason])
+            arguments: [remote.n, Data(id.bytes), RemoteState.ofCheckpoint + reason])
     }
 
     private func forget(_ id: ObjectID) throws {

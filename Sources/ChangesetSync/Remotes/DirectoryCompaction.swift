@@ -23,13 +23,19 @@ struct DirectoryCompaction {
         try folder.synchronize()
     }
 
-    func all() throws -> [RemoteAcknowledgement] {
+    /// - Parameter limitBytes: What they may have together.
+    func all(limitBytes: Int = Limits.acknowledgementsBytes) throws -> [RemoteAcknowledgement] {
         guard let folder = try folders.folder(DirectoryLayout.acknowledgements) else { return [] }
         let authors = try folder.names(limit: Limits.remoteAuthors).compactMap { AuthorPseudonym($0) }.sorted()
-        return try authors.compactMap { author in
-            try folder.read(author.description, limitBytes: Limits.acknowledgementBytes + 1)
-                .map { RemoteAcknowledgement(author: author, bytes: $0) }
+        var (found, left) = ([RemoteAcknowledgement](), limitBytes)
+        for author in authors {
+            let name = author.description
+            guard let bytes = try folder.read(name, limitBytes: Limits.acknowledgementBytes + 1) else { continue }
+            left -= bytes.count
+            guard left >= 0 else { throw SystemError.tooLarge(call: "read", path: "ack/\(name)") }
+            found.append(RemoteAcknowledgement(author: author, bytes: bytes))
         }
+        return found
     }
 
     // MARK: Removal

@@ -22,12 +22,13 @@ public final class DirectoryRemote: SyncRemote {
 
     /// - Parameters:
     ///   - path: The folder, which must exist: a share that is not mounted must not be taken for an empty remote. It may
-    ///     be a symbolic link.
+    ///     be a symbolic link. A relative path is taken from the current directory.
     ///   - sharedWithOthers: Whether the folder may hold other repositories as well. Otherwise a folder that holds only
     ///     others is taken for a wrong address.
     public convenience init(path: String, repository: RepositoryID, sharedWithOthers: Bool = false) {
-        self.init(path: path, repository: repository, sharedWithOthers: sharedWithOthers) { () throws(SystemError) in
-            try SystemFolder(opening: path)
+        let place = RemoteAddress.normalized(path)
+        self.init(path: place, repository: repository, sharedWithOthers: sharedWithOthers) { () throws(SystemError) in
+            try SystemFolder(opening: place)
         }
     }
 
@@ -35,7 +36,7 @@ public final class DirectoryRemote: SyncRemote {
         path: String, repository: RepositoryID, sharedWithOthers: Bool = false,
         opening openRoot: @escaping @Sendable () throws(SystemError) -> any RemoteFolder
     ) {
-        name = "dir:" + path
+        name = "dir:" + RemoteAddress.normalized(path)
         self.repository = repository
         isShared = sharedWithOthers
         self.openRoot = openRoot

@@ -26,9 +26,9 @@ public struct RemoteAddress: Hashable, Sendable {
         if text.hasPrefix("dir:") {
             let path = String(text.dropFirst(4))
             guard !path.isEmpty else { throw RemoteAddressError(.unknownForm) }
-            let absolute = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
-            kind = .directory(path: Self.normalized(absolute))
-            self.text = "dir:" + Self.normalized(absolute)
+            let place = Self.normalized(path)
+            kind = .directory(path: place)
+            self.text = "dir:" + place
         } else if text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") {
             kind = .postgreSQL
             self.text = text
@@ -40,9 +40,11 @@ public struct RemoteAddress: Hashable, Sendable {
 
     private init(_ kind: Kind, _ text: String) { (self.kind, self.text) = (kind, text) }
 
-    /// A path without `.` and empty parts. `..` stays: after a symbolic link it is another folder.
-    private static func normalized(_ path: String) -> String {
-        "/" + path.split(separator: "/").filter { $0 != "." }.joined(separator: "/")
+    /// A path from the root, without `.` and empty parts: so a folder has one name, however it is written. `..` stays:
+    /// after a symbolic link it is another folder.
+    static func normalized(_ path: String) -> String {
+        let absolute = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
+        return "/" + absolute.split(separator: "/").filter { $0 != "." }.joined(separator: "/")
     }
 
     // MARK: Credentials

@@ -295,7 +295,7 @@ public final class ChangesetRepository: Sendable {
         try applying(takesForeignWrites: true) { transaction in
             let db = transaction.db
             try transaction.removeRows()
-            for name in [SyncTables.outbox, SyncTables.pending, SyncTables.quarantine, SyncTables.conflict] {
+            for name in [SyncTables.pending, SyncTables.conflict] {
                 try db.execute(sql: "DELETE FROM main.\(name)")
             }
             try db.execute(sql: "DELETE FROM main.\(SyncTables.commit)")
@@ -303,9 +303,8 @@ public final class ChangesetRepository: Sendable {
             try CheckpointStore(db: db).removeAll(except: nil)
             try PullObstacle(db: db).remove()
             let names = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.remote)")
-            try db.execute(sql: "DELETE FROM main.\(SyncTables.remote)")
+            for name in names { try RemoteState.require(name, db).remove(db) }
             let former = transaction.state.author
-            try CheckpointStore(db: db).removeReplicas()
             for name in names { try RemoteState.create(name, db) }
             // Checkpoints would wait for a name under which nobody works any more.
             for name in names { try CheckpointStore(db: db).noteRetired(former, at: RemoteState.require(name, db).n) }

@@ -57,7 +57,7 @@ extension ChangesetRepository {
                     try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(table)") ?? 0
                 }
                 let leaves = try graph.uncovered(transaction.store.leaves())
-                let behind = try Self.behind(leaves, state.head, graph)
+                let behind = try Self.behind(transaction)
                 return RepositorySummary(
                     repository: state.repository, epoch: state.epoch, author: state.author,
                     head: try state.head.map { try graph.node($0).id }, commitCount: try count(SyncTables.commit),
@@ -73,9 +73,10 @@ extension ChangesetRepository {
     }
 
     /// The commits that are not under the head, the latest first.
-    private static func behind(_ leaves: [CommitNode], _ head: Int64?, _ graph: CommitGraph) throws -> [CommitNode] {
+    static func behind(_ transaction: RepositoryTransaction) throws -> [CommitNode] {
+        let (graph, head) = (CommitGraph(transaction.store), transaction.state.head)
         var found: Set<Int64> = []
-        for leaf in leaves {
+        for leaf in try graph.uncovered(transaction.store.leaves()) {
             guard let head else {
                 found.formUnion(try graph.ancestors(of: leaf.n, notBelow: 0))
                 continue

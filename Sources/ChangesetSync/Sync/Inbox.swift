@@ -273,9 +273,18 @@ final class Inbox {
         }
     }
 
+    /// The commits that wait for a parent.
+    func pending() throws -> Set<CommitID> {
+        guard hasPending else { return [] }
+        return try Set(
+            Data.fetchAll(db, sql: "SELECT id FROM main.\(SyncTables.pending)").compactMap { CommitID(bytes: $0) })
+    }
+
     /// Sets commits aside that wait for one that is not at the remote, which was read to its end: a checkpoint may have
     /// replaced it, and they would wait for ever. The next fetch asks for them again, and for what it builds on then.
-    func quarantineUnreachable(at remote: Int64) throws {
+    ///
+    /// - Parameter awaited: The commits that have waited since before the logs were read.
+    func quarantineUnreachable(among awaited: Set<CommitID>, at remote: Int64) throws {
         guard floor != nil, hasPending else { return }
         let found = try Data.fetchAll(
             db,
@@ -284,7 +293,7 @@ final class Inbox {
                 WHERE NOT EXISTS (SELECT 1 FROM main.\(SyncTables.pending) WHERE id = p.missing)
                     AND NOT EXISTS (SELECT 1 FROM main.\(SyncTables.quarantine) WHERE id = p.missing)
                 """)
-        for id in found.compactMap({ CommitID(bytes: $0) }) {
+        for id in found.compactMap({ CommitID(bytes: $0) }) where awaited.contains(id) {
             try quarantine(id, Self.baseIsReplaced, remote)
             try stopWaiting(id)
         }

@@ -67,19 +67,22 @@ struct RemoteState: Sendable {
 
     /// Gives this store another name at every remote, with a log that begins with what is to be pushed.
     static func beginNewLogs(_ db: Database) throws {
-        for n in try Int64.fetchAll(db, sql: "SELECT n FROM main.\(SyncTables.remote)") {
-            let commits = try Int64.fetchAll(
-                db, sql: "SELECT n FROM main.\(SyncTables.outbox) WHERE remote = ? ORDER BY sequence", arguments: [n])
-            try db.execute(sql: "DELETE FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [n])
-            for (index, commit) in commits.enumerated() {
-                try db.execute(
-                    sql: "INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n) VALUES (?, ?, ?)",
-                    arguments: [n, index + 1, commit])
-            }
+        for n in try Int64.fetchAll(db, sql: "SELECT n FROM main.\(SyncTables.remote)") { try beginNewLog(at: n, db) }
+    }
+
+    /// The same at one remote.
+    static func beginNewLog(at n: Int64, _ db: Database) throws {
+        let commits = try Int64.fetchAll(
+            db, sql: "SELECT n FROM main.\(SyncTables.outbox) WHERE remote = ? ORDER BY sequence", arguments: [n])
+        try db.execute(sql: "DELETE FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [n])
+        for (index, commit) in commits.enumerated() {
             try db.execute(
-                sql: "UPDATE main.\(SyncTables.remote) SET pusher = ?, sequence = ? WHERE n = ?",
-                arguments: [Data(try AuthorID.random().bytes), commits.count, n])
+                sql: "INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n) VALUES (?, ?, ?)",
+                arguments: [n, index + 1, commit])
         }
+        try db.execute(
+            sql: "UPDATE main.\(SyncTables.remote) SET pusher = ?, sequence = ? WHERE n = ?",
+            arguments: [Data(try AuthorID.random().bytes), commits.count, n])
     }
 
     /// Whether the log of this store at the remote has something else than this store has put there, or is about to put: it
@@ -113,12 +116,25 @@ struct RemoteState: Sendable {
             arguments: [Data(cursor.encoded), hasBeenRead ? stalled : -1, n])
     }
 
-    /// Objects that were refused, as many as are asked for at once, in the order of their identifiers.
+    /// How the reason begins for which an object of a checkpoint was refused. It is not asked for as a commit.
+    static let ofCheckpoint = "checkpoint: "
+    private static let isOfCheckpoint = "substr(reason, 1, \(ofCheckpoint.utf8.count)) = '\(ofCheckpoint)'"
+
+    func forgetQuarantinedOfCheckpoints(_ db: Database) throws {
+        try db.execute(
+            sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND \(Self.isOfCheckpoint)", arguments: [n])
+    }
+
+    /// Commits that were refused, as many as are asked for at once, in the order of their identifiers.
     ///
     /// - Parameter last: The object after which they begin; nil for the first ones.
     func quarantined(after last: ObjectID?, _ db: Database) throws -> [ObjectID] {
         try Data.fetchAll(
-            db, sql: "SELECT id FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id > ? ORDER BY id LIMIT ?",
+            db,
+            sql: """
+                SELECT id FROM main.\(SyncTables.quarantine)
+                WHERE remote = ? AND id > ? AND NOT (\(Self.isOfCheckpoint)) ORDER BY id LIMIT ?
+                """,
             arguments: [n, Data(last?.bytes ?? []), Limits.commitsAtOnce]
         ).compactMap { ObjectID(bytes: $0) }
     }

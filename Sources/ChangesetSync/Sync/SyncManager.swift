@@ -197,23 +197,33 @@ public final class SyncManager: Sendable {
     @discardableResult
     public func fetch() async throws -> Int { try await inTurn { try await fetchAll() } }
 
-    func fetchAll() async throws -> Int {
-        try await reporting {
-            guard try await self.takeUpCheckpoint() else { return 0 }
-            var count = try await self.fetchQuarantined()
-            while true {
-                try Task.checkCancellation()
-                let step = try await self.fetchPage()
-                count += step.commits
-                if step.hasMore { continue }
-                guard step.isObstructed else { return count }
-                // What is missing may be what another replica removes now, for a checkpoint.
-                let former = try await self.remoteState().cursor
-                guard try await self.takeUpCheckpoint() else { return count }
-                if try await self.remoteState().cursor != former { continue }
-                if let error = step.error { throw error }
-                return count
+    func fetchAll() async throws -> Int { try await reporting { try await self.fetchLogs() } }
+
+    private func fetchLogs() async throws -> Int {
+        let hasBase = try await takeUpCheckpoint()
+        if !hasBase { return 0 }
+        var count = try await fetchQuarantined()
+        var awaited = try await pendingCommits()
+        while true {
+            try Task.checkCancellation()
+            let step = try await fetchPage(awaiting: awaited)
+            count += step.commits
+            if step.hasMore { continue }
+            if !step.isObstructed {
+                // A log that was read before another one may have got what that builds on.
+                let pending = try await pendingCommits()
+                if pending.isSubset(of: awaited) { return count }
+                awaited = pending
+                continue
             }
+            // What is missing may be what another replica removes now, for a checkpoint.
+            let former = try await remoteState().cursor
+            let isThere = try await takeUpCheckpoint()
+            if !isThere { return count }
+            let cursor = try await remoteState().cursor
+            if cursor != former { continue }
+            if let error = step.error { throw error }
+            return count
         }
     }
 
@@ -227,18 +237,36 @@ public final class SyncManager: Sendable {
         var error: RemoteError?
     }
 
-    private func fetchPage() async throws -> FetchStep {
-        let state = try await remoteState()
+    /// A page of the logs, and what was known when it was listed.
+    private struct ListedPage {
         let page: RemotePage
-        switch try await list(after: state.cursor) {
+        /// Under whose name the store pushed.
+        let pusher: AuthorID
+        /// The commits that have waited since before the logs were read.
+        let awaited: Set<CommitID>
+    }
+
+    /// The commits that wait for a parent.
+    private func pendingCommits() async throws -> Set<CommitID> {
+        try await writer.read { db in try Inbox(db: db).pending() }
+    }
+
+    /// - Parameter awaited: The commits that have waited since before the logs were read.
+    private func fetchPage(awaiting awaited: Set<CommitID>) async throws -> FetchStep {
+        let state = try await remoteState()
+        let listed = try await list(after: state.cursor)
+        let page: RemotePage
+        switch listed {
         case .success(let found): page = found
         case .failure(let error): return FetchStep(isObstructed: true, error: error)
         }
-        var (step, left) = (FetchStep(), try await unknown(page.entries.map(\.id)))
+        var step = FetchStep()
+        var left = try await unknown(page.entries.map(\.id))
         repeat {
-            let (found, rest) = try await open(left, upTo: Limits.bytesAtOnce)
-            left = rest
-            let stored = try await store(found, of: page.without(Set(left)))
+            let opened = try await open(left, upTo: Limits.bytesAtOnce)
+            left = opened.left
+            let part = ListedPage(page: page.without(Set(left)), pusher: state.pusher, awaited: awaited)
+            let stored = try await store(opened.found, of: part)
             step.commits += stored.commits
             // Where the cursor does not move, further pages would be the same.
             step.hasMore = page.hasMore && (step.hasMore || stored.hasAdvanced)
@@ -264,7 +292,9 @@ public final class SyncManager: Sendable {
         while true {
             let ids = try await writer.read { [last] in try RemoteState.require(name, $0).quarantined(after: last, $0) }
             guard !ids.isEmpty else { return count }
-            count += try await store(try await open(ids), of: nil).commits
+            let found = try await open(ids)
+            let stored = try await store(found, of: nil)
+            count += stored.commits
             last = ids.last
         }
     }
@@ -365,10 +395,13 @@ public final class SyncManager: Sendable {
     }
 
     /// Stores commits, and moves the cursor over the entries of a page, in one transaction.
+    ///
+    /// - Parameter listed: Nil for objects that are asked for again.
     private func store(
-        _ found: [ObjectID: Inbox.Found], of page: RemotePage?
+        _ found: [ObjectID: Inbox.Found], of listed: ListedPage?
     ) async throws -> (commits: Int, hasAdvanced: Bool, isWhole: Bool) {
-        try await inTransaction { db, remote in
+        let page = listed?.page
+        return try await inTransaction { db, remote in
             var state = try RemoteState.require(remote.name, db)
             let inbox = try Inbox(db: db)
             let (commits, replaced) = try inbox.store(found, from: state)
@@ -383,8 +416,11 @@ public final class SyncManager: Sendable {
                 let logs = StalledLogs(db: db)
                 try logs.note(page.stalled, at: state.n)
                 state.stalled = try logs.awaited(at: state.n).count
-                if !page.hasMore { state.hasBeenRead = true }
-                if !page.hasMore, state.stalled == 0, isWhole { try inbox.quarantineUnreachable(at: state.n) }
+                // Where another process has reset the exchange since, the logs are to be read again.
+                if !page.hasMore, state.pusher == listed?.pusher { state.hasBeenRead = true }
+                if !page.hasMore, state.stalled == 0, isWhole {
+                    try inbox.quarantineUnreachable(among: listed?.awaited ?? [], at: state.n)
+                }
             }
             try state.save(db)
             // With commits of its own the store has got another name.

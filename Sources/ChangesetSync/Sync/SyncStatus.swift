@@ -20,6 +20,8 @@ public struct SyncReplica: Hashable, Sendable {
 public struct SyncStatus: Hashable, Sendable {
     /// Whether a fetch has read the remote to its end since it was set up. Until then nobody knows what it has.
     public let hasFetched: Bool
+    /// Whether a tracked table is gone: ``RepositorySummary/missingTables`` names them.
+    public let isTableMissing: Bool
     /// Commits of this store that the remote has not acknowledged.
     public let ahead: Int
     /// Commits that were fetched and are not under the head.
@@ -48,7 +50,7 @@ public struct SyncStatus: Hashable, Sendable {
     /// conflicts (``ChangesetRepository/removeConflicts()``), or at a clock.
     public var isInSync: Bool {
         hasFetched && ahead == 0 && behind == 0 && pending == 0 && stalled == 0 && quarantined.isEmpty && conflicts == 0
-            && foreignWrites.isEmpty && lastError == nil && skew == nil
+            && foreignWrites.isEmpty && !isTableMissing && lastError == nil && skew == nil
     }
 }
 
@@ -73,8 +75,9 @@ extension SyncManager {
                     return (id, try row.stored(1))
                 }
                 return SyncStatus(
-                    hasFetched: remote.hasBeenRead,
-                    ahead: try count(SyncTables.outbox, "remote = \(remote.n)"), behind: try Self.behind(transaction),
+                    hasFetched: remote.hasBeenRead, isTableMissing: !transaction.missingTables.isEmpty,
+                    ahead: try count(SyncTables.outbox, "remote = \(remote.n)"), behind: try ChangesetRepository.behind(transaction)
+                        .count { $0.kind != .merge },
                     pending: try count(SyncTables.pending), stalled: remote.stalled,
                     stalledLogs: try StalledLogs(db: db).logs(of: remote.n),
                     quarantined: Dictionary(reasons, uniquingKeysWith: { first, _ in first }),
@@ -92,25 +95,6 @@ extension SyncManager {
                 date: replica.acknowledgement.map { Date(timeIntervalSince1970: Double($0.time) / 1000) },
                 isRetired: replica.isRetired, isThisStore: replica.author == own)
         }
-    }
-
-    /// The ordinary commits of the leaves that are not under the head.
-    private static func behind(_ transaction: RepositoryTransaction) throws -> Int {
-        let graph = CommitGraph(transaction.store)
-        var found: Set<Int64> = []
-        for leaf in try graph.uncovered(transaction.store.leaves()) {
-            guard let head = transaction.state.head else {
-                found.formUnion(try graph.ancestors(of: leaf.n, notBelow: 0))
-                continue
-            }
-            guard try !graph.isAncestor(leaf.n, of: head) else { continue }
-            found.formUnion(try graph.base(of: head, leaf.n).sides[1])
-        }
-        if let head = transaction.state.head, !found.isEmpty {
-            let lowest = try found.map { try graph.node($0).generation }.min() ?? 0
-            found.subtract(try graph.ancestors(of: head, notBelow: lowest))
-        }
-        return try found.filter { try graph.node($0).kind != .merge }.count
     }
 
     private static func skew(_ db: Database) throws -> Duration? {

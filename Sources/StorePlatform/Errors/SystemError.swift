@@ -61,6 +61,11 @@ extension SystemError {
     package static func inputOutput(_ call: String, _ path: String) -> SystemError {
         SystemError(call: call, path: path, errorNumber: EIO)
     }
+
+    /// What was to be read is longer than its reader admits.
+    package static func tooLarge(call: String, path: String?) -> SystemError {
+        SystemError(call: call, path: path, errorNumber: EFBIG)
+    }
 }
 
 extension SystemError {

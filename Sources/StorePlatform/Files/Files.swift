@@ -146,10 +146,10 @@ package enum Files {
         if let kind = try kind(path), kind != .regular { throw SystemError.notRegular("read", path, kind) }
         let file = try FileDescriptor(opening: path, .readOnly)
         guard try file.status().byteCount <= limitBytes else {
-            throw SystemError(call: "read", path: path, errorNumber: EFBIG)
+            throw SystemError.tooLarge(call: "read", path: path)
         }
         let bytes = try file.read(at: 0, byteCount: limitBytes + 1)
-        guard bytes.count <= limitBytes else { throw SystemError(call: "read", path: path, errorNumber: EFBIG) }
+        guard bytes.count <= limitBytes else { throw SystemError.tooLarge(call: "read", path: path) }
         return bytes
     }
 

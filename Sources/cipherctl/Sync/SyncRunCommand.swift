@@ -117,7 +117,7 @@ private final class SyncService {
 
     /// One exchange. What only a person can decide, or a fault of the rows, does not keep commits from being pushed.
     private func round(_ manager: SyncManager) async throws -> Round {
-        var (round, failure, obstacle) = (Round(), SyncError?.none, SyncError?.none)
+        var (round, failure, obstacle) = (Round(), (any Error)?.none, SyncError?.none)
         progress.begin("fetching")
         switch await Result(of: { try await manager.fetch() }) {
         case .success(let count): round.fetched = count
@@ -130,7 +130,7 @@ private final class SyncService {
             round.hasMoved = try access.repository.pull() != nil
         } catch let error as SyncError where ExitCode(error) == .needsAttention {
             obstacle = error
-        } catch let error as SyncError {
+        } catch let error where !(error is CancellationError) {
             failure = error
         }
         progress.begin("pushing", total: try manager.status().ahead)

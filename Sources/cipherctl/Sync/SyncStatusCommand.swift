@@ -78,6 +78,11 @@ struct SyncReport {
                         + "push again (cipherctl sync reset), or give up what stays damaged: cipherctl sync discard")
             }
             found += Self.attention(to: status.stalledLogs, at: known.name)
+            if status.pending > 0, status.quarantined.isEmpty, status.stalled == 0, status.hasFetched {
+                found.append(
+                    "\(CountText.text(status.pending, "commit")) \(status.pending == 1 ? "waits" : "wait") for one that "
+                        + "\(known.name) does not have. Let a device that has it push again: cipherctl sync reset")
+            }
             if let error = status.lastError {
                 found.append("The last exchange with \(known.name) failed: \(SyncErrorReport.text(ofKept: error))")
             }

@@ -61,6 +61,10 @@ struct CheckpointFleet {
         }
     }
 
+    func expectInSync(_ name: Comment = "") throws {
+        for manager in managers { #expect(try manager.status().isInSync, name) }
+    }
+
     /// The objects at the remote.
     var objects: Set<ObjectID> { remote.edit { Set($0.objects.keys) } }
 

@@ -22,7 +22,8 @@ struct CheckpointRaceTests {
             try fleet.insert(0, 7...8)
             try await fleet.settle([0, 1])
             let before = fleet.remote.content.withLock(\.self)
-            let first = try #require(try await fleet.managers[0].checkpoint())
+            let made = try await fleet.managers[0].checkpoint()
+            let first = try #require(made)
             let after = fleet.remote.content.withLock(\.self)
             let author = try fleet.author(0)
             fleet.remote.content.withLock { $0 = before }
@@ -42,7 +43,7 @@ struct CheckpointRaceTests {
                 try await fleet.join()
                 try await fleet.settle()
                 try fleet.expectEqual(nil, "\(number)")
-                for manager in fleet.managers { #expect(try manager.status().isInSync, "\(number)") }
+                try fleet.expectInSync("\(number)")
                 try fleet.insert(2, (10 * fleet.managers.count)...(10 * fleet.managers.count))
                 try await fleet.settle()
                 let third = try await fleet.managers[1].checkpoint()
@@ -173,7 +174,7 @@ struct CheckpointRaceTests {
 
 extension CheckpointFleet {
     /// The place of the acknowledgement of a store.
-    fileprivate func author(_ place: Int) throws -> AuthorPseudonym {
+    func author(_ place: Int) throws -> AuthorPseudonym {
         let author = try replicas[place].read { try RepositoryState($0).author }
         return try author.bytes.withUnsafeBytes { try replicas[place].key().pseudonym(ofAuthor: $0) }
     }

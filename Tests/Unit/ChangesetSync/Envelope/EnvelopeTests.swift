@@ -219,8 +219,8 @@ struct EnvelopeTests {
     func refusedSealing() throws {
         let key = try Samples.key()
         #expect(error { try key.seal(Samples.commit([1], parents: 3)) } == .tooManyParents(3))
-        #expect(ChunkManifest.isPossible(byteCount: 8 + 32 * 4096))
-        #expect(!ChunkManifest.isPossible(byteCount: 8 + 32 * 4097))
+        #expect(ChunkManifest.isPossible(byteCount: 8 + 32 * 1800))
+        #expect(!ChunkManifest.isPossible(byteCount: 8 + 32 * 1801))
         #expect(!ChunkManifest.isPossible(byteCount: 8 + 32))
         let list = ChunkManifest(byteCount: Self.chunk + 1, chunks: [Samples.id(1), Samples.id(2)])
         #expect(ChunkManifest(decoding: list.encoded()) == list)

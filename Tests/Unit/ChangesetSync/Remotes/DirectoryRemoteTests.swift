@@ -34,6 +34,9 @@ struct DirectoryRemoteTests {
         #expect(scratch.names("tmp").isEmpty)
         #expect(scratch.names("") == ["format", "log", "objects", "tmp"])
         #expect(scratch.remote().name == "dir:" + scratch.path)
+        // However its path is written: otherwise a store would have two remotes.
+        let other = DirectoryRemote(path: scratch.path + "//./", repository: scratch.remote().repository)
+        #expect(other.name == scratch.remote().name)
     }
 
     @Test("two replicas push the same merge: it is one object, in the logs of both")

@@ -85,6 +85,11 @@ final class Replica: Sendable {
 
     func key() throws -> RepositoryKey { try queue.read(RepositoryState.key) }
 
+    /// Gives this store another name at its remotes, as when it was restored from a backup.
+    func beginNewLogs() throws {
+        try queue.write { db in try db.changingHistory { try RemoteState.beginNewLogs(db) } }
+    }
+
     /// Copies all commits of another replica, as a fetch does.
     func fetch(_ other: Replica, atMost limit: Int = .max) throws {
         let commits = try other.queue.read { db in
