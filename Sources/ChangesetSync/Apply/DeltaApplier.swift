@@ -22,7 +22,9 @@ struct DeltaApplier {
             for change in entry.changes {
                 do {
                     try work.apply(change)
-                } catch let error as SyncError where error.code == .workingStateDiverged && keepsRows {
+                } catch let error as SyncError
+                    where keepsRows && (error.code == .workingStateDiverged || error.isTakenValue)
+                {
                     guard change.operation == .insert, let row = change.new else { throw error }
                     noteKept(table, row)
                     try noteChange(table, nil, row)
@@ -106,6 +108,7 @@ private struct TableApplier {
 
     private mutating func update(_ row: DeltaRecord, _ change: RowChange) throws {
         guard let new = change.new else { return }
+        try requireTypes(new)
         let changed = new.cells.enumerated().filter { $1.first != Cell.undefined }.map(\.offset)
         let updated = row.replacing(by: new)
         let statement = try updates[changed] ?? makeUpdate(changed)
@@ -131,14 +134,25 @@ private struct TableApplier {
         return statement
     }
 
+    /// Throws where a column has another type than at the author, so that SQLite would store another value.
+    private func requireTypes(_ row: DeltaRecord) throws {
+        guard let column = table.firstConverting(row) else { return }
+        let name = table.columns[column].name
+        throw SyncError(
+            .constraintViolation, table: table.name, "The type of column \"\(name)\" would make another value of it.")
+    }
+
     private func insert(_ row: DeltaRecord) throws {
+        try requireTypes(row)
         do {
             try insertion.execute(exact: row.compactMap(\.exact))
         } catch let error as DatabaseError
             where [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID]
             .contains(error.extendedResultCode)
         {
-            throw diverged
+            // Merges leave no two rows that are equal by a key of all devices.
+            if try lookup.row(table.table.key(of: row)) != nil { throw diverged }
+            throw SyncError(takenValue: error, in: table)
         } catch let error as DatabaseError {
             throw SyncError(error, writing: table) ?? error
         }

@@ -31,8 +31,13 @@ struct Pull {
     /// - Returns: Nil where the head is the place already.
     /// - Throws: ``SyncError`` `.needsMerge`
     init?(_ transaction: RepositoryTransaction) throws {
-        let (graph, head) = (CommitGraph(transaction.store), try transaction.head())
+        let graph = CommitGraph(transaction.store)
         guard let target = try Self.target(transaction, graph) else { return nil }
+        try self.init(transaction, graph, to: target)
+    }
+
+    init(_ transaction: RepositoryTransaction, _ graph: CommitGraph, to target: CommitNode) throws {
+        let head = try transaction.head()
         (self.graph, self.target, self.head, author) = (graph, target, head, transaction.state.author)
         (anchor, isFirst) = (try CheckpointStore(db: transaction.db).anchor()?.n, head == nil)
         let base = try head.flatMap { head in
@@ -161,17 +166,24 @@ struct Pull {
         try check.run()
     }
 
-    /// The digests that tables have at a commit: each is named by the last commit that has changed the table. Those before
-    /// a change of the schema are of rows with other columns, and left out.
+    /// The digests that tables have at a commit: each is named by the last commit that has changed the table. Those of rows
+    /// with other columns are left out.
     static func digests(
         of names: Set<String>, at node: CommitNode, _ transaction: RepositoryTransaction, _ graph: CommitGraph
     ) throws -> [String: RowDigest] {
         var (wanted, digests, place) = (names, [String: RowDigest](), Optional(node.n))
         while !wanted.isEmpty, let n = place {
             let commit = try transaction.store.commit(n)
-            guard commit.schema == transaction.tables.schema else { return digests }
-            for digest in commit.digests where wanted.remove(digest.table) != nil {
-                digests[digest.table] = RowDigest(bytes: digest.bytes)
+            let isSame = commit.schema == transaction.tables.schema
+            let found = commit.digests.filter { wanted.contains($0.table) }
+            // With another schema, only the delta says which columns the rows had.
+            let delta = try isSame || found.isEmpty ? nil : transaction.store.delta(n)
+            for digest in found {
+                wanted.remove(digest.table)
+                let table = delta?.tables.first { $0.table.name == digest.table }?.table
+                if isSame || table != nil && table == transaction.tables[digest.table]?.table {
+                    digests[digest.table] = RowDigest(bytes: digest.bytes)
+                }
             }
             place = try graph.node(n).parents.first
         }

@@ -130,10 +130,8 @@ final class Capture {
             let presentKey = present.map(table.key)
             let isSame = presentKey == keys[place]
             try note(rows[place], isSame ? present : nil)
-            // SQLite has converted the key when it stored the row.
-            if let presentKey, !isSame, rows[place] == nil, !entry.former.contains(presentKey),
-                unexpected.insert(presentKey).inserted
-            {
+            // SQLite has converted the key when it stored the row; or the keys are the same to it, as 0.0 and -0.0 are.
+            if let presentKey, !isSame, !entry.former.contains(presentKey), unexpected.insert(presentKey).inserted {
                 try note(nil, present)
             }
         }

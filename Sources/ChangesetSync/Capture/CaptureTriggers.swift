@@ -20,6 +20,11 @@ struct CaptureTriggers {
             ("delete", "BEFORE DELETE ON \(table.qualifiedName) BEGIN \(row("OLD")); END"),
             ("insert", "AFTER INSERT ON \(table.qualifiedName) BEGIN \(newKey); END"),
         ]
+        if key.contains(where: { table.columns[$0].defaultCell != [Cell.null] }) {
+            // A key that is set to NULL may become the default instead, which only a trigger after the update sees.
+            let condition = "WHEN NOT (\(keyIsSame("NEW", "OLD")))"
+            triggers.append(("key", "AFTER UPDATE ON \(table.qualifiedName) \(condition) BEGIN \(newKey); END"))
+        }
         if !replacements.isEmpty {
             triggers.append(("replace", "BEFORE INSERT ON \(table.qualifiedName) \(when) BEGIN \(lookups) END"))
         }
@@ -80,11 +85,15 @@ struct CaptureInstallation: Equatable {
     let schemaVersion: Int32
     let temporaryVersion: Int32
     let revision: Int64
+    /// Whether a `REPLACE` fires delete triggers.
+    let firesDeletions: Bool
 
     private init(_ db: Database, revision: Int64) throws {
         schemaVersion = try db.schemaVersion()
         temporaryVersion = try Int32.fetchOne(db.cachedStatement(sql: "PRAGMA temp.schema_version")) ?? 0
         self.revision = revision
+        firesDeletions =
+            try Bool.fetchOne(db.cachedStatement(sql: "PRAGMA recursive_triggers")) ?? false
     }
 
     /// Makes the triggers of the capture, where they are not there as the schema requires. Inside a transaction: a
@@ -162,6 +171,16 @@ struct CaptureInstallation: Equatable {
             // A temporary table hides one of the main database.
             guard let table = tables[name], try !db.tableExists(name, in: "temp") else { continue }
             throw SyncError(.applicationTemporaryTrigger, table: table.name)
+        }
+    }
+
+    /// Throws where the triggers were made for a `REPLACE` that fires them, and it does not any more.
+    ///
+    /// - Throws: ``SyncError`` `.captureDisabled`
+    static func requireFiring(_ db: Database, _ session: SyncSession) throws {
+        guard let installed = session.installed, installed.firesDeletions else { return }
+        guard try CaptureInstallation(db, revision: installed.revision).firesDeletions else {
+            throw SyncError(.captureDisabled)
         }
     }
 

@@ -55,7 +55,8 @@ public struct MergePolicy: Sendable {
     /// By table; others have the rules of `Table()`.
     public var tables: [String: Table]
     /// Called with a row that loses its value of a unique key to an older row, for values in which it differs from all
-    /// others. Nil, as without a closure, gives the row its former values, or removes it.
+    /// others. It is asked for one unique key after the other, up to 16 times for each. Nil, as without a closure, and values
+    /// that are never free give the row its former values, or remove it.
     public var rename: (@Sendable (DuplicateRow) throws -> [String: DatabaseValue]?)?
     /// Called for each cell that two commits have written, neither of which knew the other, and for each row that one of
     /// two such commits has deleted and the other one updated.
@@ -104,14 +105,15 @@ public struct DuplicateRow {
     public let row: [String: DatabaseValue]
     /// The columns of the unique key; empty where it is an index of expressions, or of some rows.
     public let columns: [String]
-    /// Counts the calls for this row, beginning with 0: the values of the last call were not free.
+    /// Counts the calls for this row and this key, beginning with 0: the values of the last call were not free.
     public let attempt: Int
     /// The rows of both sides.
     public let states: MergeStates
 
-    /// The value of a column with a text after it.
+    /// The value of a column with a text after it; nothing where the table has no such column.
     public func adding(_ suffix: String, to column: String) -> [String: DatabaseValue] {
-        [column: ((row[column].flatMap { String.fromDatabaseValue($0) } ?? "") + suffix).databaseValue]
+        guard let value = row[column] else { return [:] }
+        return [column: ((String.fromDatabaseValue(value) ?? "") + suffix).databaseValue]
     }
 }
 

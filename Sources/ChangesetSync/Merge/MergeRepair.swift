@@ -82,13 +82,9 @@ extension MergeState {
         let (table, columns) = (unique.table, unique.search.columns)
         // Another key is another row.
         guard !unique.isPrimary, let row = try merged.row(table, key) else { return nil }
-        if renamed[table.name]?.contains(key) != true {
-            for attempt in 0...Limits.renames {
-                guard let renamedRow = try renamedRow(table, key, row, columns, attempt: attempt) else { break }
-                guard try isFree(renamedRow, table, key, keys) else { continue }
-                renamed[table.name, default: []].insert(key)
-                return renamedRow
-            }
+        if renamed[table.name]?.contains(key) != true, let wanted = try renamedRow(unique, key, row, keys) {
+            renamed[table.name, default: []].insert(key)
+            return wanted
         }
         guard restoring, let base = try base(table, key)?.cells else { return nil }
         var cells = row.cells
@@ -97,16 +93,51 @@ extension MergeState {
         return try changed != row && isFree(changed, table, key, keys) ? changed : nil
     }
 
+    /// The row with values that are free under all keys, as far as the policy gives it some: it is asked for one key after
+    /// the other.
+    private mutating func renamedRow(
+        _ unique: UniqueSearch, _ key: RowKey, _ row: DeltaRecord, _ keys: [UniqueSearch]
+    ) throws -> DeltaRecord? {
+        let table = unique.table
+        var (row, taken) = (row, Optional(unique))
+        while let current = taken {
+            var found: DeltaRecord?
+            for attempt in 0..<Limits.renames where found == nil {
+                guard let wanted = try renamedRow(table, key, row, current.search.columns, attempt: attempt) else {
+                    return nil
+                }
+                let isTaken = try takenKey(of: wanted, table, key, [current]) != nil
+                if !isTaken { found = wanted }
+            }
+            guard let found else { return nil }
+            row = found
+            let next = try takenKey(of: row, table, key, keys)
+            // A value of this key again would go on for ever.
+            if let next, next.search.columns == current.search.columns || next.search.columns == unique.search.columns {
+                return nil
+            }
+            taken = next
+        }
+        return row
+    }
+
     /// Whether a row takes the value of no other row, under any of the keys.
     private mutating func isFree(
         _ row: DeltaRecord, _ table: TrackedTable, _ key: RowKey, _ keys: [UniqueSearch]
     ) throws -> Bool {
+        try takenKey(of: row, table, key, keys) == nil
+    }
+
+    /// The first key under which another row has the value of a row.
+    private mutating func takenKey(
+        of row: DeltaRecord, _ table: TrackedTable, _ key: RowKey, _ keys: [UniqueSearch]
+    ) throws -> UniqueSearch? {
         for unique in keys where unique.table.name == table.name && !unique.isPrimary {
             guard let values = unique.search.values(row) else { continue }
             let others = try merged.rows(unique.search, equal: values)
-            if others.contains(where: { table.table.key(of: $0) != key }) { return false }
+            if others.contains(where: { table.table.key(of: $0) != key }) { return unique }
         }
-        return true
+        return nil
     }
 
     /// The oldest rows first.
@@ -147,7 +178,9 @@ extension MergeState {
         while let key = open.first(where: { settled.insert($0).inserted }) {
             guard let row = try merged.row(table, key) else { continue }
             for attempt in 0...Limits.renames {
-                guard let wanted = try renamedRow(table, key, row, [], attempt: attempt) else {
+                guard attempt < Limits.renames,
+                    let wanted = try renamedRow(table, key, row, [], attempt: attempt)
+                else {
                     try set(table, key, row)
                     break
                 }

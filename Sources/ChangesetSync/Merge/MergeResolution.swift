@@ -63,14 +63,11 @@ extension MergeState {
     /// The row with other values, where the policy gives it some.
     ///
     /// - Parameter attempt: How many values were not free.
-    /// - Throws: What the closure throws; ``SyncError`` `.resolverFailed`, also after too many attempts.
+    /// - Throws: What the closure throws; ``SyncError`` `.resolverFailed`.
     func renamedRow(
         _ table: TrackedTable, _ key: RowKey, _ row: DeltaRecord, _ columns: [Int], attempt: Int
     ) throws -> DeltaRecord? {
         guard let rename = rules.policy.rename else { return nil }
-        guard attempt < Limits.renames else {
-            throw SyncError(.resolverFailed, table: table.name, "None of \(attempt) renamed rows has a unique value.")
-        }
         let duplicate = DuplicateRow(
             table: table.name, key: table.values(key), row: table.values(row),
             columns: columns.map { table.table.columns[$0] }, attempt: attempt, states: states)

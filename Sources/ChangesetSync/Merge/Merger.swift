@@ -41,7 +41,8 @@ struct Merger {
         guard commits.contains(where: { $0.schema == tables.schema }) else {
             throw SyncError(.olderSchema, commit: heads[0].id)
         }
-        let views = try heads.map { try view(of: $0) }
+        var views = try heads.map { try view(of: $0) }
+        for place in heads.indices { try requireDigests(at: heads[place], of: nets[place], &views[place]) }
         let writers = try sides.map { side in
             try RowWriters(side, graph, author: store.author) { n in
                 try tables.fitting(store.delta(n))
@@ -110,6 +111,29 @@ struct Merger {
         return try StateView(rows, tables, delta: composer.result())
     }
 
+    /// Throws where this store makes other rows of the commits of a side than they describe, as with another default of a
+    /// column: it would make another merge than others.
+    private func requireDigests(at head: CommitNode, of net: Delta, _ view: inout StateView) throws {
+        if head.n == transaction.state.head { return }
+        let names = Set(net.tables.map(\.table.name))
+        for (name, wanted) in try Pull.digests(of: names, at: head, transaction, graph) {
+            guard let table = tables[name] else { continue }
+            if try digest(of: table, &view) != wanted {
+                throw SyncError(.digestMismatch, table: name, commit: head.id)
+            }
+        }
+    }
+
+    /// The digest of a table in a view: that of the rows as they are, with those that differ.
+    private func digest(of table: TrackedTable, _ view: inout StateView) throws -> RowDigest {
+        var digest = try transaction.digest(of: table.name)
+        for (key, row) in try view.differingRows(of: table) {
+            if let old = try rows.row(table, key) { try digest.remove(old, transaction.key) }
+            if let row { try digest.add(row, transaction.key) }
+        }
+        return digest
+    }
+
     // MARK: The commit
 
     private func commit(of heads: [CommitNode], _ state: inout MergeState) throws -> Commit {
@@ -122,14 +146,9 @@ struct Merger {
             deltas: try deltas.map { try Self.encoded($0)[...] })
     }
 
-    /// The digest of a table in the merge: that of the rows as they are, with those that differ.
     private func digest(of name: String, _ state: inout MergeState) throws -> TableDigest? {
         guard let table = tables[name] else { return nil }
-        var digest = try transaction.digest(of: name)
-        for (key, row) in try state.merged.differingRows(of: table) {
-            if let old = try rows.row(table, key) { try digest.remove(old, transaction.key) }
-            if let row { try digest.add(row, transaction.key) }
-        }
+        let digest = try digest(of: table, &state.merged)
         guard let entry = TableDigest(table: name, bytes: digest.bytes) else {
             throw CommitStore.damaged("A digest has another length.")
         }

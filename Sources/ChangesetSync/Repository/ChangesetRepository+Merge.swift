@@ -109,15 +109,33 @@ extension ChangesetRepository {
         return node
     }
 
-    /// Makes a commit where the tables have another schema than at the last one: what a merge repairs depends on it.
+    /// Makes a commit where something is to be merged and the tables have another schema than at the last one, or than all
+    /// that is to be merged: what a merge repairs depends on it. A store without rows takes those of one of them before.
     private func takeUpSchema() throws {
-        let hasOther = try writer.unsafeReentrantRead { db in
-            try db.isolated {
-                let transaction = try RepositoryTransaction(db)
-                return transaction.hasOtherSchema && transaction.state.head != nil
-            }
+        let plan = try writer.unsafeReentrantRead { db in
+            try db.isolated { try Self.schemaPlan(RepositoryTransaction(db)) }
         }
-        if hasOther { try commit { _ in } }
+        guard let plan else { return }
+        var progress = PullProgress(way: plan.way)
+        while progress.way != nil {
+            do { try applying { _ = try pullSlice(&$0, &progress) } } catch is PullProgress.Repetition {}
+        }
+        try applying { transaction in _ = try transaction.record(.empty, meta: "{}", always: true) }
+    }
+
+    /// - Returns: Nil where no commit is needed; else the way to the commit on which it is made, where that is not the head.
+    private static func schemaPlan(_ transaction: RepositoryTransaction) throws -> (way: Pull?, Void)? {
+        let (store, graph) = (transaction.store, CommitGraph(transaction.store))
+        let leaves = try graph.uncovered(store.leaves())
+        guard leaves.count > 1 else { return nil }
+        let isKnown = try leaves.contains { try store.commit($0.n).schema == transaction.tables.schema }
+        if isKnown && (!transaction.hasOtherSchema || transaction.state.head == nil) { return nil }
+        // With a column of a newer version there is nothing to merge here.
+        if try behind(transaction).isEmpty == false, try obstacle(in: behind(transaction), transaction) != nil {
+            return nil
+        }
+        if transaction.state.head != nil { return (nil, ()) }
+        return try leaves.min { $0.id < $1.id }.map { (try Pull(transaction, graph, to: $0), ()) }
     }
 
     /// Looks without the write lock.

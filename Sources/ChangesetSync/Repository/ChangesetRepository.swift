@@ -73,7 +73,7 @@ public final class ChangesetRepository: Sendable {
     ///   - meta: What the program says of the commit, as JSON by convention.
     ///   - updates: Writes; it must not change the definitions of tracked tables.
     /// - Throws: The error of `updates`; ``SyncError`` `.foreignWrites`, `.nullKey`, `.schemaChangedInCommit`,
-    ///   `.transactionEndedInCommit`, `.insideTransaction`; `DatabaseError`. Nothing is changed then.
+    ///   `.transactionEndedInCommit`, `.captureDisabled`, `.insideTransaction`; `DatabaseError`. Nothing is changed then.
     public func commit<T>(meta: String = "{}", _ updates: (Database) throws -> T) throws -> T {
         try writer.unsafeReentrantWrite { db in
             if db.syncSession.capture.isActive { return try Self.inSavepoint(db, updates) }
@@ -87,6 +87,7 @@ public final class ChangesetRepository: Sendable {
                 let paused = try db.pauseHistory { tables[$0] != nil }
                 defer { db.resumeHistory() }
                 let result = try Self.withoutEnd { try updates(db) }
+                guard db.isInsideTransaction else { throw SyncError(.transactionEndedInCommit) }
                 try Self.requireSameSchema(db, transaction)
                 let delta = try session.capture.delta(db, transaction.key) { table, growth in
                     try transaction.noteChange(of: table, by: growth)
@@ -127,6 +128,7 @@ public final class ChangesetRepository: Sendable {
 
     private static func requireSameSchema(_ db: Database, _ transaction: RepositoryTransaction) throws {
         if try CaptureInstallation.isIntact(db, transaction.session) { return }
+        try CaptureInstallation.requireFiring(db, transaction.session)
         try CaptureInstallation.requireTriggers(db, transaction.tables)
         let names = transaction.tables.all.map(\.name)
         let now = try? TrackedTables(names.map { try TrackedTable(named: $0, in: db) })
@@ -134,7 +136,9 @@ public final class ChangesetRepository: Sendable {
     }
 
     /// Makes a commit of what was written to tracked tables outside of commits, as by a migration or a program without
-    /// this library. It compares the written tables with the state of the head, row by row.
+    /// this library. It compares the written tables with the state of the head, row by row; where none is known to be
+    /// written, all of them, by their digests: what SQLite reports to no trigger, as an incremental write of a blob, is
+    /// found here alone.
     ///
     /// - Returns: The commit; nil where nothing differs.
     /// - Throws: ``SyncError`` `.nullKey`, `.damagedCommit`, `.insideTransaction`; `DatabaseError`.
@@ -152,8 +156,8 @@ public final class ChangesetRepository: Sendable {
 
     /// Makes a commit that undoes another one, and changes the rows accordingly.
     ///
-    /// - Throws: ``SyncError`` `.unknownCommit`; `.changedLater` where a later commit has changed one of the rows;
-    ///   `.foreignKeyViolation`, `.schemaAhead`, `.columnRemoved`. Nothing is changed then.
+    /// - Throws: ``SyncError`` `.unknownCommit`; `.needsMerge` where the rows do not have it yet; `.changedLater` where a
+    ///   later commit has changed one of the rows; `.foreignKeyViolation`, `.schemaAhead`, `.columnRemoved`. Nothing is changed then.
     @discardableResult
     public func revert(_ id: CommitID, meta: String = "{}") throws -> Changeset? {
         try applying { transaction in
@@ -161,14 +165,16 @@ public final class ChangesetRepository: Sendable {
             guard node.kind != .checkpoint else {
                 throw SyncError(.unknownCommit, commit: id, "A checkpoint stands for it and what was before it.")
             }
+            let graph = CommitGraph(transaction.store)
+            let isUnderHead = try transaction.state.head.map { try $0 == node.n || graph.isAncestor(node.n, of: $0) }
+            guard isUnderHead == true else {
+                throw SyncError(.needsMerge, commit: id, "The rows do not have the commit yet.")
+            }
             let delta = try transaction.store.delta(node.n).inverted
             do {
                 try Pull.applyDelta(delta, in: &transaction)
-            } catch let error as SyncError where error.code == .workingStateDiverged {
+            } catch let error as SyncError where error.code == .workingStateDiverged || error.isTakenValue {
                 // The rows are those of the head, in which the commit is.
-                let graph = CommitGraph(transaction.store)
-                let isUnderHead = try transaction.state.head.map { try graph.isAncestor(node.n, of: $0) }
-                guard isUnderHead == true else { throw error }
                 throw SyncError(.changedLater, table: error.table, commit: id)
             }
             guard let node = try transaction.record(delta, meta: meta) else { return nil }
@@ -187,10 +193,10 @@ public final class ChangesetRepository: Sendable {
     /// - Returns: The new head; nil where it is the same as before, as where the head is a leaf beside others: only
     ///   ``mergeAll()`` unites them.
     /// - Throws: ``SyncError`` `.needsMerge`, `.schemaAhead`, `.columnRemoved`, `.workingStateDiverged`,
-    ///   `.digestMismatch`, `.foreignKeyViolation`, `.foreignWrites`, `.damagedCommit`, `.insideTransaction`,
-    ///   `.tableMissing` where a tracked table is gone, `.trackedTableWritten`; what the block after a pull throws;
-    ///   `DatabaseError`, as `.SQLITE_CONSTRAINT_CHECK` where a table of this store has another CHECK. The transaction in
-    ///   which it is thrown changes nothing.
+    ///   `.digestMismatch`, `.foreignKeyViolation`, `.constraintViolation` where a table of this store has another
+    ///   constraint or type, `.foreignWrites`, `.damagedCommit`, `.insideTransaction`, `.tableMissing` where a tracked
+    ///   table is gone, `.trackedTableWritten`; what the block after a pull throws; `DatabaseError`. The transaction in which
+    ///   it is thrown changes nothing.
     @discardableResult
     public func pull() throws -> Changeset? {
         try notingObstacle {

@@ -92,7 +92,7 @@ extension ChangesetRepository {
     }
 
     /// Why one of the latest commits does not fit the tables.
-    private static func obstacle(in nodes: [CommitNode], _ transaction: RepositoryTransaction) throws -> SyncError? {
+    static func obstacle(in nodes: [CommitNode], _ transaction: RepositoryTransaction) throws -> SyncError? {
         for node in nodes.prefix(Limits.comparedCommits) where node.kind != .checkpoint {
             let commit = try transaction.store.commit(node.n)
             for index in commit.deltas.indices {

@@ -169,9 +169,10 @@ struct RepositoryTransaction {
 
     /// Makes an ordinary commit of changes that the rows have, and moves the head to it.
     ///
+    /// - Parameter always: Whether to make it where nothing has changed, to say with which schema the store goes on.
     /// - Returns: Nil where nothing has changed.
-    mutating func record(_ delta: Delta, meta: String) throws -> CommitNode? {
-        if delta.isEmpty && !hasOtherSchema {
+    mutating func record(_ delta: Delta, meta: String, always: Bool = false) throws -> CommitNode? {
+        if delta.isEmpty && !hasOtherSchema && !always {
             let number = try db.lastHistoryNumber()
             if number != state.history {
                 state.history = number
@@ -219,7 +220,11 @@ struct RepositoryTransaction {
 
     /// Makes a commit of what was written outside of commits.
     mutating func recordForeignWrites(meta: String) throws -> CommitNode? {
-        let names = try foreignTables()
+        var names = try foreignTables()
+        if names.isEmpty && !hasOtherSchema {
+            // What SQLite reports to no trigger, as incremental writes of blobs.
+            names = try tables.all.filter { try digestOfRows($0) != digest(of: $0.name) }.map(\.name)
+        }
         var deltas: [TableDelta] = []
         for table in tables.all {
             digests[table.name] = hasOtherSchema || names.contains(table.name) ? try digestOfRows(table) : nil

@@ -20,6 +20,8 @@ public struct SyncError: Error, Hashable, Sendable {
         case insideTransaction
         /// A block changed the definition of a tracked table.
         case schemaChangedInCommit
+        /// A block has turned off what records the rows that it writes.
+        case captureDisabled
         /// A block has ended the transaction of its commit.
         case transactionEndedInCommit
         /// Rows of tracked tables were written outside of commits.
@@ -101,6 +103,22 @@ extension SyncError {
     }
 }
 
+extension SyncError {
+    private static let uniqueKey = "The constraint is UNIQUE"
+
+    /// The error where a row has a unique value that another row has. Merges leave no two rows that are equal by a key of
+    /// all devices.
+    init(takenValue error: DatabaseError, in table: TrackedTable) {
+        let message = error.message.map { " (\($0))" } ?? ""
+        self.init(
+            .constraintViolation, table: table.name,
+            "\(Self.uniqueKey)\(message), or a key that is compared otherwise than on other devices.")
+    }
+
+    /// Whether a unique value of a row is taken by another one.
+    var isTakenValue: Bool { code == .constraintViolation && detail?.hasPrefix(Self.uniqueKey) == true }
+}
+
 extension SyncError: CustomStringConvertible {
     public var description: String {
         var subject = ""
@@ -122,6 +140,7 @@ extension SyncError.Code {
         case .applicationTemporaryTrigger: "A temporary trigger of the program is on it; what it writes may be missed."
         case .insideTransaction: "The connection is inside a transaction of the program."
         case .transactionEndedInCommit: "The block of a commit has ended its transaction."
+        case .captureDisabled: "The block has turned off the recording of rows that a REPLACE removes."
         case .schemaChangedInCommit: "The block changed the definition of a tracked table."
         case .foreignWrites: "Rows were written outside of commits."
         case .trackedTableWritten: "The block after a pull wrote a tracked table."
@@ -159,6 +178,7 @@ extension SyncError.Code {
         case .insideTransaction: "Call it outside of transactions: it begins its own."
         case .transactionEndedInCommit:
             "Leave that to `commit`: it begins and ends the transaction. Nothing was changed."
+        case .captureDisabled: "Nothing was changed. Leave PRAGMA recursive_triggers on."
         case .schemaChangedInCommit: "Nothing was committed. Migrate outside of commits."
         case .foreignWrites: "Take them into a commit with commitForeignWrites(meta:)."
         case .trackedTableWritten: "Nothing was changed. Let it write other tables only."

@@ -6,6 +6,7 @@ struct TrackedTable: Sendable {
     struct Column: Hashable, Sendable {
         let name: String
         let type: String
+        let affinity: TypeAffinity
         let isNotNull: Bool
         /// What a row has there that was inserted before the column was added.
         let defaultCell: [UInt8]
@@ -104,12 +105,13 @@ extension TrackedTable {
     init(named given: String, in db: Database, isTracked: Bool = false) throws {
         guard !Database.isStoreInternalObject(given), !Database.isSQLiteInternalTable(given.lowercased()),
             let entry = try Row.fetchOne(
-                db, sql: "SELECT name, type FROM pragma_table_list(?) WHERE schema = 'main'", arguments: [given])
+                db, sql: "SELECT name, type, strict FROM pragma_table_list(?) WHERE schema = 'main'", arguments: [given]
+            )
         else {
             if isTracked { throw SyncError(.tableMissing, table: given) }
             throw SyncError(.unsuitableTable, table: given, "No table of the program has this name.")
         }
-        let (name, kind): (String, String) = (entry[0], entry[1])
+        let (name, kind, isStrict): (String, String, Bool) = (entry[0], entry[1], entry[2])
         guard kind == "table" else {
             throw SyncError(.unsuitableTable, table: name, "It is a \(kind == "view" ? "view" : kind + " table").")
         }
@@ -122,7 +124,7 @@ extension TrackedTable {
         columns = try rows.map { row in
             let type = (row[1] as String).uppercased()
             return Column(
-                name: row[0], type: type, isNotNull: row[2],
+                name: row[0], type: type, affinity: TypeAffinity(type: type, isStrict: isStrict), isNotNull: row[2],
                 defaultCell: try Self.cell(ofDefault: row[4], type: type, in: db))
         }
         let ordinals = rows.map { UInt8(clamping: $0[3] as Int) }

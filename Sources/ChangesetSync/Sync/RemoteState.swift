@@ -122,7 +122,8 @@ struct RemoteState: Sendable {
 
     func forgetQuarantinedOfCheckpoints(_ db: Database) throws {
         try db.execute(
-            sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND \(Self.isOfCheckpoint)", arguments: [n])
+            sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND \(Self.isOfCheckpoint)", arguments: [n]
+        )
     }
 
     /// Commits that were refused, as many as are asked for at once, in the order of their identifiers.

@@ -78,6 +78,11 @@ public final class SyncManager: Sendable {
                 guard case .failure(let first) = head else { throw failure }
                 throw SyncFailure.joining(first, failure)
             }
+            // Of the library's errors those that last are in the summary; what a block of the program throws is not.
+            if case .failure(let error) = head, !(error is SyncError), !(error is CancellationError) {
+                _ = await Result { [error] in try await self.note("\(error)") }
+                emitStatus()
+            }
             return try head.get()
         }
     }

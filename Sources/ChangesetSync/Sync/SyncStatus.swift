@@ -76,7 +76,8 @@ extension SyncManager {
                 }
                 return SyncStatus(
                     hasFetched: remote.hasBeenRead, isTableMissing: !transaction.missingTables.isEmpty,
-                    ahead: try count(SyncTables.outbox, "remote = \(remote.n)"), behind: try ChangesetRepository.behind(transaction)
+                    ahead: try count(SyncTables.outbox, "remote = \(remote.n)"),
+                    behind: try ChangesetRepository.behind(transaction)
                         .count { $0.kind != .merge },
                     pending: try count(SyncTables.pending), stalled: remote.stalled,
                     stalledLogs: try StalledLogs(db: db).logs(of: remote.n),

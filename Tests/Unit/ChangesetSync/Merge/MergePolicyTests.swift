@@ -390,16 +390,48 @@ struct MergePolicyTests {
         #expect(try one.repository.conflicts().map(\.reason) == [.unique, .unique])
     }
 
-    @Test("names that are never free end the merge, and nothing is changed")
+    /// They ended every merge on every device.
+    @Test("a row whose names are never free is removed, as without a policy")
     func noFreeName() throws {
+        let calls = Mutex(0)
         var policy = MergePolicy()
-        policy.rename = { _ in ["name": "a".databaseValue] }
+        policy.rename = { _ in
+            calls.withLock { $0 += 1 }
+            return ["name": "a".databaseValue]
+        }
         let (one, two) = try pair(policy, rows: "INSERT INTO item VALUES (1, 'a', 1, 1)")
         try one.run("INSERT INTO item VALUES (2, 'new', 1, 1)")
         try two.run("INSERT INTO item VALUES (3, 'new', 1, 1)")
-        try one.fetch(two)
-        let count = try one.commitCount
-        #expect(code { try one.repository.mergeAll() } == .resolverFailed)
-        #expect(try one.commitCount == count && one.repository.conflicts().isEmpty)
+        try exchange(one, two)
+        #expect(try one.strings("SELECT id, name FROM item ORDER BY id") == ["1,'a'", "2,'new'"])
+        #expect(calls.withLock { $0 } == 2 * Limits.renames)
+        #expect(try one.repository.conflicts().map(\.reason) == [.unique])
+    }
+
+    private static let twoKeys = """
+        CREATE TABLE item (id INTEGER PRIMARY KEY NOT NULL, name TEXT UNIQUE, sku TEXT UNIQUE);
+        CREATE TABLE code (id INTEGER PRIMARY KEY NOT NULL, text TEXT UNIQUE)
+        """
+
+    /// A policy for one column stopped at the other key, and in every table without that column.
+    @Test(
+        "a row that has two values of another row is renamed under each key; a policy for one column leaves the others")
+    func renamingUnderTwoKeys() throws {
+        for isForEach in [true, false] {
+            var policy = MergePolicy()
+            policy.rename = { duplicate in
+                duplicate.adding(" 2", to: isForEach ? duplicate.columns[0] : "name")
+            }
+            let (one, two) = try pair(
+                policy, schema: Self.twoKeys, tables: ["item", "code"], rows: "INSERT INTO item VALUES (1, 'a', 'x')")
+            try one.run("INSERT INTO item VALUES (2, 'b', 'y'); INSERT INTO code VALUES (1, 'c')")
+            try two.run("INSERT INTO item VALUES (3, 'b', 'y'), (4, 'd', 'z'); INSERT INTO code VALUES (2, 'c')")
+            try exchange(one, two)
+            let renamed = isForEach ? ["3,'b 2','y 2'"] : []
+            #expect(
+                try one.strings("SELECT * FROM item ORDER BY id")
+                    == ["1,'a','x'", "2,'b','y'"] + renamed + ["4,'d','z'"])
+            #expect(try one.strings("SELECT * FROM code ORDER BY id") == ["1,'c'"] + (isForEach ? ["2,'c 2'"] : []))
+        }
     }
 }

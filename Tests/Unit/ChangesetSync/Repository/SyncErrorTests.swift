@@ -170,7 +170,7 @@ struct SyncErrorTests {
                 """)
             for call in [
                 { _ = try two.repository.pull() }, { _ = try two.repository.diff(from: nil, to: two.head ?? damaged) },
-                { _ = try two.repository.changes(of: damaged) }, { _ = try two.repository.revert(damaged) },
+                { _ = try two.repository.changes(of: damaged) },
             ] as [() throws -> Void] {
                 guard let found = error({ try call() }) else { continue }
                 #expect(found.code == .damagedCommit && found.commit == damaged, "\(offset) \(found)")

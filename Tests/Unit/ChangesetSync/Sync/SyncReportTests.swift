@@ -261,6 +261,25 @@ struct SyncReportTests {
         #expect(try two.repository.summary().behind == 1 && two.repository.summary().pullObstacle == nil)
     }
 
+    /// Nothing but a number of commits to pull said that something was wrong.
+    @Test("an error of a closure of the program is in the status until the next call")
+    func errorOfClosure() async throws {
+        struct Refusal: Error {}
+        let one = try Replica()
+        let two = try Replica(key: one.key()) { _, _ in throw Refusal() }
+        let remote = MemoryRemote(try one.repository.id)
+        let (first, second) = (
+            SyncManager(one.repository, remote: remote), SyncManager(two.repository, remote: remote)
+        )
+        for manager in [first, second] { try await manager.setup() }
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try await first.sync()
+        await #expect(throws: Refusal.self) { try await second.sync() }
+        #expect(try second.status().lastError?.contains("Refusal") == true)
+        try await second.fetch()
+        #expect(try second.status().lastError == nil && second.status().behind == 1)
+    }
+
     @Test("a tracked table that is gone is in the summary and in the status, and everything else refuses to work")
     func missingTable() async throws {
         let replica = try Replica()

@@ -1,0 +1,289 @@
+import CipherDatabase
+import SyncSimulation
+import Testing
+
+@testable import ChangesetSync
+
+/// Stores whose tables differ in more than columns: nothing is taken up that would make other rows of it.
+@Suite("Stores whose tables differ")
+struct DifferentTablesTests {
+    private struct Pair {
+        let one: Replica
+        let two: Replica
+
+        init(_ schema: String, _ other: String? = nil) throws {
+            one = try Replica(schema, tracking: ["t"])
+            two = try Replica(other ?? schema, tracking: ["t"], key: one.key())
+        }
+
+        func take(_ from: Replica, _ into: Replica) throws {
+            try into.fetch(from)
+            _ = try into.repository.mergeAndPull()
+        }
+    }
+
+    /// The value was converted, and the commits of that store had old values that no other state has: for ever.
+    @Test(
+        "a value that a column of another type would convert stops the pull, and nothing is changed",
+        arguments: [
+            ("INT", "REAL", "5"), ("REAL", "INT", "5.0"), ("TEXT", "NUMERIC", "'12'"), ("TEXT", "REAL", "' -1.5e3 '"),
+            ("INT", "TEXT", "5"), ("REAL", "VARCHAR(9)", "1.5"), ("", "INTEGER", "'+7.'"), ("BLOB", "TEXT", "5"),
+        ])
+    func types(column: String, other: String, value: String) throws {
+        let pair = try Pair(
+            "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v \(column))",
+            "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v \(other))")
+        try pair.one.run("INSERT INTO t VALUES ('0', x'00'), ('1', NULL)")
+        try pair.take(pair.one, pair.two)
+        #expect(try pair.one.state() == pair.two.state())
+        for sql in ["UPDATE t SET v = \(value) WHERE id = '0'", "INSERT INTO t VALUES ('2', \(value))"] {
+            try pair.one.run(sql)
+            let before = try pair.two.state()
+            var found: SyncError?
+            do { try pair.take(pair.one, pair.two) } catch let error as SyncError { found = error }
+            #expect(found?.code == .constraintViolation && found?.detail?.contains("\"v\"") == true, "\(sql)")
+            #expect(try pair.two.state() == before && pair.two.repository.verify().isEmpty)
+            try pair.one.run("UPDATE t SET v = NULL")
+        }
+        try pair.take(pair.one, pair.two)
+        #expect(try pair.one.state() == pair.two.state())
+    }
+
+    @Test("what a column of another type stores as it is comes as it is")
+    func fittingTypes() throws {
+        let pair = try Pair(
+            "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, a, b, c, d, e)",
+            """
+            CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, a INT, b REAL, c TEXT, d NUMERIC, e BLOB)
+            """)
+        try pair.one.run(
+            """
+            INSERT INTO t VALUES ('1', 1.5, 2.0, '3', 'x1', 5), ('2', 'a', 'b', x'00', 1e300, '5'),
+                ('3', '0x10', '1e', '', '.', 1.0), ('4', '', '- 1', 'x', 9e18 * 10, NULL)
+            """)
+        try pair.take(pair.one, pair.two)
+        #expect(try pair.one.state() == pair.two.state() && pair.two.repository.verify().isEmpty)
+    }
+
+    /// SQLite itself says which values a column converts.
+    @Test("the values that are held for converted are those that SQLite converts")
+    func affinities() throws {
+        let queue = DatabaseQueue()
+        let values = [
+            "1", "-5", "9223372036854775807", "1.0", "1.5", "-0.0", "1e300", "9223372036854775808.0", "9e999", "x'31'",
+            "NULL",
+            "''", "'1'", "' 1 '", "'1.'", "'.5'", "'.'", "'1e5'", "'1e'", "'+1'", "'+-1'", "'0x1F'", "'1_0'", "'1 2'",
+            "'abc'",
+            "'1a'", "'-'", "char(9) || '7' || char(10)", "'99999999999999999999'", "'1.0'", "'Infinity'", "'٣'",
+        ]
+        for type in [
+            "INT", "INTEGER", "NUMERIC", "REAL", "DOUBLE", "TEXT", "VARCHAR(5)", "", "BLOB", "DATE", "BOOLEAN",
+        ] {
+            try queue.write { db in
+                try db.execute(sql: "CREATE TABLE t (v \(type))")
+                for value in values {
+                    try db.execute(sql: "DELETE FROM t; INSERT INTO t VALUES (\(value))")
+                    let given = try #require(try db.makeStatement(sql: "SELECT \(value)").records().first)
+                    let stored = try #require(try db.makeStatement(sql: "SELECT v FROM t").records().first)
+                    let affinity = TypeAffinity(type: type, isStrict: false)
+                    let isConverted = given.contains { affinity.converts($0) }
+                    #expect(isConverted == (given != stored), "\(type) \(value)")
+                }
+                try db.execute(sql: "DROP TABLE t")
+            }
+        }
+        #expect(!TypeAffinity(type: "ANY", isStrict: true).converts(.text(Array("1".utf8)[...])))
+    }
+
+    /// Both had the same head, other rows, and nothing said so.
+    @Test("a column that two stores have added with other defaults stops the pull", arguments: [false, true])
+    func defaults(hasOwnCommit: Bool) throws {
+        let pair = try Pair("CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT)")
+        try pair.one.run("INSERT INTO t VALUES ('1', 1), ('2', 2)")
+        try pair.take(pair.one, pair.two)
+        try pair.one.write("ALTER TABLE t ADD COLUMN n INT DEFAULT 1")
+        try pair.two.write("ALTER TABLE t ADD COLUMN n INT DEFAULT 2")
+        if hasOwnCommit { try pair.two.run("UPDATE t SET v = 7 WHERE id = '2'") }
+        try pair.one.run("UPDATE t SET v = 5 WHERE id = '1'")
+        let before = try pair.two.state()
+        #expect(code { try pair.take(pair.one, pair.two) } == .digestMismatch)
+        #expect(try pair.two.state() == before)
+    }
+
+    /// The write of the other store was undone on all devices, although nothing was concurrent.
+    @Test("a unique key that one store alone has stops the pull, and undoes nothing of others")
+    func uniqueIndex() throws {
+        let pair = try Pair("CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT)")
+        try pair.one.run("INSERT INTO t VALUES ('1', 1), ('2', 2)")
+        try pair.take(pair.one, pair.two)
+        try pair.two.write("CREATE UNIQUE INDEX i ON t (v)")
+        for sql in ["UPDATE t SET v = 1 WHERE id = '2'", "INSERT INTO t VALUES ('3', 1)"] {
+            try pair.one.run(sql)
+            let before = try pair.two.state()
+            #expect(code { try pair.take(pair.one, pair.two) } == .constraintViolation, "\(sql)")
+            #expect(try pair.two.state() == before && pair.two.repository.conflicts().isEmpty)
+            #expect(try pair.two.repository.verify().isEmpty)
+        }
+        try pair.two.write("DROP INDEX i")
+        try pair.take(pair.one, pair.two)
+        #expect(try pair.one.state() == pair.two.state())
+    }
+
+    @Test("a key that one store alone compares without case stops the pull")
+    func collation() throws {
+        let pair = try Pair(
+            "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT)",
+            "CREATE TABLE t (id TEXT COLLATE NOCASE PRIMARY KEY NOT NULL, v INT)")
+        try pair.one.run("INSERT INTO t VALUES ('a', 1), ('A', 2)")
+        #expect(code { try pair.take(pair.one, pair.two) } == .constraintViolation)
+        #expect(try pair.two.strings("SELECT count(*) FROM t") == ["0"])
+    }
+
+    /// It was told to merge, and could not, until another store had done so.
+    @Test("a new store with a later schema merges what stores with an earlier one have left", arguments: [2, 3])
+    func newStore(count: Int) throws {
+        let schema = "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT)"
+        let first = try Replica(schema, tracking: ["t"])
+        var others = [first]
+        for _ in 1..<count { others.append(try Replica(schema, tracking: ["t"], key: first.key())) }
+        for (number, other) in others.enumerated() { try other.run("INSERT INTO t VALUES ('\(number)', \(number))") }
+        let new = try Replica(
+            schema.replacing("v INT", with: "v INT, n INT DEFAULT 5"), tracking: ["t"], key: first.key())
+        for other in others { try new.fetch(other) }
+        _ = try new.repository.mergeAndPull()
+        #expect(try new.strings("SELECT count(*), min(n) FROM t") == ["\(count),5"])
+        #expect(try new.repository.summary().leafCount == 1 && new.repository.verify().isEmpty)
+        for other in others {
+            try other.write("ALTER TABLE t ADD COLUMN n INT DEFAULT 5")
+            try other.fetch(new)
+            _ = try other.repository.mergeAndPull()
+            #expect(try other.state() == new.state() && other.head == new.head)
+        }
+    }
+
+    @Test("a commit that the rows do not have yet is not reverted")
+    func revertOfOthers() throws {
+        let pair = try Pair("CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT)")
+        try pair.one.run("INSERT INTO t VALUES ('1', 1)")
+        try pair.two.run("INSERT INTO t VALUES ('1', 1)")
+        let other = try #require(try pair.two.head)
+        try pair.one.fetch(pair.two)
+        #expect(code { try pair.one.repository.revert(other) } == .needsMerge)
+        #expect(try pair.one.strings("SELECT * FROM t") == ["'1',1"])
+    }
+}
+
+/// What SQLite reports to no trigger, or what a program does so that it does not.
+@Suite("Writes that triggers do not see")
+struct UnseenWriteTests {
+    /// The row that was removed stayed on all other devices.
+    @Test("a commit that turns the recording of replaced rows off is refused; before a commit it is turned on again")
+    func recursiveTriggers() throws {
+        let replica = try Replica("CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, u TEXT UNIQUE)", tracking: ["t"])
+        try replica.run("INSERT INTO t VALUES ('1', 's')")
+        let head = try replica.head
+        let off = "PRAGMA recursive_triggers = OFF"
+        #expect(code { try replica.run("\(off); REPLACE INTO t VALUES ('2', 's')") } == .captureDisabled)
+        #expect(try replica.head == head && replica.repository.verify().isEmpty)
+        try replica.write(off)
+        try replica.run("REPLACE INTO t VALUES ('2', 's')")
+        #expect(try replica.repository.verify().isEmpty)
+        #expect(try replica.delta(#require(try replica.head)).changeCount == 2)
+    }
+
+    @Test("the same in a schema with triggers of its own")
+    func recursiveTriggersBesideOthers() throws {
+        let schema = """
+            CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, u TEXT UNIQUE);
+            CREATE TRIGGER own AFTER DELETE ON t BEGIN SELECT 1; END
+            """
+        for setting in ["ON", "OFF"] {
+            let replica = try Replica(schema, tracking: ["t"])
+            try replica.write("PRAGMA recursive_triggers = \(setting)")
+            try replica.run("INSERT INTO t VALUES ('1', 's')")
+            let other = setting == "ON" ? "OFF" : "ON"
+            let sql = "PRAGMA recursive_triggers = \(other); REPLACE INTO t VALUES ('2', 's')"
+            #expect(code { try replica.run(sql) } == (setting == "ON" ? .captureDisabled : nil))
+            #expect(try replica.repository.verify().isEmpty)
+            try replica.run("REPLACE INTO t VALUES ('3', 's')")
+            #expect(try replica.repository.verify().isEmpty)
+        }
+    }
+
+    /// No call found them: all but a reset, which lost them.
+    @Test("what no trigger sees is committed where nothing else was written outside of commits")
+    func unseen() throws {
+        let replica = try Replica("CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, b BLOB)", tracking: ["t"])
+        try replica.run("INSERT INTO t VALUES (1, x'0000'), (2, x'0000')")
+        try replica.queue.write { db in
+            try db.changingHistory {
+                // As an incremental write of a blob: without any trigger.
+                try db.execute(sql: "PRAGMA writable_schema = ON")
+                let triggers = try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+                let definitions = try String.fetchAll(db, sql: "SELECT sql FROM sqlite_schema WHERE type = 'trigger'")
+                for name in triggers { try db.execute(sql: "DROP TRIGGER \"\(name)\"") }
+                try db.execute(sql: "UPDATE t SET b = x'0100' WHERE id = 1")
+                for sql in definitions { try db.execute(sql: sql) }
+                try db.execute(sql: "PRAGMA writable_schema = OFF")
+            }
+        }
+        let commit = try replica.repository.commitForeignWrites()
+        #expect(try commit != nil && replica.repository.verify().isEmpty)
+        #expect(try replica.repository.commitForeignWrites() == nil)
+    }
+
+    /// The row was deleted on all other devices.
+    @Test(
+        "a key that becomes its default instead of NULL is committed with it",
+        arguments: [
+            ("k INT NOT NULL DEFAULT 9 PRIMARY KEY, v", "UPDATE OR REPLACE t SET k = NULL"),
+            ("k INT NOT NULL ON CONFLICT REPLACE DEFAULT 9 PRIMARY KEY, v", "UPDATE t SET k = NULL"),
+            ("k TEXT NOT NULL DEFAULT 'd', v, PRIMARY KEY (k)", "UPDATE OR REPLACE t SET k = NULL, v = 3"),
+        ])
+    func defaultKey(columns: String, update: String) throws {
+        for suffix in ["", "WITHOUT ROWID"] {
+            let replica = try Replica("CREATE TABLE t (\(columns)) \(suffix)", tracking: ["t"])
+            let other = try Replica("CREATE TABLE t (\(columns)) \(suffix)", tracking: ["t"], key: replica.key())
+            try replica.run("INSERT INTO t VALUES (1, 1)")
+            try replica.run(update)
+            #expect(try replica.repository.verify().isEmpty, "\(suffix)")
+            try other.fetch(replica)
+            try other.repository.pull()
+            #expect(try other.state() == replica.state() && other.strings("SELECT count(*) FROM t") == ["1"])
+            try replica.run("INSERT INTO t VALUES (5, 1)")
+            try replica.run("UPDATE t SET k = 6 WHERE k = 5; UPDATE t SET v = 8")
+            try other.fetch(replica)
+            try other.repository.pull()
+            #expect(try other.state() == replica.state())
+        }
+    }
+
+    @Test("a key that changes from 0.0 to -0.0, or back, is the key of the same row", arguments: ["", "WITHOUT ROWID"])
+    func signedZero(suffix: String) throws {
+        let schema = "CREATE TABLE t (k NOT NULL PRIMARY KEY, a) \(suffix)"
+        let replica = try Replica(schema, tracking: ["t"])
+        let other = try Replica(schema, tracking: ["t"], key: replica.key())
+        try replica.run("INSERT INTO t VALUES (-0.0, 1), (5, 2)")
+        for value in ["0.0", "-0.0", "0.0"] {
+            try replica.run("UPDATE t SET k = \(value), a = a + 1 WHERE k = 0")
+            #expect(try replica.repository.verify().isEmpty, "\(value)")
+            try other.fetch(replica)
+            try other.repository.pull()
+            #expect(try other.state() == replica.state(), "\(value)")
+        }
+    }
+
+    @Test("a block that rolls its transaction back has no commit")
+    func rollback() throws {
+        let replica = try Replica()
+        try replica.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        let head = try replica.head
+        for sql in ["ROLLBACK", "UPDATE player SET score = 2; ROLLBACK", "ROLLBACK; UPDATE player SET score = 2"] {
+            #expect(throws: (any Error).self, "\(sql)") { try replica.run(sql) }
+            #expect(try replica.head == head, "\(sql)")
+        }
+        #expect(code { try replica.run("ROLLBACK") } == .transactionEndedInCommit)
+        try replica.run("UPDATE player SET score = 3")
+        #expect(try replica.repository.verify().isEmpty)
+    }
+}
