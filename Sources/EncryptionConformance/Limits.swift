@@ -9,8 +9,12 @@ enum Limits {
     static let formerKeyPages = 10_000
     /// Lines of evidence of one check.
     static let evidenceLines = 20
+    /// Lines of evidence of `integrity_check`.
+    static let contentLines = 10
     /// How long the connections of a pool are awaited together.
     static let connectionWait = 5.0
+    /// How often the removal of a folder is tried while threads write into it.
+    static let removals = 100
     /// Bytes of text that a check sorts, to see whether SQLite writes a temporary file.
     static let sortedBytes = 6 << 20
     /// Bytes that are read from one file at a time when it is searched.
