@@ -9,8 +9,6 @@ enum Limits {
     static let formerKeyPages = 10_000
     /// Lines of evidence of one check.
     static let evidenceLines = 20
-    /// Lines of evidence of `integrity_check`.
-    static let contentLines = 10
     /// How long the connections of a pool are awaited together.
     static let connectionWait = 5.0
     /// How often the removal of a folder is tried while threads write into it.

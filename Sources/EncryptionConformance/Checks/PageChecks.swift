@@ -173,22 +173,13 @@ struct PageChecks {
             return CheckResult(.content, .notApplicable, "SQLite was not asked")
         }
         return CheckResult(
-            .content, findings: Self.lines(problems),
+            .content, findings: problems,
             passing: ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
                 + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.unchecked),
             remedy: Self.compare)
     }
 
     private static let compare = "Compare with the last backup."
-
-    /// The first lines of findings. `integrity_check` can have a hundred, nearly all of which follow from the first.
-    private static func lines(_ findings: [String]) -> [String] {
-        let lines = findings.flatMap { $0.split(separator: "\n").map(String.init) }
-            .filter { !$0.hasSuffix("*** in database main ***") }
-        let rest = lines.count - Limits.contentLines
-        return lines.prefix(Limits.contentLines)
-            + (rest > 0 ? ["... and \(rest) more, which may follow from these"] : [])
-    }
 
     // MARK: Former keys
 
@@ -213,13 +204,14 @@ struct PageChecks {
         if store.formerKeys.isEmpty {
             return CheckResult(.formerKeys, .notApplicable, "no former key was given")
         }
+        let authentic = scan.pagesChecked - scan.damagedPages.count - scan.zeroPages.count
         return CheckResult(
             .formerKeys,
             findings: former.lines(
                 "authentic under a former key", pageBytes: file.pageKey?.settings.pageBytes ?? 4096),
             passing: [
-                "\(scan.pagesChecked - scan.damagedPages.count - scan.zeroPages.count) pages are authentic under the present key, so under no "
-                    + "other; \(scan.damagedPages.count) others were tried with \(store.formerKeys.count) former keys"
+                "\(authentic) pages are authentic under the present key, so under no other; "
+                    + "\(scan.damagedPages.count) others were tried with \(store.formerKeys.count) former keys"
             ],
             remedy: "Rotate the store: cipherctl rotate")
     }

@@ -61,6 +61,8 @@ struct RefusedStoreTests {
         let evidence = report[.content]?.evidence ?? []
         #expect(report[.content]?.verdict == .fail)
         #expect(evidence.allSatisfy { !$0.contains("\n") } && evidence.count == 11, "\(evidence)")
+        let verified = try StoreVerification(fixture.path, unlockedBy: fixture.source).run()
+        #expect(verified.problems == evidence && (verified.integrity ?? []).contains { $0.contains("\n") })
     }
 
     @Test("a store with a second name is not conformant: no opening accepts it")
