@@ -80,8 +80,14 @@ struct PageChecks {
     }
 
     private func scanned(_ key: PageKey, _ content: Content, refusal: StoreError? = nil) throws -> Outcome {
-        let scan = StoreScan(path: file.path, file: file.file, key: key, run: run, inspector: survey)
-        return try encrypted(scan.authenticate(pageCount: nil), key, content, refusal: refusal)
+        let scan = try StoreScan(path: file.path, file: file.file, key: key, run: run, inspector: survey)
+            .authenticate(pageCount: nil)
+        // An opening looks at the first pages only. Where others are authentic, the sidecar is that of this file.
+        let others = scan.pagesChecked - scan.damagedPages.count - scan.zeroPages.count
+        if refusal?.code == .foreignSidecar, others > 0 {
+            return try encrypted(scan, key, .unasked("pages are damaged, so SQLite was not asked"))
+        }
+        return try encrypted(scan, key, content, refusal: refusal)
     }
 
     private var verification: StoreVerification {

@@ -90,6 +90,16 @@ struct RefusedStoreTests {
         #expect(report[.pages]?.remedy?.contains("sidecar") == true)
     }
 
+    @Test("a store whose beginning is damaged has the right sidecar: other pages are authentic")
+    func damagedBeginning() throws {
+        try fixture.makeStore()
+        for page in 0..<10 { try fixture.poke(at: page * 4096 + 99, [1, 2, 3, 4]) }
+        let report = try fixture.run()
+        #expect(report[.sidecar]?.verdict == .pass && report.damagedPages.ranges == [1...10], "\(report)")
+        #expect(report[.pages]?.remedy?.contains("salvage") == true)
+        #expect(report.evidence(.content) == "pages are damaged, so SQLite was not asked")
+    }
+
     // MARK: Pages of zeros
 
     @Test("a page in use that was wiped is not authentic, has a kind of its own, and is no readable content")
