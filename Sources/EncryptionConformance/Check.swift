@@ -72,9 +72,9 @@ public enum Check: String, Hashable, Sendable, CaseIterable {
                 not: "that it is the newest: both copies could have been put back together with the database.")
         case .fileModes:
             Texts(
-                "file modes admit nobody else",
-                "no file of the store may be read by every user or written by others than the database may.",
-                not: "what access control lists, backups of the disk and root permit.")
+                "no file is open to every user of the machine",
+                "every file of the store is a regular file that not every user may read or write.",
+                not: "what its group, the mode of its folder, access control lists, backups and root permit.")
         case .pages:
             Texts(
                 "every page of the database is authentic under the present key",
@@ -87,8 +87,8 @@ public enum Check: String, Hashable, Sendable, CaseIterable {
                 not: "that no commit is missing: the checksums of a WAL need no key.")
         case .content:
             Texts(
-                "SQLite finds the content consistent",
-                "integrity_check and foreign_key_check find nothing.",
+                "it can be opened, and SQLite finds its content consistent",
+                "the library opens the store, and integrity_check and foreign_key_check find nothing.",
                 not: "that the rows are those that the program wrote.")
         case .formerKeys:
             Texts(

@@ -64,8 +64,8 @@ public struct Conformance: StoreTool {
     }
 
     /// - Throws: `StoreError` `noSuchStore`, `wrongKey`, `rotationPending`, and the errors of its sidecar; `keyRotated` or
-    ///   `storeMoved` when the store was given another key or was replaced meanwhile; `ToolError` `sparse`; `SystemError`;
-    ///   `CancellationError`. Whatever is wrong with the store itself is in the report.
+    ///   `storeMoved` when the store was given another key or was replaced meanwhile; `ToolError` `sparse`, and `noSample`
+    ///   where no sample store can be made; `SystemError`; `CancellationError`. Whatever is wrong with the store itself is in the report.
     public func perform(_ run: ToolRun) throws -> Report {
         let (date, start) = (Date(), ContinuousClock.now)
         try ExaminedFile.requireSuitable(BackupBundle.database(meantBy: store.path))
@@ -88,10 +88,13 @@ public struct Conformance: StoreTool {
         let isStore = if case .store = file.form { true } else { false }
         let attacks = AttackChecks(store: store, isStore: isStore)
         defer { attacks.finish() }
-        let survey = PageSurvey(layout: try file.layout)
+        if case .failure(let error) = attacks.sample, SQLiteLibrary.cipherVersion != nil {
+            throw Self.noSample(file.path, error)
+        }
+        let survey = try PageSurvey(layout: file.layout) { try file.usage }
         let pages = try PageChecks(file: file, store: store, survey: survey, run: run).results()
         var results = pages.results
-        results += FileChecks(file: file).results()
+        results += FileChecks(file: file, refusal: pages.refusal).results()
         try run.check()
         results += try UseChecks(file: file, store: store, key: unlocked, sample: attacks.sample, run: run).results()
         try run.check()
@@ -99,6 +102,17 @@ public struct Conformance: StoreTool {
         let order = Dictionary(uniqueKeysWithValues: Check.allCases.enumerated().map { ($1, $0) })
         return (results.sorted { order[$0.check] ?? 0 < order[$1.check] ?? 0 }, pages.map, pages.damaged)
     }
+
+    /// Without a sample no attack is made and no connection is examined: nothing could be called conformant.
+    private static func noSample(_ path: String, _ error: any Error) -> ToolError {
+        ToolError(
+            .noSample, what: "\"\(path)\" was not checked.",
+            why: "No sample store could be made in \"\(SampleStore.parent)\": \(ToolError.explanation(of: error))",
+            remedy: "Set TMPDIR to a folder in which this user may make files, with 2 MB to spare.")
+    }
+
+    /// Removes the sample stores of this process, and ends it: no other one is made in between.
+    package static func removeSamples(andThen end: () -> Never) -> Never { SampleStore.removeAll(andThen: end) }
 }
 
 extension Conformance.Report: CustomStringConvertible {

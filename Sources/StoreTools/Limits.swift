@@ -9,6 +9,8 @@ enum Limits {
     static let recheckPause = Duration.milliseconds(5)
     /// Messages of `integrity_check`.
     static let integrityMessages = 100
+    /// Lines of these messages that are problems of a report.
+    static let integrityLines = 10
     /// Bytes of a file that are copied in one step.
     static let copiedBytes = 1 << 20
     /// From this length on a file must not be mostly holes.

@@ -28,6 +28,8 @@ public struct ToolError: Error, Sendable {
         case needsWriting
         /// The file is mostly holes: no store is, and reading it would take for ever.
         case sparse
+        /// The sample store that is attacked in place of the one under test cannot be made.
+        case noSample
         /// The result, read back, differs from its source. Nothing was put in place.
         case contentDiffers
         /// A store was made and verified, and a last step failed.

@@ -67,7 +67,7 @@ enum ExitCode: Int32, CaseIterable {
             case .exists, .alreadyStore, .otherVersion: .usage
             case .notPlain, .notAdoptable, .sparse: .damagedData
             case .plainNeedsRecovery, .needsWriting: .notPermitted
-            case .importInterrupted: .inputOutput
+            case .importInterrupted, .noSample: .inputOutput
             case .contentDiffers, .adoptionInterrupted, .incomplete: .failed
             }
     }

@@ -1,5 +1,7 @@
 import CSQLCipher
 import StoreCrypto
+import StorePlatform
+import StoreSharing
 
 /// The C functions of a connection, one wrapper each. `Database` owns the connection.
 struct ConnectionHandle {
@@ -16,6 +18,7 @@ struct ConnectionHandle {
     static func open(
         _ path: String, readonly: Bool, immutable: Bool = false
     ) throws(DatabaseError) -> ConnectionHandle {
+        if !immutable { try requireReadableJournal(of: path) }
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         flags |= readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
         if MemoryPath.isURI(path) || immutable { flags |= SQLITE_OPEN_URI }
@@ -30,6 +33,17 @@ struct ConnectionHandle {
             throw DatabaseError(resultCode: ResultCode(rawValue: code), message: message)
         }
         return ConnectionHandle(pointer: connection)
+    }
+
+    /// Refuses a pipe or a device under the name of the rollback journal. SQLite opens a journal for reading before it
+    /// reads the first page, and would wait for a writer of the pipe.
+    private static func requireReadableJournal(of path: String) throws(DatabaseError) {
+        guard !MemoryPath.isURI(path) else { return }
+        let journal = StorePaths(path).journal
+        guard (try? Files.kind(journal)) == .other else { return }
+        throw DatabaseError(
+            resultCode: .SQLITE_IOERR,
+            message: "\"\(journal)\" is a pipe or a device: find out what it is, and move it away")
     }
 
     /// Closes the connection; statements that are still alive keep its memory, but it cannot be used.

@@ -9,12 +9,16 @@ package enum StockConnection {
 
     /// Counts the entries of the schema, without writing.
     ///
-    /// - Parameter key: nil for SQLite without a key.
+    /// - Parameters:
+    ///   - key: nil for SQLite without a key.
+    ///   - isImmutable: Whether the file cannot change meanwhile: SQLite then makes no WAL beside it.
     /// - Throws: ``DatabaseError`` when the file cannot be read.
-    package static func countSchema(of path: String, key: PageKey?) throws(DatabaseError) -> Int {
+    package static func countSchema(
+        of path: String, key: PageKey?, isImmutable: Bool = false
+    ) throws(DatabaseError) -> Int {
         // The first look lowers SQLCipher's log level: it prints to standard error otherwise.
         _ = SQLiteLibrary.cipherVersion
-        let handle = try ConnectionHandle.open(path, readonly: true)
+        let handle = try ConnectionHandle.open(path, readonly: true, immutable: isImmutable)
         defer { handle.close() }
         if let key { try check(handle.setRawKey(key), handle) }
         // A rotation locks the file while it replaces it.

@@ -9,6 +9,8 @@ import StoreTools
 /// The checks of header, sidecar and file modes.
 struct FileChecks {
     let file: ExaminedFile
+    /// Why the library refuses the store, as far as that concerns its sidecar.
+    var refusal: StoreError?
 
     private var paths: StorePaths { StorePaths(file.path) }
 
@@ -16,7 +18,7 @@ struct FileChecks {
 
     // MARK: Header
 
-    private func header() -> CheckResult {
+    func header() -> CheckResult {
         switch file.form {
         case .plain:
             return CheckResult(
@@ -97,6 +99,9 @@ struct FileChecks {
                 "there is no sidecar: nothing authenticates salt and settings, and no keyslot can be changed",
                 remedy: file.pageKey == nil ? "Encrypt it: cipherctl import" : "Make it a store: cipherctl adopt")
         }
+        if let refusal {
+            return CheckResult(.sidecar, .fail, refusal.what, refusal.why, remedy: refusal.remedy)
+        }
         if BackupBundle(holding: file.path) != nil {
             return CheckResult(.sidecar, .pass, "the sidecar of the backup is authenticated")
         }
@@ -118,24 +123,28 @@ struct FileChecks {
             ("sidecar", paths.sidecar), ("second copy of the sidecar", paths.sidecarBackup), ("lock file", paths.lock),
             ("key log", KeyLog(databasePath: paths.database).path), ("rollback journal", paths.journal),
         ]
-        var findings: [String] = []
+        var (findings, remedies): ([String], Set<String>) = ([], [])
         var passing: [String] = []
         for (noun, path) in files {
             guard let status = (try? Files.status(of: path)) ?? nil else { continue }
             let mode = String(status.permissions & 0o777, radix: 8)
             if status.kind != .regular {
                 findings.append("the \(noun) is not a regular file")
+                remedies.insert("Move away what is not a regular file.")
             } else if status.permissions & 0o002 != 0 {
                 findings.append("every user may write the \(noun) (mode \(mode))")
+                remedies.insert(Self.narrower)
             } else if status.permissions & 0o004 != 0 {
                 findings.append("every user may read the \(noun) (mode \(mode))")
+                remedies.insert(Self.narrower)
             } else {
                 passing.append("\(noun): mode \(mode)")
             }
         }
         return CheckResult(
-            .fileModes, findings: findings, passing: passing,
-            remedy: "Remove the rights of others: chmod o-rw. With the sidecar, passphrases can be tried without limit."
-        )
+            .fileModes, findings: findings, passing: passing, remedy: remedies.sorted().joined(separator: " "))
     }
+
+    private static let narrower =
+        "Remove the rights of others: chmod o-rw. With the sidecar, passphrases can be tried without limit."
 }

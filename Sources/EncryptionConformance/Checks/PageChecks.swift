@@ -9,6 +9,15 @@ extension ExaminedFile {
     var layout: PageLayout? {
         get throws { try pageKey.map { try PageLayout($0.settings) } }
     }
+
+    /// Which of its pages are used; none for plain SQLite.
+    var usage: PageSurvey.Usage {
+        get throws {
+            guard let pageKey else { return PageSurvey.Usage() }
+            let pages = try AuthenticPages(path: path, file: file, key: pageKey)
+            return PageSurvey.Usage(free: try pages.freePages().pages, inLog: pages.pagesInLog)
+        }
+    }
 }
 
 /// The checks of the pages: one pass over file and WAL serves all of them.
@@ -22,6 +31,17 @@ struct PageChecks {
         var results: [CheckResult]
         var map: FileMap
         var damaged = PageRanges()
+        /// The error of an opening that concerns the sidecar.
+        var refusal: StoreError?
+    }
+
+    /// What is known of the content.
+    private enum Content {
+        case verified(StoreVerification.Report)
+        /// Not asked for, for a reason that another check reports.
+        case unasked(String)
+        /// The store cannot be opened, and no other check says why.
+        case refused([String], remedy: String)
     }
 
     /// - Throws: The errors of opening the store that are not damage; `SystemError`, `CancellationError`.
@@ -31,19 +51,43 @@ struct PageChecks {
         case .store(let choice):
             do {
                 let report = try verification.perform(run, choice)
-                return try encrypted(report.scan, choice.pageKey, report)
+                return try encrypted(report.scan, choice.pageKey, .verified(report))
             } catch let error as StoreError where ![.rotationPending, .storeMoved].contains(error.code) {
-                // The library refuses it, and the other checks say why: its pages are examined all the same.
-                return try scanned(file.pageKey ?? choice.pageKey, "the library refuses it: \(error.what)")
+                return try refused(error, file.pageKey ?? choice.pageKey)
+            } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode) {
+                let message = error.message ?? error.description
+                return try scanned(
+                    choice.pageKey, .refused(["SQLite cannot read the database: \(message)"], remedy: Self.compare))
             }
-        case .sqlCipher(let key): return try scanned(key, "the file is not a store: SQLite was not asked")
+        case .sqlCipher(let key): return try scanned(key, .unasked("the file is not a store: SQLite was not asked"))
         }
     }
 
-    /// - Parameter reason: Why the content is not checked.
-    private func scanned(_ key: PageKey, _ reason: String) throws -> Outcome {
-        let scan = StoreScan(path: file.path, file: file.file, key: key, run: run, inspector: survey)
-        return try encrypted(scan.authenticate(pageCount: nil), key, nil, reason)
+    /// A store that the library refuses to open: its pages are examined all the same.
+    private func refused(_ error: StoreError, _ key: PageKey) throws -> Outcome {
+        let isOfSidecar = [
+            .sidecarRolledBack, .foreignSidecar, .sidecarDamaged, .sidecarForged, .sidecarAhead, .saltMissing,
+        ].contains(error.code)
+        let isMomentary = if case .keyRotated = error.code { true } else { error.code == .storeInUse }
+        if isMomentary || key.settings.plaintextHeaderBytes == 0 {
+            // The check of the header says why, or the end of the run.
+            return try scanned(key, .unasked("the library refuses it: \(error.what)"))
+        }
+        if isOfSidecar {
+            return try scanned(key, .unasked("the library refuses it: \(error.what)"), refusal: error)
+        }
+        return try scanned(key, .refused(["the library refuses it: \(error.what)", error.why], remedy: error.remedy))
+    }
+
+    private func scanned(_ key: PageKey, _ content: Content, refusal: StoreError? = nil) throws -> Outcome {
+        let scan = try StoreScan(path: file.path, file: file.file, key: key, run: run, inspector: survey)
+            .authenticate(pageCount: nil)
+        // An opening looks at the first pages only. Where others are authentic, the sidecar is that of this file.
+        let others = scan.pagesChecked - scan.damagedPages.count - scan.zeroPages.count
+        if refusal?.code == .foreignSidecar, others > 0 {
+            return try encrypted(scan, key, .unasked("pages are damaged, so SQLite was not asked"))
+        }
+        return try encrypted(scan, key, content, refusal: refusal)
     }
 
     private var verification: StoreVerification {
@@ -56,9 +100,10 @@ struct PageChecks {
     // MARK: Encrypted files
 
     private func encrypted(
-        _ scan: StoreScan.Report, _ key: PageKey, _ report: StoreVerification.Report?, _ reason: String = ""
+        _ scan: StoreScan.Report, _ key: PageKey, _ content: Content, refusal: StoreError? = nil
     ) throws -> Outcome {
         let former = try pagesUnderFormerKeys(scan.damagedPages)
+        let usage = try survey.usage
         var drawing = MapDrawing(
             survey: survey, pageBytes: key.settings.pageBytes,
             pageCount: max(scan.pagesChecked, Int(scan.missingPages.ranges.last?.upperBound ?? 0)))
@@ -66,36 +111,47 @@ struct PageChecks {
         drawing.missing = scan.missingPages
         drawing.former = former
         drawing.damagedFrames = scan.damagedFrames
-        let pages = try AuthenticPages(path: file.path, file: file.file, key: key)
-        drawing.free = try pages.freePages().pages
-        drawing.log = pages.pagesInLog
+        // SQLite does not write a free page that it has no use for, so that it can be a hole of the file.
+        let wiped = scan.zeroPages.ranges.joined().filter { !usage.free.contains($0) && !usage.inLog.contains($0) }
+        drawing.zero = PageRanges(wiped)
+        drawing.free = usage.free
+        drawing.frameCount = scan.framesChecked
+        if scan.framesChecked > 0 { drawing.log = Set(survey.framePages) }
         let results = [
-            pageResult(scan, key), frameResult(scan, report), contentResult(scan, report, reason),
-            formerResult(scan, former),
-            vectorResult(), ciphertextResult(),
+            pageResult(scan, key, wiped: drawing.zero, refusal), frameResult(scan, content),
+            contentResult(scan, content), formerResult(scan, former), vectorResult(), ciphertextResult(),
         ]
-        return Outcome(results: results, map: drawing.map(), damaged: scan.damagedPages)
+        return Outcome(results: results, map: drawing.map(), damaged: scan.damagedPages, refusal: refusal)
     }
 
-    private func pageResult(_ scan: StoreScan.Report, _ key: PageKey) -> CheckResult {
+    private func pageResult(
+        _ scan: StoreScan.Report, _ key: PageKey, wiped: PageRanges, _ refusal: StoreError?
+    ) -> CheckResult {
         let bytes = key.settings.pageBytes
         let problems =
-            scan.damagedPages.lines("not authentic", pageBytes: bytes)
+            scan.damagedPages.lines("not authentic", pageBytes: bytes) + wiped.lines("all zeros", pageBytes: bytes)
             + scan.missingPages.lines("missing", pageBytes: bytes)
-        var passing = ["\(scan.pagesChecked) pages were authenticated by their HMAC under the data key"]
-        if !scan.zeroPages.isEmpty { passing.append("\(scan.zeroPages.count) pages of zeros: never written, or wiped") }
+        let zeros = scan.zeroPages.count
+        var passing = ["\(scan.pagesChecked - zeros) pages were authenticated by their HMAC under the data key"]
+        if zeros > 0 { passing.append("\(Self.pages(zeros, "free ")) of zeros: never written, or wiped") }
         if !scan.supersededPages.isEmpty {
             passing.append("\(scan.supersededPages.count) damaged pages have an intact image in the WAL")
         }
         return CheckResult(
             .pages, findings: problems, passing: passing,
-            remedy: "Restore the store from a backup; cipherctl salvage copies what is still authentic.")
+            remedy: refusal?.code == .foreignSidecar
+                ? "Put the right sidecar in its place first: only with it can the pages be authenticated."
+                : "Restore the store from a backup; cipherctl salvage copies what is still authentic.")
     }
 
-    private func frameResult(_ scan: StoreScan.Report, _ report: StoreVerification.Report?) -> CheckResult {
+    private static func pages(_ count: Int, _ kind: String = "") -> String {
+        "\(count) \(kind)\(count == 1 ? "page" : "pages")"
+    }
+
+    private func frameResult(_ scan: StoreScan.Report, _ content: Content) -> CheckResult {
         if scan.framesChecked == 0 {
-            return CheckResult(
-                .walFrames, .notApplicable, ["the WAL holds no committed frame"] + (report?.unchecked ?? []))
+            let notes = if case .verified(let report) = content { report.unchecked } else { [String]() }
+            return CheckResult(.walFrames, .notApplicable, ["the WAL holds no committed frame"] + notes)
         }
         return CheckResult(
             .walFrames, findings: scan.damagedFrames.map { "frame \($0.number) (page \($0.page)) is not authentic" },
@@ -103,21 +159,33 @@ struct PageChecks {
             remedy: "Restore the store from a backup.")
     }
 
-    private func contentResult(
-        _ scan: StoreScan.Report, _ report: StoreVerification.Report?, _ reason: String
-    ) -> CheckResult {
-        guard let report else { return CheckResult(.content, .notApplicable, reason) }
-        guard scan.isClean, let integrity = report.integrity else {
+    private func contentResult(_ scan: StoreScan.Report, _ content: Content) -> CheckResult {
+        let report: StoreVerification.Report
+        switch content {
+        case .unasked(let reason): return CheckResult(.content, .notApplicable, reason)
+        case .refused(let findings, let remedy): return CheckResult(.content, .fail, findings, remedy: remedy)
+        case .verified(let found): report = found
+        }
+        guard scan.isClean else {
             return CheckResult(.content, .notApplicable, "pages are damaged, so SQLite was not asked")
         }
-        let pageProblems = Set(report.problems.filter { $0.hasPrefix("bytes ") || $0.hasPrefix("byte ") })
-        let problems = report.problems.filter { !pageProblems.contains($0) }
+        if report.integrity == nil, FileChecks(file: file).header().verdict == .fail {
+            return CheckResult(.content, .notApplicable, "the header is damaged, so SQLite was not asked")
+        }
+        // The check of the header reports its problems.
+        let isOfHeader = { (problem: String) in ["byte ", "bytes ", "the header "].contains { problem.hasPrefix($0) } }
+        let problems = report.problems.filter { !isOfHeader($0) }
+        if problems.isEmpty, report.integrity == nil {
+            return CheckResult(.content, .notApplicable, "SQLite was not asked")
+        }
         return CheckResult(
             .content, findings: problems,
-            passing: ["integrity_check: \(integrity.joined(separator: ", "))"]
+            passing: ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
                 + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.unchecked),
-            remedy: "Compare with the last backup.")
+            remedy: Self.compare)
     }
+
+    private static let compare = "Compare with the last backup."
 
     // MARK: Former keys
 
@@ -142,13 +210,14 @@ struct PageChecks {
         if store.formerKeys.isEmpty {
             return CheckResult(.formerKeys, .notApplicable, "no former key was given")
         }
+        let authentic = scan.pagesChecked - scan.damagedPages.count - scan.zeroPages.count
         return CheckResult(
             .formerKeys,
             findings: former.lines(
                 "authentic under a former key", pageBytes: file.pageKey?.settings.pageBytes ?? 4096),
             passing: [
-                "\(scan.pagesChecked - scan.damagedPages.count) pages are authentic under the present key, so under no "
-                    + "other; \(scan.damagedPages.count) others were tried with \(store.formerKeys.count) former keys"
+                "\(authentic) pages are authentic under the present key, so under no other; "
+                    + "\(scan.damagedPages.count) others were tried with \(store.formerKeys.count) former keys"
             ],
             remedy: "Rotate the store: cipherctl rotate")
     }
@@ -170,7 +239,8 @@ struct PageChecks {
         if uneven.count > 0 {
             let list = uneven.first.map(String.init).joined(separator: ", ")
             findings.append(
-                "\(uneven.count) pages are not random: \(list)\(uneven.count > uneven.first.count ? ", ..." : "")")
+                "\(Self.pages(uneven.count)) \(uneven.count == 1 ? "is" : "are") not random: \(list)"
+                    + (uneven.count > uneven.first.count ? ", ..." : ""))
         }
         // Six deviations: once in a thousand million files.
         if bytes >= 65_536, abs(deviations) > 6 {

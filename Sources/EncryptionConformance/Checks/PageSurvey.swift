@@ -43,6 +43,7 @@ final class PageSurvey: PageInspector {
         var unevenPages: [UInt32] = []
         var unevenCount = 0
         var framePages: [UInt32] = []
+        var usage = Result<Usage, any Error>.success(Usage())
 
         mutating func keep(_ vector: Vector) {
             guard vector.low & sampleMask == 0 else { return }
@@ -54,11 +55,25 @@ final class PageSurvey: PageInspector {
         }
     }
 
+    /// Which pages the database uses.
+    struct Usage: Sendable {
+        /// The pages that no table and no index uses, as far as the list of them can be read.
+        var free = PageSet(pageCount: 0)
+        /// The pages whose newest image is in the WAL.
+        var inLog: Set<UInt32> = []
+    }
+
     private let layout: PageLayout?
+    private let readUsage: @Sendable () throws -> Usage
     private let state = Mutex(State())
 
-    /// - Parameter layout: The layout of encrypted pages; nil for plain SQLite.
-    init(layout: PageLayout?) { self.layout = layout }
+    /// - Parameters:
+    ///   - layout: The layout of encrypted pages; nil for plain SQLite.
+    ///   - usage: Reads which pages are used; called when a scan begins, within its read transaction.
+    init(layout: PageLayout?, usage: @escaping @Sendable () throws -> Usage = { Usage() }) {
+        self.layout = layout
+        readUsage = usage
+    }
 
     // MARK: Seeing pages
 
@@ -70,7 +85,14 @@ final class PageSurvey: PageInspector {
     }
 
     func beginPages(_ count: Int) {
+        // Now, and not when the map is drawn: pages that a writer has filled meanwhile are others than those of the scan.
+        let usage = Result { try readUsage() }
         state.withLock { state in
+            state.usage = usage
+            // What an earlier scan saw does not count: a store that SQLite refuses is scanned again.
+            state.histogram = [UInt64](repeating: 0, count: 256)
+            (state.unevenPages, state.unevenCount) = ([], 0)
+            state.vectors.removeAll { $0.frame == 0 }
             state.pagesPerCell = max(1, (count + Limits.mapCells - 1) / Limits.mapCells)
             state.cells = [Entropy](
                 repeating: Entropy(), count: (count + state.pagesPerCell - 1) / state.pagesPerCell)
@@ -83,6 +105,8 @@ final class PageSurvey: PageInspector {
     }
 
     func see(page number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool) {
+        // Zeros are no content that could be read: the page was never written, or was wiped.
+        if layout != nil, !isAuthentic, PageCodec.isZero(bytes) { return }
         let vector = isAuthentic ? vector(of: bytes, page: number, frame: 0) : nil
         let clear = layout?.clearBytes(ofPage: number) ?? 0
         let end = layout?.usableBytes ?? bytes.count
@@ -161,6 +185,9 @@ final class PageSurvey: PageInspector {
     var pagesPerCell: Int { state.withLock { $0.pagesPerCell } }
     /// The page of each committed frame of the WAL.
     var framePages: [UInt32] { state.withLock { $0.framePages } }
+
+    /// Which pages the database used when the scan of its pages began.
+    var usage: Usage { get throws { try state.withLock { $0.usage }.get() } }
 
     /// Pages whose bytes are not spread as random ones: how many, and the first of them.
     var unevenPages: (count: Int, first: [UInt32]) { state.withLock { ($0.unevenCount, $0.unevenPages.sorted()) } }

@@ -15,9 +15,11 @@ final class PoolChecks: Sendable {
     /// What was seen of all connections.
     private struct Seen {
         var connections = 0
+        var hasSorted = false
         var findings: Set<String> = []
         var temporaryFiles: Set<String> = []
-        var failure: String?
+        /// Why connections could not be used.
+        var failures: Set<String> = []
     }
 
     init(pool: any DatabaseReader, whose: String, settings: CipherSettings) {
@@ -30,15 +32,17 @@ final class PoolChecks: Sendable {
         examineReaders()
         if let writer = pool as? any DatabaseWriter { writer.writeWithoutTransaction { examine($0, sorts: false) } }
         let found = seen.withLock { $0 }
-        guard found.connections > 0 else {
-            let reason = found.failure ?? "no connection could be used"
-            return [.connections, .temporaryFiles].map { CheckResult($0, .notApplicable, "\(whose): \(reason)") }
+        let failures = found.failures.sorted().map { "\(whose): a connection could not be used: \($0)" }
+        let connections =
+            CheckResult(
+                .connections, findings: failures + found.findings.sorted(),
+                passing: ["\(whose): \(found.connections) connections have all required settings"],
+                remedy: "Remove the pragmas from prepareDatabase that set this.")
+        guard found.hasSorted else {
+            return [connections, CheckResult(.temporaryFiles, .notApplicable, "\(whose): no reader could sort")]
         }
         return [
-            CheckResult(
-                .connections, findings: found.findings.sorted(),
-                passing: ["\(whose): \(found.connections) connections have all required settings"],
-                remedy: "Remove the pragmas from prepareDatabase that set this."),
+            connections,
             CheckResult(
                 .temporaryFiles, findings: found.temporaryFiles.sorted(),
                 passing: ["\(whose): a sort of \(Limits.sortedBytes >> 20) MiB made no file"],
@@ -75,6 +79,7 @@ final class PoolChecks: Sendable {
             let files = sorts ? try filesOfSort(db) : []
             seen.withLock {
                 $0.connections += 1
+                $0.hasSorted = $0.hasSorted || sorts
                 $0.findings.formUnion(findings)
                 $0.temporaryFiles.formUnion(files)
             }
@@ -83,7 +88,7 @@ final class PoolChecks: Sendable {
         }
     }
 
-    private func fail(_ error: any Error) { seen.withLock { $0.failure = "\(error)" } }
+    private func fail(_ error: any Error) { seen.withLock { _ = $0.failures.insert("\(error)") } }
 
     // MARK: One connection
 

@@ -34,9 +34,13 @@ final class SampleStore: Sendable {
 
     /// - Throws: What making files and a store throws.
     init() throws {
-        folder = FileManager.default.temporaryDirectory.appendingPathComponent("conformance-\(UUID().uuidString)").path
+        folder = "\(Self.parent)/conformance-\(UUID().uuidString)"
         rawKey = try SystemRandom.bytes(RawKey.byteCount)
-        try StorePlatform.Files.makeDirectory(folder)
+        let name = folder
+        try Self.folders.withLock { folders in
+            try StorePlatform.Files.makeDirectory(name)
+            folders.insert(name)
+        }
         do {
             let recorder = TraceRecorder()
             let path = folder + "/sample.db"
@@ -54,12 +58,39 @@ final class SampleStore: Sendable {
             filesWithMarker = try Self.filesWithMarker(in: folder)
             trace = recorder.lines
         } catch {
-            try? FileManager.default.removeItem(atPath: folder)
+            Self.remove(folder)
             throw error
         }
     }
 
-    func remove() { try? FileManager.default.removeItem(atPath: folder) }
+    func remove() { Self.remove(folder) }
+
+    private static func remove(_ folder: String) {
+        try? FileManager.default.removeItem(atPath: folder)
+        _ = folders.withLock { $0.remove(folder) }
+    }
+
+    /// The folder of temporary files, in which samples are made.
+    static var parent: String {
+        let path = FileManager.default.temporaryDirectory.path
+        return path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path
+    }
+
+    /// The folders of the samples of this process.
+    private static let folders = Mutex<Set<String>>([])
+
+    /// Removes all samples, and ends the process.
+    static func removeAll(andThen end: () -> Never) -> Never {
+        folders.withLock { folders -> Never in
+            for folder in folders {
+                // A thread that writes into it meanwhile may make it reappear as not empty.
+                for _ in 0..<Limits.removals where StorePlatform.Files.exists(folder) {
+                    try? FileManager.default.removeItem(atPath: folder)
+                }
+            }
+            end()
+        }
+    }
 
     /// Writes rows, of which each page of the table changes, and copies all frames into the database file.
     private static func fill(_ store: SharedStore, _ path: String, from step: Int) throws -> Files {

@@ -92,11 +92,24 @@ struct UseChecks {
         }
     }
 
+    /// Whether SQLite would make a WAL to read the file, which nothing but a backup or a database at rest lacks. It is
+    /// read as a file that does not change then: a check leaves nothing beside it.
+    private var isImmutable: Bool {
+        if BackupBundle(holding: file.path) != nil { return true }
+        if Files.exists(StorePaths(file.path).wal) { return false }
+        let decrypted = file.pageKey.flatMap { key in
+            try? AuthenticPages(path: file.path, file: file.file, key: key).page(1)?.bytes
+        }
+        let first = try? decrypted ?? file.file.bytes(at: 0, count: DatabaseHeader.headerBytes)
+        guard let first, first.count >= DatabaseHeader.headerBytes else { return false }
+        return first[DatabaseHeader.Offset.readVersion] == 2
+    }
+
     private static let locked = "another connection holds the file locked"
 
     private func plainSQLite() -> CheckResult {
         do {
-            let count = try StockConnection.countSchema(of: file.path, key: nil)
+            let count = try StockConnection.countSchema(of: file.path, key: nil, isImmutable: isImmutable)
             return CheckResult(
                 .plainSQLite, .fail, "SQLite without a key reads the schema: \(count) entries",
                 remedy: "Everybody who can read the file can read all rows. Encrypt it: cipherctl import")
@@ -115,7 +128,7 @@ struct UseChecks {
             return CheckResult(.stockSQLCipher, .notApplicable, "a backup is opened by nothing but this library")
         }
         do {
-            let count = try StockConnection.countSchema(of: file.path, key: key)
+            let count = try StockConnection.countSchema(of: file.path, key: key, isImmutable: isImmutable)
             return CheckResult(
                 .stockSQLCipher, .pass,
                 "SQLCipher, given key, salt and header size, reads \(count) entries of the schema")
@@ -131,24 +144,47 @@ struct UseChecks {
     // MARK: Connections
 
     private func connections() throws -> [CheckResult] {
-        let checks: [Check] = [.connections, .temporaryFiles]
-        let pool: any DatabaseReader
-        let whose: String
-        do {
-            if let own = try store.openPool() {
-                (pool, whose) = (own, "the program's own pool")
-            } else if let sample = madeSample {
-                pool = try SharedStore.open(at: sample.place(sample.late), unlockedBy: sample.source)
-                whose = "a pool of the library on a sample store"
-            } else {
-                return checks.map { CheckResult($0, .notApplicable, noSample + ", and no pool was given") }
-            }
-        } catch {
-            return checks.map { CheckResult($0, .notApplicable, "the pool could not be opened: \(error)") }
+        if let own = try ownPool() {
+            let whose = "the program's own pool"
+            guard let pool = try? own.get() else { return Self.unopened(whose, own) }
+            defer { try? pool.close() }
+            let settings = file.pageKey?.settings ?? .plaintextHeader
+            return PoolChecks(pool: pool, whose: whose, settings: settings).results()
         }
+        guard let sample = madeSample else {
+            return [.connections, .temporaryFiles].map {
+                CheckResult($0, .notApplicable, noSample + ", and no pool was given")
+            }
+        }
+        let whose = "a pool of the library on a sample store"
+        let opened = Result<any DatabaseReader, any Error> {
+            try SharedStore.open(at: sample.place(sample.late), unlockedBy: sample.source)
+        }
+        guard let pool = try? opened.get() else { return Self.unopened(whose, opened) }
         defer { try? pool.close() }
-        let settings = file.pageKey?.settings ?? .plaintextHeader
-        return PoolChecks(pool: pool, whose: whose, settings: settings).results()
+        // The sample has pages of the usual size, whatever those of the store are.
+        return PoolChecks(pool: pool, whose: whose, settings: .plaintextHeader).results()
+    }
+
+    /// The pool of the program; nil when it gives none.
+    private func ownPool() throws -> Result<any DatabaseReader, any Error>? {
+        do {
+            return try store.openPool().map { .success($0) }
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// The results for a pool that could not be opened: no program can use such a store.
+    private static func unopened(_ whose: String, _ pool: Result<any DatabaseReader, any Error>) -> [CheckResult] {
+        var reason = ""
+        if case .failure(let error) = pool { reason = ": \(error)" }
+        return [
+            CheckResult(
+                .connections, .fail, "\(whose) could not be opened\(reason)",
+                remedy: "Let the program open it: remove from prepareDatabase what the error names."),
+            CheckResult(.temporaryFiles, .notApplicable, "\(whose) could not be opened"),
+        ]
     }
 
     // MARK: Secrecy

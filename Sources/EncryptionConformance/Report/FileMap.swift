@@ -11,6 +11,8 @@ public struct FileMap: Sendable {
         case former
         /// It belongs to the database and is neither in the file nor in the WAL.
         case missing
+        /// It holds nothing but zeros, and is none of the free pages: it was wiped.
+        case zero
         /// It is not encrypted.
         case plain
         /// Page 1, authentic.
@@ -28,6 +30,7 @@ public struct FileMap: Sendable {
             case .damaged: "damaged"
             case .former: "under a former key"
             case .missing: "missing"
+            case .zero: "zeros"
             case .plain: "not encrypted"
             case .header: "page 1, with the header"
             case .wal: "authentic, newest image in the WAL"
@@ -59,9 +62,11 @@ public struct FileMap: Sendable {
     public let frameCount: Int
     /// Committed frames that are not authentic.
     public let damagedFrames: [DamagedFrame]
+    /// Pages of the kind ``Kind/zero``.
+    public let zeroPages: PageRanges
 
     static let empty = FileMap(
-        pageBytes: 0, pageCount: 0, cells: [], counts: [:], frameCount: 0, damagedFrames: [])
+        pageBytes: 0, pageCount: 0, cells: [], counts: [:], frameCount: 0, damagedFrames: [], zeroPages: PageRanges())
 }
 
 /// Draws a map from the results of a scan.
@@ -72,9 +77,12 @@ struct MapDrawing {
     var isPlain = false
     var damaged = PageRanges()
     var missing = PageRanges()
+    /// Pages of zeros that are neither free nor in the WAL.
+    var zero = PageRanges()
     var former = PageRanges()
     var free = PageSet(pageCount: 0)
     var log: Set<UInt32> = []
+    var frameCount = 0
     var damagedFrames: [DamagedFrame] = []
 
     func map() -> FileMap {
@@ -100,7 +108,7 @@ struct MapDrawing {
         }
         return FileMap(
             pageBytes: pageBytes, pageCount: pageCount, cells: cells, counts: counts,
-            frameCount: survey.framePages.count, damagedFrames: damagedFrames)
+            frameCount: frameCount, damagedFrames: damagedFrames, zeroPages: zero)
     }
 
     /// How many pages of a range are of each kind.
@@ -110,17 +118,18 @@ struct MapDrawing {
         found[.former] = former.count(in: range)
         found[.damaged] = damaged.count(in: range) - (found[.former] ?? 0)
         found[.missing] = missing.count(in: range)
-        var rest = range.count - damaged.count(in: range) - (found[.missing] ?? 0)
-        if range.contains(1), !damaged.contains(1), !missing.contains(1) {
+        found[.zero] = zero.count(in: range)
+        let listed = damaged.count(in: range) + (found[.missing] ?? 0) + (found[.zero] ?? 0)
+        var rest = range.count - listed
+        if range.contains(1), ![damaged, missing, zero].contains(where: { $0.contains(1) }) {
             found[.header] = 1
             rest -= 1
         }
         // Nothing of a range that is missing is free or in the WAL: it may be billions of pages.
         guard rest > 0 else { return found.filter { $0.value > 0 } }
-        let lists = damaged.count(in: range) + (found[.missing] ?? 0) > 0
         for page in range where page != 1 {
             guard free.contains(page) || log.contains(page) else { continue }
-            if lists, damaged.contains(page) || missing.contains(page) { continue }
+            if listed > 0, [damaged, missing, zero].contains(where: { $0.contains(page) }) { continue }
             found[free.contains(page) ? .free : .wal, default: 0] += 1
             rest -= 1
         }

@@ -84,6 +84,7 @@ private struct HTMLReport {
             \(rows.joined(separator: "\n"))
             </div>
             \(damagedPages)
+            \(wipedPages)
             \(frames)
             </section>
             """
@@ -127,11 +128,18 @@ private struct HTMLReport {
 
     /// Where the damage is, in words.
     private var damagedPages: String {
-        let damaged = report.damagedPages.lines("damaged", pageBytes: report.map.pageBytes)
-        if damaged.isEmpty { return "" }
-        let shown = damaged.prefix(200).map { "<li>\($0.escapedMarkup)</li>" }.joined()
-        let rest = damaged.count > 200 ? "<li>and \(damaged.count - 200) more</li>" : ""
-        return "<details open=\"open\"><summary>Damaged pages</summary><ul>\(shown)\(rest)</ul></details>"
+        list("Damaged pages", report.damagedPages.lines("damaged", pageBytes: report.map.pageBytes))
+    }
+
+    private var wipedPages: String {
+        list("Pages of zeros", report.map.zeroPages.lines("all zeros", pageBytes: report.map.pageBytes))
+    }
+
+    private func list(_ title: String, _ lines: [String]) -> String {
+        if lines.isEmpty { return "" }
+        let shown = lines.prefix(200).map { "<li>\($0.escapedMarkup)</li>" }.joined()
+        let rest = lines.count > 200 ? "<li>and \(lines.count - 200) more</li>" : ""
+        return "<details open=\"open\"><summary>\(title)</summary><ul>\(shown)\(rest)</ul></details>"
     }
 
     private var frames: String {
@@ -188,7 +196,7 @@ extension FileMap.Kind {
     /// Whether it deserves a mark beside its colour.
     fileprivate var isProblem: Bool {
         switch self {
-        case .damaged, .former, .missing, .plain: true
+        case .damaged, .former, .missing, .zero, .plain: true
         case .header, .wal, .authentic, .free: false
         }
     }
@@ -200,10 +208,11 @@ extension HTMLReport {
     fileprivate static let style = """
         :root{color-scheme:light dark;--back:#fbfbf9;--text:#1d2126;--dim:#5b6470;--line:#d9dce1;--pass:#1b6e3c;\
         --fail:#b3261e;--limit:#8a5a00;--skip:#5b6470;--authentic:#4f8f6b;--free:#c6cfd8;--header:#2f5fb3;\
-        --wal:#3f93b5;--damaged:#d3261e;--former:#a64ac9;--missing:#111111;--plain:#e0861a;--strip:#00000055}
+        --wal:#3f93b5;--damaged:#d3261e;--former:#a64ac9;--missing:#111111;--zero:#8c4a2f;--plain:#e0861a;--strip:#00000055}
         @media (prefers-color-scheme:dark){:root{--back:#14171b;--text:#e7eaee;--dim:#9aa4b1;--line:#333a43;\
         --pass:#6fce93;--fail:#ff8a80;--limit:#f0b95b;--skip:#9aa4b1;--authentic:#3f7a59;--free:#39424d;\
-        --header:#5c8fe6;--wal:#3c86a6;--damaged:#ff5147;--former:#c678e6;--missing:#f2f2f2;--plain:#f0a040;\
+        --header:#5c8fe6;--wal:#3c86a6;--damaged:#ff5147;--former:#c678e6;--missing:#f2f2f2;--zero:#b8734f;\
+        --plain:#f0a040;\
         --strip:#ffffff66}}
         body{margin:0;background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif}
         main{max-width:72rem;margin:0 auto;padding:1.5rem}
@@ -220,18 +229,20 @@ extension HTMLReport {
         .kinds th{font-weight:400}.checks th[scope=row]{font-weight:600;width:34%}
         .checks ul{margin:0;padding-left:1.1rem}.name{display:block;color:var(--dim);font:13px ui-monospace,monospace}
         .remedy{margin:.4rem 0 0;font-weight:600}details{margin-top:.4rem;color:var(--dim)}summary{cursor:pointer}
-        .map{font-size:0;line-height:0;overflow-x:auto}
+        .map{font-size:0;line-height:0;overflow-x:auto;scroll-padding:0 1rem 0 5.4rem}
         .map [role=row]{white-space:nowrap}
         .from{display:inline-block;width:5.2rem;font:12px/18px ui-monospace,monospace;color:var(--dim);\
-        vertical-align:top}
+        vertical-align:top;position:sticky;left:0;z-index:1;background:var(--back)}
         .c{display:inline-block;box-sizing:border-box;width:13px;height:17px;margin:0 1px 1px 0;vertical-align:top;\
         text-align:center;font:700 11px/12px ui-monospace,monospace;color:#fff;\
         background:linear-gradient(var(--strip),var(--strip)) left bottom/var(--e) 4px no-repeat,var(--k)}
         .c:focus,.c:hover{outline:2px solid var(--text);outline-offset:1px;position:relative}
-        .c:focus::after{content:attr(aria-label);position:absolute;left:0;top:20px;z-index:1;padding:.3rem .5rem;\
-        background:var(--text);color:var(--back);font:13px/1.4 system-ui,sans-serif;white-space:nowrap}
+        .c:focus::after{content:attr(aria-label);position:fixed;left:1rem;bottom:1rem;z-index:2;padding:.3rem .5rem;\
+        max-width:calc(100vw - 3rem);background:var(--text);color:var(--back);font:13px/1.4 system-ui,sans-serif;\
+        white-space:normal}
         .authentic{--k:var(--authentic)}.free{--k:var(--free)}.header{--k:var(--header)}.wal{--k:var(--wal)}
-        .damaged{--k:var(--damaged)}.former{--k:var(--former)}.missing{--k:var(--missing)}.plain{--k:var(--plain)}
+        .damaged{--k:var(--damaged)}.former{--k:var(--former)}.missing{--k:var(--missing)}.zero{--k:var(--zero)}\
+        .plain{--k:var(--plain)}
         .missing.c{color:var(--back)}footer{margin-top:2rem;color:var(--dim)}
         @media print{details{display:block}}
         """
@@ -243,7 +254,8 @@ extension HTMLReport {
         ArrowUp:-64,ArrowDown:64,Home:-1e9,End:1e9};
         grid.addEventListener('keydown',function(event){var step=steps[event.key];var at=cells.indexOf(event.target);
         if(step===undefined||at===-1){return}event.preventDefault();
-        var to=Math.max(0,Math.min(cells.length-1,at+step));cells[at].tabIndex=-1;cells[to].tabIndex=0;cells[to].focus()});
+        var to=Math.max(0,Math.min(cells.length-1,at+step));cells[at].tabIndex=-1;cells[to].tabIndex=0;
+        cells[to].focus({preventScroll:true});cells[to].scrollIntoView({block:'nearest',inline:'nearest'})});
         }());
         """
 }

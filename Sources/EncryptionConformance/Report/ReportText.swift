@@ -114,6 +114,7 @@ private struct ReportFile: Encodable {
         let pageBytes, pages, walFrames: Int
         let kinds: [String: Int]
         let damaged: [Range]
+        let zero: [Range]
     }
 
     /// Raised when a name changes its meaning or goes.
@@ -151,7 +152,8 @@ private struct ReportFile: Encodable {
         map = Map(
             pageBytes: report.map.pageBytes, pages: report.map.pageCount, walFrames: report.map.frameCount,
             kinds: Dictionary(uniqueKeysWithValues: report.map.counts.map { ($0.key.rawValue, $0.value) }),
-            damaged: report.damagedPages.ranges.map { Range(first: $0.lowerBound, last: $0.upperBound) })
+            damaged: report.damagedPages.ranges.map { Range(first: $0.lowerBound, last: $0.upperBound) },
+            zero: report.map.zeroPages.ranges.map { Range(first: $0.lowerBound, last: $0.upperBound) })
         notices = report.notices
     }
 }
@@ -165,7 +167,7 @@ extension ReportFile.Result {
 
 extension ReportFile.Map {
     enum CodingKeys: String, CodingKey {
-        case pages, kinds, damaged
+        case pages, kinds, damaged, zero
         case pageBytes = "page_bytes"
         case walFrames = "wal_frames"
     }

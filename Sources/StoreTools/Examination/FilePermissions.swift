@@ -13,7 +13,7 @@ struct FilePermissions {
             ("database", paths.database), ("sidecar", paths.sidecar),
             ("second copy of the sidecar", paths.sidecarBackup),
             ("lock file", paths.lock), ("key log", KeyLog(databasePath: paths.database).path),
-            ("WAL", paths.wal), ("shared memory", paths.sharedMemory),
+            ("WAL", paths.wal), ("shared memory", paths.sharedMemory), ("rollback journal", paths.journal),
         ]
     }
 

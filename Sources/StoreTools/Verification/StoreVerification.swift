@@ -209,11 +209,21 @@ private struct VerificationRun {
         do {
             let messages = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Limits.integrityMessages))")
             result.integrity = messages
-            if messages != ["ok"] { result.problems += messages.map { "integrity_check: \($0)" } }
+            if messages != ["ok"] { result.problems += Self.firstLines(messages).map { "integrity_check: \($0)" } }
             try checkForeignKeys(db, &result)
         } catch let error as DatabaseError where Self.isDamage(error) {
             result.problems.append("SQLite cannot read all of the database: \(error.message ?? error.description)")
         }
+    }
+
+    /// The first lines of messages. One message can have a hundred, nearly all of which follow from the first: after a
+    /// page that SQLCipher cannot read, it reads no other one.
+    private static func firstLines(_ messages: [String]) -> [String] {
+        let lines = messages.flatMap { $0.split(separator: "\n").map(String.init) }
+            .filter { $0 != "*** in database main ***" }
+        let rest = lines.count - Limits.integrityLines
+        return lines.prefix(Limits.integrityLines)
+            + (rest > 0 ? ["\(rest) more lines, which may follow from these"] : [])
     }
 
     private func checkForeignKeys(_ db: Database, _ result: inout Report) throws {

@@ -3,6 +3,7 @@ import EncryptionConformance
 import Foundation
 import KeyCustody
 import StorePlatform
+import StoreSharing
 import StoreTools
 
 /// `conformance STORE`: holds a store against every check, and writes reports.
@@ -49,14 +50,25 @@ struct ConformanceCommand: Command {
     /// With a marker it leaves the store as it was only when it ends by itself.
     var changesFiles: Bool { arguments.has("--canary") }
 
+    /// It has a sample store to remove before it ends.
+    var endsBySignal: Bool { true }
+
     func run(_ console: Console) throws -> ExitCode {
-        let html = try NewReport(arguments.value("--report"))
-        let junit = try NewReport(arguments.value("--junit"))
+        if !changesFiles { Self.endAtOnce(isJSON: console.isJSON) }
+        let html = try NewReport(arguments.value("--report"), besides: path)
+        let junit = try NewReport(arguments.value("--junit"), besides: path)
         let unused = KeySource.custom("key of the command line") { throw CancellationError() }
         var store = StoreFile(path, unlockedBy: unused)
         store.allowsCanary = arguments.has("--canary")
         store.formerKeys = try arguments.values("--former-key").map(Self.formerKey)
-        let report = try console.run(Conformance(of: store, key: ToolKey(arguments)), "checking")
+        let report: Conformance.Report
+        do {
+            report = try console.run(Conformance(of: store, key: ToolKey(arguments)), "checking")
+        } catch {
+            // The thread that the signal has woken says so, and ends the process.
+            while Interruption.shared.isSet, !changesFiles { Thread.sleep(forTimeInterval: 1) }
+            throw error
+        }
         try html?.write(report.html)
         try junit?.write(report.junit)
         if console.isJSON {
@@ -66,6 +78,15 @@ struct ConformanceCommand: Command {
         }
         for written in [html, junit] { if let written { console.note("wrote \"\(written.path)\"") } }
         return Self.exitCode(report)
+    }
+
+    /// Lets a signal end the program wherever it is, as in `integrity_check`.
+    private static func endAtOnce(isJSON: Bool) {
+        Interruption.shared.whenSet {
+            Conformance.removeSamples {
+                Interruption.exit(interruptionHint, isJSON: isJSON)
+            }
+        }
     }
 
     private static func exitCode(_ report: Conformance.Report) -> ExitCode {
@@ -102,16 +123,41 @@ private struct NewReport {
     let path: String
 
     /// - Returns: Nil when no report was asked for.
-    /// - Throws: ``CommandFailure`` when something is at the path, or its directory is missing.
-    init?(_ path: String?) throws {
+    /// - Parameter store: The store that is checked.
+    /// - Throws: ``CommandFailure`` when something is at the path, it is a name of the store's own files, or its
+    ///   directory is missing.
+    init?(_ path: String?, besides store: String) throws {
         guard let path else { return nil }
         self.path = path
         if try Files.entryExists(path) { throw Self.taken(path) }
+        if Self.isName(path, of: store) {
+            throw CommandFailure(
+                .usage, "storeName", what: "\"\(path)\" is no name for a report.",
+                why: "It belongs to the store: a file there would be taken for a part of it.",
+                hint: "Choose another name.")
+        }
         guard try Files.kind(Files.directory(of: path)) == .directory else {
             throw CommandFailure(
                 .noSuchStore, "noDirectory", what: "\"\(path)\" cannot be created.",
                 why: "Its directory does not exist.", hint: "Create it, or check the path.")
         }
+    }
+
+    /// Whether a path is a name of a store's own files, or of those that a command makes beside it.
+    private static func isName(_ path: String, of store: String) -> Bool {
+        // The database exists, and its directory with it.
+        guard let path = try? Files.resolvingLinks(of: path) else { return false }
+        let paths = StorePaths(BackupBundle.database(meantBy: store))
+        let database = paths.database
+        let own = [
+            paths.wal, paths.sharedMemory, paths.journal, paths.lock, paths.notifications, paths.rotationCopy,
+            paths.destroying, paths.sidecar, paths.sidecarBackup, KeyLog(databasePath: database).path,
+            database + "-restoring",
+        ]
+        let staged = StagingDirectory.Purpose.allCases.map { "\(database).\($0.rawValue)-" }
+        // Such as -sidecar.damaged, -lock.tmp-1, -keylog.1 and -replaced-<time>.
+        return own.contains { path == $0 || path.hasPrefix($0 + ".") }
+            || (["\(database)-replaced-"] + staged).contains { path.hasPrefix($0) }
     }
 
     func write(_ text: String) throws {

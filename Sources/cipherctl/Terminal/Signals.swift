@@ -18,6 +18,14 @@ final class Interruption: Sendable {
             saying: isJSON ? report.json.text + "\n" : start + report.text, status: report.exitCode.rawValue)
     }
 
+    /// Ends the program as a signal does after ``endProgram(_:isJSON:)``.
+    static func exit(_ hint: String, isJSON: Bool) -> Never {
+        let report = ErrorReport(failure(hint: hint))
+        let start = Terminal.isTerminal(2) ? "\r\u{1b}[K" : ""
+        Console.talk(isJSON ? report.json.text + "\n" : start + report.text)
+        _exit(report.exitCode.rawValue)
+    }
+
     private static func failure(hint: String) -> CommandFailure {
         CommandFailure(
             .interrupted, "interrupted", what: "The command was interrupted.", why: "A signal asked it to end.",

@@ -230,7 +230,7 @@ struct ConformanceTests {
         try fixture.poke(at: 4096 * 12, [UInt8](repeating: 0x41, count: 4000))
         let plain = try fixture.run()
         #expect(plain.failed == [.vectors, .pages, .ciphertext])
-        #expect(plain.evidence(.ciphertext).contains("1 pages are not random: 13"))
+        #expect(plain.evidence(.ciphertext).contains("1 page is not random: 13"))
     }
 
     @Test("the marker is written into the store itself only when that is allowed, and removed")

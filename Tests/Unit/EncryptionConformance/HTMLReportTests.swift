@@ -68,14 +68,39 @@ struct HTMLReportTests {
         #expect(try open(file, "--dump-dom").log.contains("CONSOLE"))
     }
 
-    private func open(_ file: String, _ option: String) throws -> (text: String, log: String) {
+    /// Moves to the last cell of the first row, then to the last cell, and says what is seen.
+    private static let look = """
+        <script>(function(){var cells=document.querySelectorAll('.map .c');
+        function press(at,key){cells[at].focus();
+        cells[at].dispatchEvent(new KeyboardEvent('keydown',{key:key,bubbles:true}))}
+        press(62,'ArrowRight');var cell=document.activeElement.getBoundingClientRect();
+        var number=document.querySelector('.from').getBoundingClientRect();
+        var isSeen=cells[63]===document.activeElement&&cell.right<=window.innerWidth&&number.left>=0;
+        press(0,'End');var label=getComputedStyle(document.activeElement,'::after');
+        var isLast=document.activeElement===cells[cells.length-1];
+        document.title='LOOK '+isSeen+' '+isLast+' '+label.position+' '+label.bottom}())</script>
+        """
+
+    @Test(
+        "the label of a focused cell is in the window whatever its row, and page numbers stay",
+        .enabled(if: chromium != nil, "chromium is not installed"))
+    func focus() throws {
+        let file = fixture.folder.path("report.html")
+        try damagedReport().html.replacing("</body>", with: Self.look + "</body>")
+            .write(toFile: file, atomically: true, encoding: .utf8)
+        let text = try open(file, "--dump-dom", "--window-size=700,500").text
+        #expect(text.contains("<title>LOOK true true fixed 16px</title>"))
+    }
+
+    private func open(_ file: String, _ options: String...) throws -> (text: String, log: String) {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: try #require(Self.chromium))
-        process.arguments = [
-            "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
-            "--proxy-server=127.0.0.1:9", "--disable-background-networking", "--no-first-run",
-            "--user-data-dir=\(fixture.folder.path("profile"))", option, "file://" + file,
-        ]
+        process.arguments =
+            [
+                "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
+                "--proxy-server=127.0.0.1:9", "--disable-background-networking", "--no-first-run",
+                "--user-data-dir=\(fixture.folder.path("profile"))",
+            ] + options + ["file://" + file]
         let (output, errors) = (fixture.folder.path("output.txt"), fixture.folder.path("errors.txt"))
         for path in [output, errors] { _ = FileManager.default.createFile(atPath: path, contents: nil) }
         process.standardOutput = FileHandle(forWritingAtPath: output)
