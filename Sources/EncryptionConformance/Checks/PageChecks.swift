@@ -68,7 +68,8 @@ struct PageChecks {
         drawing.damagedFrames = scan.damagedFrames
         let pages = try AuthenticPages(path: file.path, file: file.file, key: key)
         drawing.free = try pages.freePages().pages
-        drawing.log = pages.pagesInLog
+        // As the scan saw it: writers may have continued since.
+        drawing.log = scan.pagesInLog
         let results = [
             pageResult(scan, key), frameResult(scan, report), contentResult(scan, report, reason),
             formerResult(scan, former),

@@ -134,9 +134,12 @@ struct UseChecks {
         let checks: [Check] = [.connections, .temporaryFiles]
         let pool: any DatabaseReader
         let whose: String
+        // The sample store has those of every new store, whatever the examined file has.
+        var settings = CipherSettings.plaintextHeader
         do {
             if let own = try store.openPool() {
                 (pool, whose) = (own, "the program's own pool")
+                settings = file.pageKey?.settings ?? settings
             } else if let sample = madeSample {
                 pool = try SharedStore.open(at: sample.place(sample.late), unlockedBy: sample.source)
                 whose = "a pool of the library on a sample store"
@@ -147,7 +150,6 @@ struct UseChecks {
             return checks.map { CheckResult($0, .notApplicable, "the pool could not be opened: \(error)") }
         }
         defer { try? pool.close() }
-        let settings = file.pageKey?.settings ?? .plaintextHeader
         return PoolChecks(pool: pool, whose: whose, settings: settings).results()
     }
 

@@ -64,9 +64,6 @@ package final class AuthenticPages {
         return try RawFile(wal: wal)
     }
 
-    /// The pages whose newest image is in the WAL.
-    package var pagesInLog: Set<UInt32> { Set((frames?.last ?? [:]).keys) }
-
     /// Frames of the WAL that are damaged, and after which others count.
     package var passedFrames: [UInt32] { frames?.passed ?? [] }
 
