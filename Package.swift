@@ -240,7 +240,8 @@ let package = Package(
         .testTarget(
             name: "StoreToolsTests",
             dependencies: [
-                "CipherStore", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreTools", "TestKit",
+                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StorePlatform", "StoreSharing", "StoreTools",
+                "TestKit",
             ],
             path: "Tests/Unit/StoreTools"
         ),

@@ -7,6 +7,10 @@ enum Limits {
     static let recheckTime = Duration.milliseconds(100)
     /// The pause between two such reads.
     static let recheckPause = Duration.milliseconds(5)
+    /// How long a rotation that replaces the file at this moment is waited for.
+    static let switchWait = Duration.seconds(5)
+    /// How often a store is read before a rotation that ends during each reading is an error.
+    static let readings = 5
     /// Messages of `integrity_check`.
     static let integrityMessages = 100
     /// Lines of these messages that are problems of a report.

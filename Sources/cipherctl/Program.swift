@@ -18,6 +18,7 @@ enum Program {
             try ProcessInspector.disableCoreDumps()
             // A command that Ctrl-Z stops must not block writers.
             try JobControlSuspension.begin()
+            try requireUTF8(arguments)
             let code = try dispatch(arguments, console)
             return try handOver(after: code, console)
         } catch {
@@ -51,6 +52,18 @@ enum Program {
                 .inputOutput, "reportLost", what: "The command has completed, but its report could not be written.",
                 why: "\(ErrorReport(error).message)",
                 hint: "Do not repeat it: check its result, for example with `cipherctl status`.")
+        }
+    }
+
+    /// Swift replaces the bytes that are not UTF-8 when it reads the arguments: another file would be meant.
+    private static func requireUTF8(_ arguments: [String]) throws {
+        guard arguments.contains(where: { $0.contains("\u{fffd}") }) else { return }
+        for index in 1..<Int(CommandLine.argc) {
+            guard let bytes = CommandLine.unsafeArgv[index], String(validatingCString: bytes) == nil else { continue }
+            // It may be a key in the wrong place, and is not repeated.
+            throw UsageError(
+                "Argument \(index) is not UTF-8.",
+                hint: "Rename the file, or give a link to it whose name is UTF-8.")
         }
     }
 
@@ -94,7 +107,11 @@ enum Program {
     private static func explainGroup(_ arguments: [String], _ console: Console) throws -> ExitCode {
         let words = Array(arguments.prefix { !$0.hasPrefix("-") })
         let group = Catalogue.group(words).map { $0.syntax.name }
-        guard !group.isEmpty else { throw UsageError("There is no such command.", hint: "See: cipherctl help") }
+        guard !group.isEmpty else {
+            // What was typed may be a key in the wrong place: it is not repeated.
+            let meant = Catalogue.nearest(to: words).map { "Did you mean `cipherctl \($0)`? " } ?? ""
+            throw UsageError("There is no such command.", hint: meant + "See: cipherctl help")
+        }
         if arguments.contains(where: { $0 == "--help" || $0 == "-h" }) {
             try console.output.write(Help.topic(words))
             return .ok

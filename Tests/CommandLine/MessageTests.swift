@@ -59,4 +59,47 @@ struct MessageTests {
         try place.makeStore()
         #expect(try place.run(["key", "log", place.path("s.db")]).output.contains("the chain of 1 line holds"))
     }
+
+    // What was typed is not repeated: it may be a key.
+    @Test(
+        "a command that there is none of comes with the one that is meant",
+        arguments: [["verfy", "s.db"], ["bakup", "s.db"], ["key", "lst", "s.db"], ["correct horse"], ["sq"]])
+    func unknownCommand(words: [String]) throws {
+        let meant = ["verfy": "`cipherctl verify`?", "bakup": "`cipherctl backup`?", "key": "`cipherctl key list`?"]
+        let outcome = try place.run(words)
+        #expect(outcome.status == 64 && outcome.errors.contains("There is no such command."), "\(outcome.errors)")
+        #expect(outcome.errors.contains(meant[words[0]] ?? "hint: "), "\(outcome.errors)")
+        #expect(outcome.errors.contains("Did you mean") == (meant[words[0]] != nil || words == ["sq"]))
+    }
+
+    @Test("an export says which file would be readable")
+    func exportTarget() throws {
+        let outcome = try place.run(["export", place.path("s.db"), place.path("plain2.db")])
+        #expect(outcome.status == 64 && outcome.errors.contains("readable in \"\(place.path("plain2.db"))\""))
+    }
+
+    // Story: the file was said not to exist.
+    @Test("a name that is not UTF-8 is refused as such")
+    func nameNotUTF8() throws {
+        let shell = URL(fileURLWithPath: "/bin/sh")
+        let command = #""$0" verify "$(printf '\377.db')" --raw-key-file "$1""#
+        let outcome = try CommandRun(
+            shell, ["-c", command, Workplace.program().path, place.key], directory: place.folder.url.path
+        ).finish()
+        #expect(outcome.status == 64 && outcome.errors.contains("not UTF-8"), "\(outcome.errors)")
+    }
+
+    @Test("a folder in the place of a file comes with a hint")
+    func folder() throws {
+        try place.makeStore()
+        let key = try place.run(["verify", place.path("s.db"), "--key-file", "."])
+        #expect(key.status != 0 && key.errors.contains("hint: ") && key.errors.contains("folder"), "\(key.errors)")
+        try place.remove("s.db-wal")
+        try FileManager.default.createDirectory(atPath: place.path("s.db-wal"), withIntermediateDirectories: false)
+        for command in [["verify"], ["sql"], ["doctor"]] {
+            let more = command == ["sql"] ? ["SELECT 1"] : []
+            let outcome = try place.run(command + [place.path("s.db")] + more + ["--raw-key-file", place.key])
+            #expect(outcome.status != 0 && outcome.errors.contains("folder"), "\(command) \(outcome.errors)")
+        }
+    }
 }

@@ -148,6 +148,58 @@ struct VerifyTests {
         #expect(outcome.pages("superseded_damaged_pages") == [page...page])
     }
 
+    // Story: one changed bit hid every later commit, and verify called the store sound without a word.
+    @Test("a WAL that is damaged before its last commit is noted", arguments: [0, 1, 2], ["page", "checksum", "salt"])
+    func damagedLog(frame: Int, part: String) throws {
+        try copyWithLog()
+        var log = try place.bytes("c.db-wal")
+        try #require((log.count - 32) / 4120 > 3)
+        log[32 + frame * 4120 + (part == "page" ? 724 : part == "checksum" ? 16 : 8)] ^= 1
+        try Workplace.write(log, to: place.path("c.db-wal"))
+        for command in ["verify", "status", "doctor"] {
+            let outcome = try place.ctl(command, place.path("c.db"))
+            // The copy has no key log, which needs attention.
+            #expect(outcome.status == (command == "verify" ? 0 : 2), "\(outcome.output) \(outcome.errors)")
+            #expect((outcome.output + outcome.errors).contains("WAL has"), "\(command): \(outcome.output)")
+        }
+    }
+
+    @Test("frames that no commit follows are not noted: a writer may be at work, or has rolled back")
+    func uncommittedFrames() throws {
+        try copyWithLog()
+        let log = try place.bytes("c.db-wal")
+        // The last frame is the commit; without it the others are those of a transaction that never ended. One of them
+        // was not written completely.
+        try place.truncate("c.db-wal", to: log.count - 4120)
+        try place.poke("c.db-wal", at: 32 + 4120 + 724, [1, 2, 3, 4])
+        for command in ["verify", "status", "doctor"] {
+            let outcome = try place.ctl(command, place.path("c.db"))
+            #expect(outcome.status == (command == "verify" ? 0 : 2), "\(outcome.output) \(outcome.errors)")
+            #expect(!(outcome.output + outcome.errors).contains("WAL has"), "\(command)")
+        }
+    }
+
+    // A rollback leaves frames with the salts of the WAL, and the next commit overwrites only the first of them.
+    @Test("what a rollback left after the last commit is not noted")
+    func rolledBack() throws {
+        let store = try open()
+        try store.write { try $0.execute(sql: "UPDATE t SET text = 'a' WHERE id = 1") }
+        _ = try? store.write { db in
+            try db.execute(sql: "PRAGMA cache_spill = 1; PRAGMA cache_size = 5")
+            try db.execute(sql: "UPDATE t SET text = hex(randomblob(90))")
+            throw CancellationError()
+        }
+        try store.write { try $0.execute(sql: "UPDATE t SET text = 'b' WHERE id = 1") }
+        let log = try place.bytes("s.db-wal")
+        try #require(log.count > 32 + 20 * 4120, "nothing was spilled")
+        // Without the key nothing shows that the frames are authentic.
+        for arguments in [["status", "--no-key"], ["doctor", "--no-key"], ["verify", "--raw-key-file", place.key]] {
+            let outcome = try place.run(arguments + [place.path("s.db")])
+            #expect(outcome.status == 0 && !(outcome.output + outcome.errors).contains("WAL has"), "\(arguments)")
+        }
+        try store.close()
+    }
+
     @Test("raises no false alarm while another process writes and checkpoints, and takes none of its locks")
     func underLoad() throws {
         let store = try open()

@@ -46,7 +46,8 @@ public struct StoreExamination: StoreTool {
         public var needsAttention: Bool { findings.contains(where: \.needsAttention) }
     }
 
-    /// - Throws: `StoreError` `noSuchStore`; `SystemError`. A key that is refused or wrong is a finding.
+    /// - Throws: `StoreError` `noSuchStore`, `keyRotated` where the store is given another key meanwhile;
+    ///   `SystemError`. A key that is refused or wrong is a finding.
     public func perform(_ run: ToolRun) throws -> Report {
         var status = try StoreStatus.Report(path)
         let paths = StorePaths(path)
@@ -61,9 +62,9 @@ public struct StoreExamination: StoreTool {
                 if status.interruptedRestoration != nil {
                     _ = try key.read(source)
                 } else {
-                    try status.authenticate(StoreOpening.sidecar(path, key.read(source), onNotice: run.notice))
+                    try status.authenticate(KeyChange(of: path).settledSidecar(key.read(source), run), run)
                 }
-            } catch let error as StoreError {
+            } catch let error as StoreError where !error.isKeyRotated {
                 if !findings.contains(where: { $0.severity == .problem }) {
                     findings.append(
                         Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy))
@@ -142,15 +143,30 @@ private struct StoreCheckup {
             ]
         }
         var findings = status.attention.map { Finding(.problem, "attention", $0) }
+        if let note = status.rotationNote {
+            findings.append(Finding(.note, "rotationRuns", note, remedy: "see: cipherctl rotate --status"))
+        }
         if status.copies.allSatisfy({ $0.state == "missing" }) {
             findings.append(
                 Finding(
                     .problem, "sidecarMissing",
                     "no copy of the sidecar is there: without its salt nothing opens the store",
-                    remedy: "put it back from a backup; a file that never was a store is adopted with `cipherctl adopt`"
-                ))
+                    remedy: remedyWithoutSidecar))
         }
         return findings
+    }
+
+    /// What to do about a file without a sidecar, which may never have been a store.
+    private var remedyWithoutSidecar: String {
+        switch status.verdict {
+        case .plainSQLite:
+            "if it was a store, put it back from a backup; a plain database is encrypted into a new store with "
+                + "`cipherctl import`"
+        case .opaque(let traits) where traits.mayBeStandardSQLCipher:
+            "if it was a store, put it back from a backup; a database of SQLCipher is adopted with `cipherctl adopt`"
+        case .plaintextHeader, .damagedHeader: "put it back from a backup"
+        default: "if it was a store, put it back from a backup; else check the path: this is no database"
+        }
     }
 
     /// The findings about the keys in the sidecar.
@@ -175,8 +191,11 @@ private struct StoreCheckup {
         // A backup is read without both, and without a lock. No process opens a store whose restoration was
         // interrupted.
         if status.backup != nil || status.interruptedRestoration != nil { return [] }
-        let note = status.walNote.map {
-            Finding(.note, "logWithoutContent", $0, remedy: "compare with the last backup: cipherctl backup verify")
+        let note = status.walLoss.map { loss in
+            Finding(
+                .note, loss == .allContent ? "logWithoutContent" : "logDamaged", loss.note,
+                remedy: "compare with the last backup: cipherctl backup verify"
+                    + (loss == .allContent ? "" : "; cipherctl salvage copies these commits into another store"))
         }
         return [note].compactMap(\.self) + logFiles()
     }

@@ -15,7 +15,7 @@ struct StrayFiles {
     func findings() -> [Finding] {
         let name = Files.name(of: paths.database)
         let names = ((try? Files.names(inDirectory: Files.directory(of: paths.database))) ?? []).sorted()
-        let copy = isRotating || interruptedRestoration != nil ? [] : rotationCopy()
+        let copy = isRotating || interruptedRestoration != nil ? [] : lastingRotationCopy()
         return unfinishedWork() + copy
             + names.filter { $0.hasPrefix(name) }.compactMap { finding(String($0.dropFirst(name.count)), name: $0) }
     }
@@ -36,6 +36,9 @@ struct StrayFiles {
                 remedy: "find out what happened to it, then remove it")
         }
         if ending.hasPrefix("-"), ending.contains(".tmp-") {
+            // A process that writes it at this moment replaces the file with it.
+            let path = Files.directory(of: paths.database) + "/" + name
+            guard (try? WALContent.recheck { Files.exists(path) }) == true else { return nil }
             return Finding(
                 .risk, "temporaryFile", "\"\(name)\" was left by a process that died while it wrote",
                 remedy: "nothing: a later change of the sidecar removes it; or remove it yourself")
@@ -74,6 +77,12 @@ struct StrayFiles {
             : Finding(
                 .problem, "destructionInterrupted", what,
                 remedy: "complete it with cipherctl destroy: nobody opens a store here until then")
+    }
+
+    /// A file with the name of a rotation's copy, unless a rotation has begun or ended in the meantime.
+    private func lastingRotationCopy() -> [Finding] {
+        if rotationCopy().isEmpty || StoreStatus.Report.isChangingKeys(paths.database) == true { return [] }
+        return rotationCopy()
     }
 
     /// A file with the name of a rotation's copy.

@@ -92,7 +92,7 @@ package struct ExaminedFile: Sendable {
             remedy: "Check the key. A store without its sidecar needs the salt as well: put the sidecar back.")
     }
 
-    private static func rotating(_ path: String) -> StoreError {
+    static func rotating(_ path: String) -> StoreError {
         StoreError(
             .rotationPending, what: "\"\(path)\" is being given another key.",
             why: "A rotation is running or was interrupted, so its pages are about to change their key.",
@@ -112,36 +112,12 @@ package struct ExaminedFile: Sendable {
             guard try file.isInPlace else { throw Self.moved(path) }
             return
         }
-        if try !file.isInPlace {
-            let copies = SidecarFiles(databasePath: StorePaths(path).database).read()
-            let (former, newest) = (choice.sidecar, copies.newestClaimed)
-            guard let newest, newest.storeID == former.storeID, newest.epoch > former.epoch else {
-                throw Self.moved(path)
-            }
-            throw StoreError(
-                .keyRotated(from: former.epoch, to: newest.epoch),
-                what: "\"\(path)\" was given another key (epoch \(former.epoch) -> \(newest.epoch)).",
-                why: "That happened during the check.", remedy: "Run the check again.")
-        }
-        if present(choice)?.sidecar.state == .switching { throw Self.rotating(path) }
+        try KeyChange(of: path).requireNone(since: choice, file)
     }
 
-    /// The findings about the two copies of the sidecar of a store. Those that a moment explains are left out: a change of
-    /// keys writes one copy after the other.
+    /// The findings about the two copies of the sidecar of a store, without those that a moment explains.
     package func lastingNotes(_ choice: AuthenticatedSidecar) -> [SidecarNote] {
-        var notes = choice.notes
-        if notes.isEmpty { return [] }
-        _ = try? WALContent.recheck {
-            notes = present(choice)?.notes ?? notes
-            return !notes.isEmpty
-        }
-        return notes
-    }
-
-    /// The sidecar as it is now, authenticated with the keys of the examination; nil where they do not fit it.
-    private func present(_ choice: AuthenticatedSidecar) -> AuthenticatedSidecar? {
-        let files = SidecarFiles(databasePath: StorePaths(path).database)
-        return try? files.choose(files.read(), allowsSwitching: true) { _ in choice.keys }
+        KeyChange(of: path).lastingNotes(choice)
     }
 
     /// The error for a file that another one has replaced during a check.

@@ -84,7 +84,14 @@ package enum StoreOpening {
     }
 
     private static func needsLog(_ path: String) -> ToolError {
-        ToolError(
+        let paths = StorePaths(path)
+        for file in [paths.wal, paths.sharedMemory] where (try? Files.kind(file)) == .directory {
+            return ToolError(
+                .needsWriting, what: "\"\(path)\" cannot be read.",
+                why: "\"\(Files.name(of: file))\" is a folder, where SQLite has a file.",
+                remedy: "Find out who made the folder, and move it away.")
+        }
+        return ToolError(
             .needsWriting, what: "\"\(path)\" cannot be read without writing beside it.",
             why: "Its -wal and -shm are missing or need recovery, and this user may not make or change them.",
             remedy: "Open the store once for writing (cipherctl sql --write) as a user who may; they stay from then on."

@@ -123,7 +123,15 @@ final class SalvageCopy {
         }
         // They consist only of their text; running it would create a virtual table's shadow tables a second time.
         let others = schema.filter { !$0.hasPages }
+        var names: Set<String> = []
         for entry in others.filter({ $0.type != "trigger" }) + others.filter({ $0.type == "trigger" }) {
+            if entry.type != "trigger" {
+                names.insert(entry.name.lowercased())
+            } else if try !names.contains(entry.table.lowercased()) && !db.tableExists(entry.table, in: "main") {
+                // SQLite refuses the whole schema where the table of a trigger is missing.
+                outcome.notCreated.append("trigger \"\(entry.name)\": its table \"\(entry.table)\" is lost")
+                continue
+            }
             try db.execute(
                 sql: "INSERT INTO main.sqlite_schema (type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, 0, ?)",
                 arguments: [entry.type, entry.name, entry.table, entry.sql])
@@ -275,7 +283,7 @@ struct SalvageOutcome: Sendable {
     /// Pages of the schema that are lost.
     var lostSchemaPages: [UInt32] = []
     var lostSchemaRows = 0
-    /// Tables and indexes that could not be created, each with its reason.
+    /// Tables, indexes and triggers that could not be created, each with its reason.
     var notCreated: [String] = []
     /// Rows of unknown tables, a part of which is lost.
     var lostUnknownRows = 0

@@ -15,6 +15,8 @@ struct SalvageSource {
     let lostPages: PageRanges
     /// Page 1; nil when it is lost.
     let firstPage: [UInt8]?
+    /// The encoding of texts: that of the header, or where page 1 is lost, what the texts show.
+    private(set) var encoding = TextEncoding.utf8
 
     /// Authenticates every page.
     ///
@@ -50,6 +52,11 @@ struct SalvageSource {
         let free = try pages.freePages()
         self.free = free.pages
         knowsFreePages = free.isComplete
+        if let firstPage {
+            encoding = TextEncoding(rawValue: firstPage.bigEndian(at: DatabaseHeader.Offset.textEncoding)) ?? .utf8
+        } else {
+            encoding = try encodingOfTexts()
+        }
     }
 
     // MARK: Header
@@ -64,19 +71,11 @@ struct SalvageSource {
         let isAutomatic = number(at: DatabaseHeader.Offset.largestRootPage) != 0
         let isIncremental = number(at: Self.incrementalVacuumOffset) != 0
         return DatabaseLayout(
-            pageBytes: pages.layout.pageBytes, encoding: encodingName,
+            pageBytes: pages.layout.pageBytes, encoding: encoding.name,
             autoVacuum: isAutomatic ? (isIncremental ? 2 : 1) : 0)
     }
 
     private static let incrementalVacuumOffset = 64
-
-    private var encodingName: String {
-        switch number(at: DatabaseHeader.Offset.textEncoding) {
-        case 2: "UTF-16le"
-        case 3: "UTF-16be"
-        default: "UTF-8"
-        }
-    }
 
     /// A value as SQLite binds it. Text that is not valid in the encoding of the database keeps what is valid of it.
     func databaseValue(_ value: TableReader.Value) -> DatabaseValue {
@@ -86,18 +85,20 @@ struct SalvageSource {
         case .real(let bytes):
             Double(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }).databaseValue
         case .blob(let bytes): Data(bytes).databaseValue
-        case .text(let bytes): text(bytes).databaseValue
+        case .text(let bytes): encoding.text(bytes).databaseValue
         }
     }
 
-    private func text(_ bytes: [UInt8]) -> String {
-        let isLittle = number(at: DatabaseHeader.Offset.textEncoding) == 2
-        guard isLittle || encodingName == "UTF-16be" else { return String(decoding: bytes, as: UTF8.self) }
-        let units = stride(from: 0, to: bytes.count - 1, by: 2).map { index in
-            let (one, other) = (UInt16(bytes[index]), UInt16(bytes[index + 1]))
-            return isLittle ? other << 8 | one : one << 8 | other
+    /// The encoding that the texts of the first rows show.
+    private func encodingOfTexts() throws -> TextEncoding {
+        var evidence = TextEvidence()
+        for page in 1...max(1, pages.pageCount) where kinds[page] != nil && !evidence.isEnough {
+            try forEachRow(of: page) { row in
+                guard case .row(_, let values) = row else { return }
+                for case .text(let bytes) in values { evidence.add(bytes) }
+            }
         }
-        return String(decoding: units, as: UTF16.self)
+        return evidence.encoding
     }
 
     // MARK: Rows
@@ -159,13 +160,14 @@ struct SalvageSource {
         guard values.count == 5, case .text(let type) = values[0], case .text(let name) = values[1],
             case .text(let table) = values[2]
         else { return nil }
-        let kind = text(type)
+        let kind = encoding.text(type)
         guard ["table", "index", "view", "trigger"].contains(kind) else { return nil }
         var root: UInt32 = 0
         if case .integer(let page) = values[3] { root = UInt32(clamping: page) }
         var sql: String?
-        if case .text(let bytes) = values[4] { sql = text(bytes) }
-        let entry = SchemaEntry(type: kind, name: text(name), table: text(table), hasPages: root > 0, sql: sql)
+        if case .text(let bytes) = values[4] { sql = encoding.text(bytes) }
+        let entry = SchemaEntry(
+            type: kind, name: encoding.text(name), table: encoding.text(table), hasPages: root > 0, sql: sql)
         return (entry, root)
     }
 }

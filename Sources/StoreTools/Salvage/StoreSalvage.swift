@@ -103,7 +103,7 @@ public struct StoreSalvage: StoreTool {
         public let olderPages: PageRanges
         /// Pages of the schema that are lost: tables may be missing, and their rows listed.
         public let lostSchemaPages: [UInt32]
-        /// Tables and indexes that could not be created, each with its reason.
+        /// Tables, indexes and triggers that could not be created, each with its reason.
         public let notCreated: [String]
         /// Rows that refer to rows which do not exist any more.
         public let foreignKeyViolations: Int
@@ -211,6 +211,16 @@ public struct StoreSalvage: StoreTool {
         }
     }
 
+    /// How a full-text index that does not fit the salvaged rows is built again; empty for other messages.
+    private static func remedy(for message: String) -> String {
+        guard let found = message.wholeMatch(of: #/malformed inverted index for FTS[0-9] table main\.(.+)/#) else {
+            return ""
+        }
+        let table = String(found.1).quotedIdentifier
+        return ": the index does not fit the salvaged rows. Build it again with INSERT INTO \(table) (\(table)) VALUES "
+            + "('rebuild')"
+    }
+
     /// Reads the new database back through a new connection.
     ///
     /// - Returns: How many rows refer to rows that do not exist.
@@ -229,7 +239,9 @@ public struct StoreSalvage: StoreTool {
             )
         }
         // The damaged store may have had rows that violate a CHECK.
-        if messages != ["ok"] { for message in messages { run.notice("quick_check: \(message)") } }
+        if messages != ["ok"] {
+            for message in messages { run.notice("quick_check: \(message)" + Self.remedy(for: message)) }
+        }
         try pool.close()
         return violations
     }

@@ -35,12 +35,14 @@ public struct StoreStatus: StoreTool {
         self.key = key
     }
 
-    /// - Throws: `StoreError` `noSuchStore`; with a key `wrongKey`, `sidecarDamaged` or `sidecarForged`; `SystemError`.
+    /// - Throws: `StoreError` `noSuchStore`; with a key `wrongKey`, `sidecarDamaged` or `sidecarForged`, and
+    ///   `keyRotated` where the store is given other keys again and again meanwhile; `SystemError`;
+    ///   `CancellationError`.
     public func perform(_ run: ToolRun) throws -> Report {
         var report = try Report(path)
         // Parts of two stores exist then: no key fits both.
         if let key, report.interruptedRestoration == nil {
-            try report.authenticate(StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice))
+            try report.authenticate(KeyChange(of: path).settledSidecar(key.unlocked(), run), run)
         }
         report.take(report.historyReading.findings.filter(\.needsAttention))
         if let finding = report.age?.finding, finding.needsAttention { report.take([finding]) }
@@ -95,8 +97,10 @@ public struct StoreStatus: StoreTool {
         public let pages: Int
         /// Pages that header and WAL count and that are in neither; 0 for a whole database.
         let missingPages: Int
-        /// Whether the WAL has bytes but no valid frame.
-        package let isWALWithoutContent: Bool
+        /// Bytes after the last page that the header counts, which no commit explains; nil where there are none.
+        let excessBytes: Int?
+        /// What the WAL has lost; nil for nothing.
+        package private(set) var walLoss: WALContent.Loss?
         /// The folder with the files of the store that an interrupted restoration was replacing; nil where there is none.
         let interruptedRestoration: String?
         let verdict: HeaderVerdict
@@ -105,6 +109,10 @@ public struct StoreStatus: StoreTool {
         /// The processes that have the store open, read or write; nil when that cannot be determined.
         public let holders: StoreHolders?
         package let filesystem: FilesystemKind
+        /// Whether a process gives the store another key at this moment.
+        package private(set) var isRotationRunning = false
+        /// Whether a rotation that the sidecar announced has ended since.
+        private var isOutdated = false
         /// The findings that need attention, each as a sentence without its full stop.
         public private(set) var attention: [String] = []
         /// What the store records of its changes; `none` without a key.
@@ -160,6 +168,13 @@ extension StoreStatus.Report {
 extension StoreStatus.Report {
     /// - Throws: `StoreError` `noSuchStore`, `SystemError`.
     init(_ path: String) throws {
+        var report = try StoreStatus.Report(reading: path)
+        // A rotation that the sidecar announced has ended meanwhile, or another one has begun.
+        for _ in 1..<Limits.readings where report.isOutdated { report = try StoreStatus.Report(reading: path) }
+        self = report
+    }
+
+    private init(reading path: String) throws {
         self.path = path
         backup = BackupBundle(holding: path)
         guard let kind = try Files.kind(path), kind == .regular else { throw StoreOpening.noSuchStore(path) }
@@ -174,9 +189,9 @@ extension StoreStatus.Report {
         walBytes = log.bytes
         walFrames = Int(log.scan?.committedFrames ?? 0)
         pages = log.pages(first)
-        isWALWithoutContent = try log.hasNothing && WALContent.recheck { try WALContent(of: path).hasNothing }
+        walLoss = try log.loss(of: path, nil) == nil ? nil : WALContent.loss(of: path, nil)
         let pageBytes = sidecar?.settings.pageBytes
-        missingPages = try WALContent.missingPages(of: path, pageBytes: pageBytes)
+        (missingPages, excessBytes) = try WALContent.lengthFaults(of: path, pageBytes: pageBytes)
         interruptedRestoration = (try? InterruptedRestoration.folder(of: StorePaths(path))) ?? nil
         let index = Self.index(path)
         copiedFrames = index.map { Int($0.checkpointedFrames) }
@@ -206,32 +221,56 @@ extension StoreStatus.Report {
     // MARK: With the key
 
     /// Adds the facts that the key proves.
-    mutating func authenticate(_ choice: AuthenticatedSidecar) throws {
+    ///
+    /// Sidecar, page 1 and locks are read one after the other. Where a rotation that ended meanwhile explains what does
+    /// not fit, all are read again.
+    ///
+    /// - Throws: `StoreError` `keyRotated` and the errors of the sidecar; `SystemError`, `CancellationError`.
+    mutating func authenticate(_ choice: AuthenticatedSidecar, _ run: ToolRun = ToolRun()) throws {
+        let change = KeyChange(of: path)
+        var choice = choice
+        for _ in 1..<Limits.readings {
+            if try prove(choice) { return }
+            choice = try change.sidecar(after: choice, run)
+            self = try StoreStatus.Report(path)
+        }
+        if try !prove(choice) { try change.requireNone(since: choice) }
+    }
+
+    /// - Returns: Whether what was read belongs together.
+    private mutating func prove(_ choice: AuthenticatedSidecar) throws -> Bool {
         sidecar = choice.sidecar
         isAuthenticated = true
         keyHealth = KeyHealth(StorePaths(path), sidecar)
         age = SidecarAge(path, choice)
         historyReading = choice.sidecar.state == .ready ? StoreHistoryStatus.read(path, choice) : .none
-        for note in choice.notes {
+        for note in KeyChange(of: path).lastingNotes(choice) {
             guard let (copy, state) = note.subject else { continue }
             for index in copies.indices where copies[index].copy == copy { copies[index].state = state }
         }
         attention = []
-        findRisks()
-        if try !firstPageIsAuthentic(choice) {
+        if walLoss != nil { walLoss = try WALContent.loss(of: path, choice.pageKey) }
+        findRisks(choice)
+        guard try firstPageIsAuthentic(choice) else {
+            do {
+                try KeyChange(of: path).requireNone(since: choice)
+            } catch let error as StoreError where error.isChangeMeanwhile {
+                return false
+            }
             attention.append("page 1 does not fit the key of the sidecar: run `cipherctl verify`")
+            return true
         }
+        return !isOutdated
     }
 
     private func firstPageIsAuthentic(_ choice: AuthenticatedSidecar) throws -> Bool {
         var codec = try choice.dataKey.withSecret { secret in
             try PageCodec(dataKey: secret, salt: choice.sidecar.salt.bytes, settings: choice.sidecar.settings)
         }
-        let file = try RawFile(path)
         let deadline = ContinuousClock.now + Limits.recheckTime
         // A checkpoint may be writing the page.
         while true {
-            let page = try file.bytes(at: 0, count: choice.sidecar.settings.pageBytes)
+            let page = try RawFile(path).bytes(at: 0, count: choice.sidecar.settings.pageBytes)
             if page.withUnsafeBytes({ codec.verify($0, number: 1) }) { return true }
             if ContinuousClock.now >= deadline { return false }
             Pause.sleep(for: Limits.recheckPause)
@@ -254,6 +293,11 @@ extension StoreStatus.Report {
     package static let formerPassphrase =
         "the former passphrase still opens the database until the data key is rotated: the store was direct before it "
         + "got keyslots"
+
+    /// The note about a rotation that is running; nil where none is.
+    package var rotationNote: String? {
+        isRotationRunning ? "a rotation is running: the store is being given another key" : nil
+    }
 
     /// The meaning of a sidecar in state `creating` beside the present file.
     private var interruptedCreation: String {
@@ -287,7 +331,20 @@ extension StoreStatus.Report {
         }
     }
 
-    private mutating func findRisks() {
+    /// A rotation that runs needs no attention.
+    private mutating func findRotation(_ choice: AuthenticatedSidecar?) {
+        (isRotationRunning, isOutdated) = (false, false)
+        guard let sidecar, sidecar.isRotationPending else { return }
+        switch KeyChange(of: path).rotation(announcedBy: sidecar, choice) {
+        case .running: isRotationRunning = true
+        case .ended: isOutdated = true
+        case .interrupted:
+            attention.append("a rotation was interrupted: the next opening for writing completes or undoes it")
+        }
+    }
+
+    /// - Parameter choice: The sidecar, if a key has authenticated it.
+    private mutating func findRisks(_ choice: AuthenticatedSidecar? = nil) {
         if let interruptedRestoration {
             // The files belong to two stores and do not describe either.
             attention = [Finding.restorationInterrupted(path, interruptedRestoration).text]
@@ -301,12 +358,7 @@ extension StoreStatus.Report {
         }
         switch sidecar?.state {
         case .creating: attention.append(interruptedCreation)
-        case .rotating, .switching:
-            // One that runs is reported by `rotate --status`, and needs no attention.
-            if Self.isChangingKeys(path) != true {
-                attention.append("a rotation was interrupted: the next opening for writing completes or undoes it")
-            }
-        case .ready, nil: break
+        case .rotating, .switching, .ready, nil: findRotation(choice)
         }
         switch verdict {
         case .plaintextHeader: break
@@ -315,6 +367,11 @@ extension StoreStatus.Report {
         case .empty: attention.append("the file has no bytes")
         case .opaque where sidecar?.state == .creating: break
         case .tooShort, .opaque: attention.append("the file does not have the header of a store")
+        }
+        if let excessBytes {
+            attention.append(
+                "bytes 28 to 31 of the header count \(pages) pages, but the file has \(excessBytes) bytes more, and no "
+                    + "opening accepts that: run `cipherctl verify`, or restore the store from a backup")
         }
         if missingPages > 0 {
             let count = missingPages == 1 ? "1 page is" : "\(missingPages) pages are"
@@ -330,85 +387,6 @@ extension StoreStatus.Report {
                 "the WAL has \(walBytes >> 20) MiB"
                     + (readers.isEmpty ? "" : ", and cannot shrink while these read an old snapshot: \(readers)"))
         }
-    }
-}
-
-/// The valid content of the WAL of a store.
-package struct WALContent {
-    package let bytes: Int
-    /// nil where SQLite would not use the header of the WAL.
-    fileprivate let scan: WALScan?
-
-    /// - Throws: `SystemError`.
-    package init(of path: String) throws {
-        let wal = StorePaths(path).wal
-        guard let bytes = try Files.byteCount(wal), bytes > 0 else {
-            (self.bytes, scan) = (0, nil)
-            return
-        }
-        let file = try RawFile(wal: wal)
-        self.bytes = bytes
-        scan = try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) }
-    }
-
-    /// The pages in its committed frames; nil where it has no commit.
-    package var committedPages: Set<UInt32>? {
-        guard let scan, scan.committedFrames > 0 else { return nil }
-        return Set(scan.lastFrames.keys)
-    }
-
-    /// Whether it has bytes, but no frame that was ever written completely.
-    fileprivate var hasNothing: Bool { bytes > 0 && (scan.map { $0.committedFrames + $0.uncommittedFrames } ?? 0) == 0 }
-
-    /// Pages at the last commit.
-    ///
-    /// - Parameter first: The first bytes of the database file.
-    fileprivate func pages(_ first: [UInt8]) -> Int {
-        let inLog = Int(scan?.databasePages ?? 0)
-        return inLog > 0 ? inLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
-    }
-
-    /// Pages of the database that are neither in the file nor in the WAL.
-    ///
-    /// - Parameter pageBytes: nil where it is unknown: then no page is reported missing.
-    fileprivate static func missingPages(of path: String, pageBytes: Int?) throws -> Int {
-        guard let pageBytes else { return 0 }
-        var missing = 0
-        _ = try recheck {
-            let first = try RawFile(path).bytes(at: 0, count: DatabaseHeader.headerBytes)
-            let log = try WALContent(of: path)
-            let length = DatabaseLength(fileBytes: try Files.byteCount(path) ?? 0, pageBytes: pageBytes)
-            let verdict = length.verdict(pages: log.pages(first)) { log.committedPages }
-            // An empty file is reported as such.
-            if case .pagesMissing(let count) = verdict, length.fileBytes > 0 { missing = count } else { missing = 0 }
-            return missing > 0
-        }
-        return missing
-    }
-
-    /// Whether a condition holds repeatedly, because a writer or a checkpoint may be active.
-    package static func recheck(_ isSo: () throws -> Bool) throws -> Bool {
-        let deadline = ContinuousClock.now + Limits.recheckTime
-        while try isSo() {
-            if ContinuousClock.now >= deadline { return true }
-            Pause.sleep(for: Limits.recheckPause)
-        }
-        return false
-    }
-
-    /// The text for a WAL that has bytes but no valid frame.
-    fileprivate static let note =
-        "the WAL has bytes none of which counts: commits that were in it and not yet in the database file are "
-        + "lost if it was damaged"
-}
-
-extension StoreStatus.Report {
-    /// The text for a WAL that has bytes but no valid frame; nil for any other.
-    package var walNote: String? { isWALWithoutContent ? WALContent.note : nil }
-
-    /// The same of the store at a path.
-    static func walNote(_ path: String) throws -> String? {
-        try WALContent.recheck { try WALContent(of: path).hasNothing } ? WALContent.note : nil
     }
 }
 

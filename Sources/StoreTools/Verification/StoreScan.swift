@@ -41,6 +41,8 @@ package struct StoreScan {
         package internal(set) var framesChecked = 0
         /// Committed frames whose page is not authentic.
         package internal(set) var damagedFrames: [DamagedFrame] = []
+        /// Pages of which the WAL has a committed image.
+        package internal(set) var pagesInLog: Set<UInt32> = []
         /// Pages of the database at the last commit in the WAL; 0 when it has none.
         package internal(set) var pagesByLog = 0
         package internal(set) var fileBytes = 0
@@ -150,6 +152,7 @@ package struct StoreScan {
         report.framesChecked = 0
         report.damagedFrames = []
         report.pagesByLog = 0
+        report.pagesInLog = []
         let wal = StorePaths(path).wal
         // A backup has no WAL: an existing one was written by a program that opened the file as a store.
         if BackupBundle(holding: path) != nil { return [] }
@@ -169,7 +172,8 @@ package struct StoreScan {
             DamagedFrame(number: $0, page: scan.pageNumbers[Int($0) - 1])
         }
         report.pagesByLog = Int(scan.databasePages)
-        return Set(scan.lastFrames.keys)
+        report.pagesInLog = Set(scan.lastFrames.keys)
+        return report.pagesInLog
     }
 }
 

@@ -73,21 +73,39 @@ public struct StoreVerification: StoreTool {
     }
 
     /// - Throws: `StoreError` `wrongKey`, `noSuchStore`, `sidecarDamaged`, `sidecarForged`, and any other error of
-    ///   opening the store, unless it is damage of its pages; ``ToolError`` `needsWriting`; `SystemError`;
+    ///   opening the store, unless it is damage of its pages; `keyRotated` or `storeMoved` where the store is given
+    ///   other keys or is replaced again and again meanwhile; ``ToolError`` `needsWriting`; `SystemError`;
     ///   `CancellationError`. Damage is in the report.
     public func perform(_ run: ToolRun) throws -> Report {
-        let choice = try StoreOpening.sidecar(
-            BackupBundle.database(meantBy: path), key.unlocked(), onNotice: run.notice)
+        let path = BackupBundle.database(meantBy: path)
+        var choice = try KeyChange(of: path).settledSidecar(key.unlocked(), run)
+        for _ in 1..<Limits.readings {
+            do {
+                return try perform(run, choice)
+            } catch let error as StoreError where error.isChangeMeanwhile && !KeyChange(of: path).isInterrupted() {
+                try run.check()
+                choice = try KeyChange(of: path).sidecar(after: choice, run)
+            }
+        }
         return try perform(run, choice)
     }
 
     /// The same with a sidecar that is authenticated already.
+    ///
+    /// - Throws: `StoreError` `keyRotated` or `storeMoved` where the store was given another key or was replaced since
+    ///   the sidecar was read, and its pages do not fit therefore.
     package func perform(_ run: ToolRun, _ choice: AuthenticatedSidecar) throws -> Report {
         let path = BackupBundle.database(meantBy: path)
         try ExaminedFile.requireSuitable(path)
-        var report = try VerificationRun(path: path, choice: choice, run: run, inspector: inspector).report()
-        if BackupBundle(holding: path) == nil, let note = try StoreStatus.Report.walNote(path) {
-            report.unchecked.append(note)
+        let file = try RawFile(path)
+        let found = Result {
+            try VerificationRun(path: path, file: file, choice: choice, run: run, inspector: inspector).report()
+        }
+        try run.check()
+        if (try? found.get())?.isSound != true { try KeyChange(of: path).requireNone(since: choice, file) }
+        var report = try found.get()
+        if BackupBundle(holding: path) == nil, let loss = try WALContent.loss(of: path, choice.pageKey) {
+            report.unchecked.append(loss.note)
         }
         report.notices = run.notices
         return report
@@ -98,18 +116,18 @@ private struct VerificationRun {
     typealias Report = StoreVerification.Report
 
     let path: String
+    let file: RawFile
     let choice: AuthenticatedSidecar
     let run: ToolRun
     let inspector: (any PageInspector)?
 
     func report() throws -> Report {
-        let file = try RawFile(path)
         let scan = StoreScan(path: path, file: file, key: choice.pageKey, run: run, inspector: inspector)
         let store: SharedStore
         do {
             store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: run.notice)
         } catch  where Self.isDamage(error) {
-            return try withoutSQLite(scan, error, file)
+            return try withoutSQLite(scan, error)
         }
         defer { try? store.close() }
         // One transaction around everything: until it ends no process overwrites what it reads. It is rolled back,
@@ -117,7 +135,7 @@ private struct VerificationRun {
         return try store.unsafeRead { db in
             try db.beginTransaction(.deferred)
             defer { try? db.rollback() }
-            return try withSQLite(scan, db, file)
+            return try withSQLite(scan, db)
         }
     }
 
@@ -135,7 +153,7 @@ private struct VerificationRun {
         }
     }
 
-    private func withoutSQLite(_ scan: StoreScan, _ error: any Error, _ file: RawFile) throws -> Report {
+    private func withoutSQLite(_ scan: StoreScan, _ error: any Error) throws -> Report {
         var result = Report(
             path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: nil))
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
@@ -156,14 +174,14 @@ private struct VerificationRun {
         }
     }
 
-    private func withSQLite(_ scan: StoreScan, _ db: Database, _ file: RawFile) throws -> Report {
+    private func withSQLite(_ scan: StoreScan, _ db: Database) throws -> Report {
         // The first read gives the transaction its snapshot.
         let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
         _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
         guard try file.isInPlace else { throw ExaminedFile.moved(path) }
         var result = Report(
             path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: pages))
-        result.problems = try headerProblems(file) + lengthProblems(result.scan, pages) + pageProblems(result.scan)
+        result.problems = try headerProblems() + lengthProblems(result.scan, pages) + pageProblems(result.scan)
         if result.scan.isClean {
             try run.check()
             run.report(ToolProgress(.checkingContent))
@@ -174,7 +192,7 @@ private struct VerificationRun {
 
     // MARK: Checks
 
-    private func headerProblems(_ file: RawFile) throws -> [String] {
+    private func headerProblems() throws -> [String] {
         let settings = choice.sidecar.settings
         guard settings.plaintextHeaderBytes > 0 else { return [] }
         let first = try file.bytes(at: 0, count: settings.pageBytes)

@@ -50,6 +50,30 @@ enum Catalogue {
         }
     }
 
+    /// The name that differs from the first words by two letters at most; nil where none does.
+    static func nearest(to words: [String]) -> String? {
+        let found = all.map { command in
+            let name = command.syntax.name
+            let typed = words.prefix(name.split(separator: " ").count).joined(separator: " ")
+            return (name: name, changes: changes(from: typed, to: name))
+        }
+        return found.filter { $0.changes <= 2 && $0.changes * 2 < $0.name.count }.min { $0.changes < $1.changes }?.name
+    }
+
+    /// How many letters must be inserted, removed or replaced to make one text of another.
+    private static func changes(from one: String, to other: String) -> Int {
+        let other = Array(other)
+        var row = Array(0...other.count)
+        for (index, letter) in one.prefix(40).enumerated() {
+            let former = row
+            row[0] = index + 1
+            for (place, wanted) in other.enumerated() {
+                row[place + 1] = min(former[place + 1] + 1, row[place] + 1, former[place] + (letter == wanted ? 0 : 1))
+            }
+        }
+        return row[other.count]
+    }
+
     /// The command at the beginning of arguments, and the arguments after its name; nil when there is none. The longer
     /// name counts: `backup verify` is not `backup` of a store named "verify".
     static func find(_ arguments: [String]) -> (command: any Command.Type, rest: [String])? {

@@ -37,7 +37,7 @@ struct ExportCommand: Command {
         plainPath = arguments.operands[1]
         guard arguments.has("--insecure-plaintext") else {
             throw UsageError(
-                "The whole content would be readable in \"PLAIN\", without any key.",
+                "The whole content would be readable in \"\(plainPath)\", without any key.",
                 hint: "Add --insecure-plaintext if that is what you want.")
         }
     }

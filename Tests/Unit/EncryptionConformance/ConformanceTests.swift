@@ -105,6 +105,22 @@ struct ConformanceTests {
         #expect(error?.code == .keyRotated(from: 1, to: 2), "\(String(describing: error))")
     }
 
+    // Story: the pool of a sample store was held against the settings of the examined file: every healthy store with
+    // larger pages failed.
+    @Test("a store with larger pages is conformant", arguments: [8192, 65536])
+    func largePages(pageBytes: Int) throws {
+        let plain = ConformanceFixture()
+        var configuration = Configuration()
+        configuration.allowsUnencrypted = true
+        let queue = try DatabaseQueue(path: plain.path, configuration: configuration)
+        try queue.inDatabase { try $0.execute(sql: "PRAGMA page_size = \(pageBytes); \(ConformanceFixture.content)") }
+        try queue.close()
+        try StoreImport(of: plain.path, to: fixture.path, unlockedBy: fixture.source).run()
+        let report = try fixture.run()
+        #expect(report.isConformant, "\(report)")
+        #expect(report[.connections]?.verdict == .pass)
+    }
+
     @Test("a store that another file replaces during the checks is no damaged one")
     func replacedMeanwhile() throws {
         try fixture.makeStore()

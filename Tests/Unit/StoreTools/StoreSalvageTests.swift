@@ -195,6 +195,126 @@ struct StoreSalvageTests {
         #expect(note.contains { $0.contains("step 4") })
     }
 
+    /// The pages of the store that hold a text, in the encoding of the database.
+    private func pages(holding text: [UInt8]) throws -> [UInt32] {
+        let files = SidecarFiles(databasePath: fixture.store)
+        let key = try #require(try files.choose(files.read(), unlock: try UnlockedKey(fixture.source).unlock)).pageKey
+        let pages = try AuthenticPages(path: fixture.store, file: RawFile(fixture.store), key: key)
+        return try (1...pages.pageCount).filter { number in
+            try pages.page(number)?.bytes.firstRange(of: text) != nil
+        }
+    }
+
+    // Story: SQLite refuses a schema with a trigger whose table it does not have, so nothing at all was salvaged. Every
+    // store with a history has triggers.
+    @Test("a trigger whose table is lost is not created, and named; the others are")
+    func triggerOfLostTable() throws {
+        let store = try fixture.openStore()
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE keep (a); CREATE VIEW shown AS SELECT * FROM keep")
+            for number in 0..<60 {
+                try db.execute(sql: "CREATE TABLE filler\(number) (a /* \(String(repeating: "x", count: 300)) */)")
+            }
+            try db.execute(
+                sql: """
+                    INSERT INTO filler50 VALUES (1), (2);
+                    CREATE TRIGGER lost AFTER INSERT ON keep BEGIN SELECT 1; END;
+                    CREATE TRIGGER lostView INSTEAD OF INSERT ON shown BEGIN SELECT 1; END;
+                    CREATE TRIGGER kept AFTER INSERT ON filler50 BEGIN SELECT 1; END;
+                    """)
+        }
+        try store.checkpoint(.truncate)
+        try store.close()
+        let lost = try pages(holding: Array("CREATE TABLE keep".utf8))
+        try damage(lost)
+        let report = try salvage()
+        let named = report.notCreated.filter { $0.contains("trigger \"lost\"") }
+        #expect(named.count == 1, "\(report.notCreated)")
+        let filler = report.tables.first { $0.name == "filler50" }
+        #expect(report.hasLosses && filler?.rowCount == 2)
+        #expect(try isSound(salvaged))
+        let new = try SharedStore.open(at: salvaged, unlockedBy: fixture.source)
+        defer { try? new.close() }
+        let names = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
+        let triggers = try new.read { try String.fetchAll($0, sql: names) }
+        #expect(triggers == ["kept"])
+    }
+
+    /// Makes a store whose database has an encoding.
+    private func makeStore(encoding: String, _ sql: String) throws {
+        var configuration = Configuration()
+        configuration.allowsUnencrypted = true
+        let queue = try DatabaseQueue(path: fixture.plain, configuration: configuration)
+        try queue.inDatabase { try $0.execute(sql: "PRAGMA encoding = '\(encoding)'; \(sql)") }
+        try queue.close()
+        try StoreImport(of: fixture.plain, to: fixture.store, unlockedBy: fixture.source).run()
+    }
+
+    // Story: the header says the encoding. Without it, text in UTF-16 was taken for UTF-8, and what is not ASCII was
+    // lost.
+    @Test("text keeps its encoding when page 1 is lost", arguments: ["UTF-8", "UTF-16le", "UTF-16be"])
+    func encoding(name: String) throws {
+        let fillers = (0..<60).map { "CREATE TABLE filler\($0) (a /* \(String(repeating: "x", count: 300)) */);" }
+        try makeStore(
+            encoding: name,
+            """
+            CREATE TABLE word (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
+            INSERT INTO word VALUES (1, 'Grüße'), (2, '東京'), (3, 'naïve café'), (4, '😀');
+            \(fillers.joined())
+            """)
+        try damage([1])
+        let report = try salvage()
+        let word = report.tables.first { $0.name == "word" }
+        #expect(word?.rowCount == 4, "\(report.tables) \(report.listings)")
+        let new = try SharedStore.open(at: salvaged, unlockedBy: fixture.source)
+        defer { try? new.close() }
+        let texts = try new.read { try String.fetchAll($0, sql: "SELECT text FROM word ORDER BY id") }
+        #expect(texts == ["Grüße", "東京", "naïve café", "😀"])
+        #expect(try new.read { try String.fetchOne($0, sql: "PRAGMA encoding") } == name)
+    }
+
+    @Test("so it does when no entry of the schema is left", arguments: ["UTF-8", "UTF-16le", "UTF-16be"])
+    func encodingWithoutSchema(name: String) throws {
+        let words = ["日本語の文章", "русский текст", "Ελληνικά", "मानक हिन्दी"]
+        let rows = (1...400).map { "('\(words[$0 % 4])', \($0))" }
+        try makeStore(
+            encoding: name,
+            "CREATE TABLE word (text, number); INSERT INTO word VALUES \(rows.joined(separator: ", "))")
+        try damage([1])
+        let report = try salvage()
+        let listing = try #require(report.listings.first { $0.rowCount == 400 }, "\(report.listings)")
+        let new = try SharedStore.open(at: salvaged, unlockedBy: fixture.source)
+        defer { try? new.close() }
+        let found = try new.read { try Set(String.fetchAll($0, sql: "SELECT c0 FROM \(listing.name)")) }
+        #expect(found == Set(words))
+    }
+
+    @Test("a full-text index that does not fit the salvaged rows comes with the statement that builds it again")
+    func fullText() throws {
+        let store = try fixture.openStore()
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    CREATE VIRTUAL TABLE "full text" USING fts5(a);
+                    WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < 2000)
+                    INSERT INTO "full text" SELECT 'word' || i || ' ' || hex(randomblob(100)) FROM c;
+                    """)
+        }
+        try store.checkpoint(.truncate)
+        try store.close()
+        let lost = try pages(holding: Array("word777 ".utf8))
+        try damage(lost)
+        let report = try salvage()
+        let statement = #"INSERT INTO "full text" ("full text") VALUES ('rebuild')"#
+        let hints = report.notices.filter { $0.contains(statement) }
+        #expect(hints.count == 1, "\(report.notices)")
+        #expect(try !isSound(salvaged))
+        let new = try SharedStore.open(at: salvaged, unlockedBy: fixture.source)
+        try new.write { try $0.execute(sql: statement) }
+        try new.close()
+        #expect(try isSound(salvaged))
+    }
+
     @Test("a store that is in use, a target that is there and a file of holes are refused, and nothing is changed")
     func refused() throws {
         try makeStore()

@@ -44,6 +44,38 @@ struct StoreStatusTests {
         #expect(report.findings.first?.name == "wrongKey" && report.findings.first?.severity == .problem)
     }
 
+    // Story: every opening was refused, and both said that nothing needs attention.
+    @Test("bytes after the last page need attention", arguments: [100, 4096, 40960])
+    func bytesAtEnd(count: Int) throws {
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.store))
+        try file.seekToEnd()
+        try file.write(contentsOf: [UInt8](repeating: 0, count: count))
+        try file.close()
+        #expect(storeError { try fixture.openStore() } == .headerDamaged)
+        for source in [nil, fixture.source] {
+            let attention = try StoreStatus(fixture.store, unlockedBy: source).run().attention
+            #expect(attention.count == 1, "\(attention)")
+            #expect(attention.first?.hasPrefix("bytes 28 to 31 of the header count") == true)
+            #expect(try StoreExamination(fixture.store, unlockedBy: source).run().needsAttention)
+        }
+    }
+
+    @Test("without a sidecar, what to do depends on what the file is")
+    func otherFiles() throws {
+        let text = fixture.path("text")
+        try Data("no database".utf8).write(to: URL(fileURLWithPath: text))
+        try fixture.makePlain()
+        let (plain, standard) = (ToolFixture(), ToolFixture())
+        try plain.makePlain()
+        try standard.makeStandard()
+        for (path, command) in [(text, nil), (plain.plain, "cipherctl import"), (standard.store, "cipherctl adopt")] {
+            let report = try StoreExamination(path).run()
+            let remedy = report.findings.first { $0.name == "sidecarMissing" }?.remedy ?? ""
+            #expect(!remedy.isEmpty && remedy.contains("cipherctl") == (command != nil), "\(remedy)")
+            if let command { #expect(remedy.contains(command), "\(remedy)") }
+        }
+    }
+
     @Test("a key file that others may read is a problem")
     func keyFile() throws {
         let path = fixture.path("app.key")
