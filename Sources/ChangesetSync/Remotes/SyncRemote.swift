@@ -233,7 +233,8 @@ extension RemoteError: CustomStringConvertible {
         case .otherRepository(let remote, let found):
             "otherRepository: \(remote) does not have this repository, but "
                 + found.map(\.description).joined(separator: ", ")
-                + ". Check the address of the remote; a folder is for one repository."
+                + ". Check the address of the remote. A folder or a database is for one repository, unless the program "
+                + "that opens it says that others share it."
         case .payloadTooLarge(let id, let byteCount, let limit):
             "payloadTooLarge: Object \(id) has \(byteCount) bytes, the limit is \(limit). Objects are divided before they "
                 + "are put: this is a defect of the program that made it."
