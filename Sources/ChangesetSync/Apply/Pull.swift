@@ -175,14 +175,16 @@ struct Pull {
         while !wanted.isEmpty, let n = place {
             let commit = try transaction.store.commit(n)
             let isSame = commit.schema == transaction.tables.schema
-            let found = commit.digests.filter { wanted.contains($0.table) }
+            // The author may write the name of a table otherwise.
+            let found = commit.digests.map { ($0, transaction.tables[$0.table]?.name ?? $0.table) }
+                .filter { wanted.contains($0.1) }
             // With another schema, only the delta says which columns the rows had.
             let delta = try isSame || found.isEmpty ? nil : transaction.store.delta(n)
-            for digest in found {
-                wanted.remove(digest.table)
+            for (digest, name) in found {
+                wanted.remove(name)
                 let table = delta?.tables.first { $0.table.name == digest.table }?.table
-                if isSame || table != nil && table == transaction.tables[digest.table]?.table {
-                    digests[digest.table] = RowDigest(bytes: digest.bytes)
+                if isSame || table != nil && table == transaction.tables[name]?.table {
+                    digests[name] = RowDigest(bytes: digest.bytes)
                 }
             }
             place = try graph.node(n).parents.first

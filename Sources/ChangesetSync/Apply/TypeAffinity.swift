@@ -36,7 +36,7 @@ enum TypeAffinity: Sendable {
         // It stores whole numbers as integers, which have no negative zero.
         case (.real, .real(let number)): number == 0 && number.sign == .minus
         case (.text, .integer), (.text, .real), (.real, .integer): true
-        case (.numeric, .real(let number)): Int64(exactly: number) != nil
+        case (.numeric, .real(let number)): Int64(exactly: number).map { $0 > .min } ?? false
         case (.numeric, .text(let bytes)), (.real, .text(let bytes)): Self.isNumber(bytes)
         }
     }

@@ -170,7 +170,8 @@ public final class ChangesetRepository: Sendable {
             guard isUnderHead == true else {
                 throw SyncError(.needsMerge, commit: id, "The rows do not have the commit yet.")
             }
-            let delta = try transaction.store.delta(node.n).inverted
+            // With the columns of now, which the digests of the commit are about.
+            let delta = try transaction.tables.fitting(transaction.store.delta(node.n)).inverted
             do {
                 try Pull.applyDelta(delta, in: &transaction)
             } catch let error as SyncError where error.code == .workingStateDiverged || error.isTakenValue {
@@ -279,9 +280,7 @@ public final class ChangesetRepository: Sendable {
         try writer.unsafeReentrantRead { db in
             try db.isolated {
                 let transaction = try RepositoryTransaction(db)
-                return try transaction.tables.all.filter {
-                    try transaction.digestOfRows($0) != transaction.digest(of: $0.name)
-                }.map(\.name)
+                return try transaction.tables.all.filter { try transaction.differsFromHead($0) }.map(\.name)
             }
         }
     }

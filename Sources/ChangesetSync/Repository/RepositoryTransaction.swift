@@ -72,7 +72,7 @@ struct RepositoryTransaction {
     }
 
     /// Whether the rows of a table are others than at the head, whose columns may have been others.
-    private func differsFromHead(_ table: TrackedTable) throws -> Bool {
+    func differsFromHead(_ table: TrackedTable) throws -> Bool {
         if hasOtherSchema { return try ForeignWrites(self).differsFromHead(table) }
         return try digestOfRows(table) != digest(of: table.name)
     }

@@ -123,9 +123,10 @@ extension TrackedTable {
             arguments: [name])
         columns = try rows.map { row in
             let type = (row[1] as String).uppercased()
+            let affinity = TypeAffinity(type: type, isStrict: isStrict)
             return Column(
-                name: row[0], type: type, affinity: TypeAffinity(type: type, isStrict: isStrict), isNotNull: row[2],
-                defaultCell: try Self.cell(ofDefault: row[4], type: type, in: db))
+                name: row[0], type: type, affinity: affinity, isNotNull: row[2],
+                defaultCell: try Self.cell(ofDefault: row[4], type: type, isStrict: isStrict, in: db))
         }
         let ordinals = rows.map { UInt8(clamping: $0[3] as Int) }
         guard ordinals.contains(where: { $0 > 0 }) else { throw SyncError(.noPrimaryKey, table: name) }
@@ -146,25 +147,22 @@ extension TrackedTable {
         foreignKeys = try Self.foreignKeys(of: name, columns.map(\.name), in: db)
     }
 
-    /// The value of a default, as a column of a type stores it. Defaults of columns that are added later are constants.
-    ///
-    /// - SeeAlso: <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>
-    private static func cell(ofDefault sql: String?, type: String, in db: Database) throws -> [UInt8] {
+    /// What rows have in a column that is added later, as SQLite itself says: a text of a number keeps its digits, a name in
+    /// double quotes is a text. Such defaults are constants; other ones are taken as they are computed.
+    private static func cell(ofDefault sql: String?, type: String, isStrict: Bool, in db: Database) throws -> [UInt8] {
         guard let sql else { return [Cell.null] }
-        let isNumber = "typeof(d.v) IN ('integer', 'real')"
-        let converted: String
-        if type.contains("INT") {
-            converted = "CASE WHEN typeof(d.v) = 'text' AND d.v GLOB '*[0-9]*' THEN d.v + 0 ELSE d.v END"
-        } else if ["CHAR", "CLOB", "TEXT"].contains(where: type.contains) {
-            converted = "CASE WHEN \(isNumber) THEN CAST(d.v AS TEXT) ELSE d.v END"
-        } else if ["REAL", "FLOA", "DOUB"].contains(where: type.contains) {
-            converted = "CASE WHEN \(isNumber) THEN CAST(d.v AS REAL) ELSE d.v END"
-        } else {
-            converted = "d.v"
+        let added = try DatabaseQueue().write { db -> DeltaRecord? in
+            try db.execute(sql: "CREATE TABLE t (id INT) \(isStrict ? "STRICT" : ""); INSERT INTO t VALUES (1)")
+            do {
+                try db.execute(sql: "ALTER TABLE t ADD COLUMN added \(type) DEFAULT \(sql)")
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+                return nil
+            }
+            return try db.makeStatement(sql: "SELECT added FROM t").records().first
         }
-        let statement = try db.makeStatement(sql: "SELECT \(converted) FROM (SELECT (\(sql)) AS v) AS d")
-        guard let record = try statement.records().first else { return [Cell.null] }
-        return Array(record.bytes)
+        if let added { return Array(added.bytes) }
+        let computed = try? db.makeStatement(sql: "SELECT (\(sql))").records().first
+        return computed.map { Array($0.bytes) } ?? [Cell.null]
     }
 
     private static func rowsOfKeys(_ columns: String, of table: String, _ key: String) -> String {
