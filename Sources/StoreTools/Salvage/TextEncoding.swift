@@ -27,23 +27,28 @@ enum TextEncoding: UInt32, CaseIterable {
 
 /// What texts show of their encoding, where no header says it.
 ///
-/// In UTF-16 every second byte is the upper half of a character: zero in Latin text, below 32 in that of most
-/// alphabets, and in any text one of few.
+/// In UTF-16 every second byte is the upper half of a character: zero in Latin text, below 32 in that of most alphabets;
+/// and in the wrong order of bytes characters come about that do not exist.
 struct TextEvidence {
     private var byteCount = 0
     /// How often each byte is at an even place, and at an odd one.
     private var even = [Int](repeating: 0, count: 256)
     private var odd = [Int](repeating: 0, count: 256)
+    /// The first bytes.
+    private var sample: [UInt8] = []
     private var hasOddLength = false
     private var isValidUTF8 = true
 
     /// Bytes that are looked at.
     private static let sampleBytes = 1 << 20
+    /// Those that are decoded.
+    private static let decodedBytes = 1 << 16
 
     var isEnough: Bool { byteCount >= Self.sampleBytes || hasOddLength }
 
     mutating func add(_ bytes: [UInt8]) {
         byteCount += bytes.count
+        if sample.count < Self.decodedBytes { sample += bytes.prefix(Self.decodedBytes - sample.count) }
         if !bytes.count.isMultiple(of: 2) { hasOddLength = true }
         if isValidUTF8, String(validating: bytes, as: UTF8.self) == nil { isValidUTF8 = false }
         for (index, byte) in bytes.enumerated() {
@@ -54,13 +59,48 @@ struct TextEvidence {
     var encoding: TextEncoding {
         // UTF-16 has two bytes for each unit.
         if hasOddLength || byteCount == 0 { return .utf8 }
-        let (evenLow, oddLow) = (even[..<32].reduce(0, +), odd[..<32].reduce(0, +))
-        // A tenth of the bytes at its places; text in UTF-8 has ends of lines only.
-        if max(evenLow, oddLow) * 20 > byteCount, evenLow != oddLow {
-            return oddLow > evenLow ? .utf16LittleEndian : .utf16BigEndian
+        // Spaces, digits and Latin letters: a twentieth of the bytes is zero, at the places of upper halves.
+        if max(even[0], odd[0]) * 20 > byteCount, even[0] != odd[0] { return order(even[0], odd[0]) }
+        if isValidUTF8 {
+            // Control characters are the upper halves of other alphabets; a text has tabs and ends of lines only.
+            let isControl = { (byte: Int) in byte < 32 && ![0x09, 0x0A, 0x0D].contains(byte) }
+            let controls = (0..<32).filter(isControl).reduce(0) { $0 + even[$1] + odd[$1] }
+            guard controls * 100 > byteCount else { return .utf8 }
+            return order(even[..<32].reduce(0, +), odd[..<32].reduce(0, +))
         }
-        if isValidUTF8 { return .utf8 }
-        let (evenKinds, oddKinds) = (even.count { $0 > 0 }, odd.count { $0 > 0 })
-        return oddKinds < evenKinds ? .utf16LittleEndian : .utf16BigEndian
+        return likelierUTF16
+    }
+
+    /// The order of bytes with fewer characters that do not exist; else the one whose upper halves lie closer together.
+    private var likelierUTF16: TextEncoding {
+        let (little, big) = (
+            Self.impossible(TextEncoding.utf16LittleEndian.text(sample)),
+            Self.impossible(TextEncoding.utf16BigEndian.text(sample))
+        )
+        if little != big { return little < big ? .utf16LittleEndian : .utf16BigEndian }
+        return order(Self.spread(odd), Self.spread(even))
+    }
+
+    /// How many characters of a text do not exist, or have no meaning.
+    private static func impossible(_ text: String) -> Int {
+        text.unicodeScalars.count { scalar in
+            let category = scalar.properties.generalCategory
+            return scalar == "\u{FFFD}" || category == .unassigned || category == .privateUse
+        }
+    }
+
+    /// The mean square of the distance of bytes from their mean.
+    private static func spread(_ counts: [Int]) -> Double {
+        let total = Double(max(1, counts.reduce(0, +)))
+        let mean = counts.enumerated().reduce(0) { $0 + Double($1.offset * $1.element) } / total
+        return counts.enumerated().reduce(0) { sum, entry in
+            let distance = Double(entry.offset) - mean
+            return sum + distance * distance * Double(entry.element)
+        } / total
+    }
+
+    /// How much the bytes at even and at odd places look like upper halves.
+    private func order<Measure: Comparable>(_ even: Measure, _ odd: Measure) -> TextEncoding {
+        odd > even ? .utf16LittleEndian : .utf16BigEndian
     }
 }
