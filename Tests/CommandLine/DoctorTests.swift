@@ -45,6 +45,17 @@ struct DoctorTests {
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: place.path(name))
     }
 
+    /// `status` and `doctor` waited for a writer of the pipe.
+    @Test("a pipe in the place of the lock file is named, and keeps nobody waiting")
+    func pipeAsLock() throws {
+        let lock = place.path("s.db-lock")
+        try? FileManager.default.removeItem(atPath: lock)
+        try #require(mkfifo(lock, 0o600) == 0)
+        let outcome = try withKey()
+        #expect(outcome.status == 2 && outcome.output.contains("not a regular file"), "\(outcome.output)")
+        #expect(try place.ctl("status", place.path("s.db")).status == 0)
+    }
+
     @Test("a sound store needs no attention, with its key and without")
     func sound() throws {
         for outcome in [try withKey(), try doctor("--no-key")] {

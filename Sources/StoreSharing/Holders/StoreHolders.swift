@@ -216,7 +216,10 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
 private struct TableReader: ~Copyable {
     private let file: FileDescriptor
 
-    init(path: String) throws(SystemError) { file = try FileDescriptor(opening: path, .readOnly, followsLinks: false) }
+    init(path: String) throws(SystemError) {
+        // A pipe in its place waits for nobody.
+        file = try FileDescriptor(opening: path, .readOnly, followsLinks: false, waitsForWriter: false)
+    }
 
     /// The living holders.
     consuming func holders() throws(SystemError) -> [StoreHolder] {
