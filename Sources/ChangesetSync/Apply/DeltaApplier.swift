@@ -8,12 +8,29 @@ struct DeltaApplier {
     /// Called with each row that has changed, before and after.
     let noteChange: (TrackedTable, _ old: DeltaRecord?, _ new: DeltaRecord?) throws -> Void
 
+    /// Rows that are in the way of those of a checkpoint.
+    enum KeptRows {
+        case none
+        /// Those with the same key.
+        case ofKeys
+        /// Those with the same key or the same unique value.
+        case ofKeysAndValues
+
+        fileprivate func contain(_ error: SyncError) -> Bool {
+            switch self {
+            case .none: false
+            case .ofKeys: error.code == .workingStateDiverged
+            case .ofKeysAndValues: error.code == .workingStateDiverged || error.isTakenValue
+            }
+        }
+    }
+
     /// - Parameters:
-    ///   - keepsRows: Whether a row that is in the place of one to be inserted stays.
+    ///   - kept: Which rows stay that are in the place of one to be inserted.
     ///   - noteKept: Called then with the row that was not inserted; ``noteChange`` is called as well.
     /// - Throws: ``SyncError`` `.workingStateDiverged`, `.schemaAhead`; `DatabaseError`.
     func apply(
-        _ delta: Delta, keepingRows keepsRows: Bool = false,
+        _ delta: Delta, keeping kept: KeptRows = .none,
         _ noteKept: (TrackedTable, DeltaRecord) -> Void = { _, _ in }
     ) throws {
         for entry in try tables.fitting(delta).tables {
@@ -22,9 +39,7 @@ struct DeltaApplier {
             for change in entry.changes {
                 do {
                     try work.apply(change)
-                } catch let error as SyncError
-                    where keepsRows && (error.code == .workingStateDiverged || error.isTakenValue)
-                {
+                } catch let error as SyncError where kept.contain(error) {
                     guard change.operation == .insert, let row = change.new else { throw error }
                     noteKept(table, row)
                     try noteChange(table, nil, row)

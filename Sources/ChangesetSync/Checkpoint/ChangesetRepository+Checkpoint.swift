@@ -14,7 +14,8 @@ extension ChangesetRepository {
     /// head, and makes no commit. A process that is killed continues with the next part.
     ///
     /// A row that was written outside of commits stays, also where it has the key or a unique value of one of the
-    /// checkpoint: ``commitForeignWrites(meta:)`` makes a commit of what differs.
+    /// checkpoint: ``commitForeignWrites(meta:)`` makes a commit of what differs. A unique value stops it where the tables
+    /// are defined otherwise than those of the checkpoint.
     /// - Returns: The checkpoint; nil where there is none to take up.
     @discardableResult
     func pullCheckpoint() throws -> Changeset? {
@@ -32,6 +33,9 @@ extension ChangesetRepository {
         guard let (anchor, stored) = try store.unfinished() else { return nil }
         let keepsRows = try !transaction.hasOtherSchema && transaction.mayHaveForeignWrites()
         if !keepsRows { try transaction.requireOwnWritesOnly() }
+        // With other unique keys, two rows of the checkpoint may be equal here.
+        let isSame = stored.manifest.anchor.schema == transaction.tables.schema
+        let keeping: DeltaApplier.KeptRows = keepsRows ? isSame ? .ofKeysAndValues : .ofKeys : .none
         let end = ContinuousClock.now + Limits.checkpointSlice
         var applied = stored.applied
         while applied < stored.manifest.parts.count {
@@ -40,7 +44,7 @@ extension ChangesetRepository {
             // Foreign keys were checked where the rows were written; a row may come before the one that it refers to.
             var kept: [String: Set<RowKey>] = [:]
             let applier = DeltaApplier(db: transaction.db, tables: transaction.tables) { changed.append(($0, $2)) }
-            try applier.apply(rows, keepingRows: keepsRows) { kept[$0.name, default: []].insert($0.table.key(of: $1)) }
+            try applier.apply(rows, keeping: keeping) { kept[$0.name, default: []].insert($0.table.key(of: $1)) }
             for (table, row) in changed { try transaction.noteChange(of: table, from: nil, to: row) }
             try follow(kept.isEmpty ? rows : transaction.tables.fitting(rows).without(kept), transaction)
             applied += 1

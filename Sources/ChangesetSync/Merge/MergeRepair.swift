@@ -67,11 +67,23 @@ extension MergeState {
         let table = unique.table
         let equal = try merged.rows(unique.search, equal: values).map { table.table.key(of: $0) }
         guard equal.count > 1 else { return }
+        try requireConcurrent(unique, values, equal)
         for loser in byAge(table, equal).dropFirst() {
             let row = try separated(unique, loser, keys, restoring: restoring)
             try set(table, loser, row)
             let rows = try views.map { try $0.row(table, loser) }
             conflicts.append(try conflict(table, loser, rows, row, .unique))
+        }
+    }
+
+    /// Throws where one side alone has made rows equal: its store allows what this one does not. Nothing is concurrent
+    /// there, and what it has written is not undone.
+    private func requireConcurrent(_ unique: UniqueSearch, _ values: [ArraySlice<UInt8>], _ keys: [RowKey]) throws {
+        let form = try unique.search.comparison.form(values, in: db)
+        for view in views {
+            let rows = try keys.compactMap { try view.row(unique.table, $0) }
+                .filter { try unique.search.form($0) == form && unique.search.isEqual($0, to: values) }
+            if rows.count > 1 { throw SyncError(equalRowsIn: unique.table) }
         }
     }
 
@@ -161,12 +173,23 @@ extension MergeState {
         for table in tables.all where table.uniqueKeys.contains(where: { $0.columns == nil }) {
             let rows = touchedRows(table)
             if rows.isEmpty { continue }
+            if try losers(table, byAge(table, rows), restoring: false).isEmpty { continue }
+            try requireConcurrent(table, rows)
             try renameLosers(table, byAge(table, rows), keys)
             for (key, row) in try losers(table, byAge(table, rows), restoring: restoring) {
                 try set(table, key, row)
                 let rows = try views.map { try $0.row(table, key) }
                 conflicts.append(try conflict(table, key, rows, row, .unique))
             }
+        }
+    }
+
+    /// The same for the rows of each side: they fit where its store has the same indexes.
+    private mutating func requireConcurrent(_ table: TrackedTable, _ keys: [RowKey]) throws {
+        for side in views.indices {
+            let rows = try keys.map { (key: $0, row: try views[side].row(table, $0), base: DeltaRecord?.none) }
+            let others = try views[side].differingRows(of: table)
+            if try !losers(table, rows, beside: others).isEmpty { throw SyncError(equalRowsIn: table) }
         }
     }
 
@@ -209,8 +232,15 @@ extension MergeState {
         let rows = try keys.map {
             (key: $0, row: try merged.row(table, $0), base: try restoring ? base(table, $0) : nil)
         }
-        var others = try merged.differingRows(of: table)
-        for key in keys { others[key] = nil }
+        return try losers(table, rows, beside: merged.differingRows(of: table))
+    }
+
+    private func losers(
+        _ table: TrackedTable, _ rows: [(key: RowKey, row: DeltaRecord?, base: DeltaRecord?)],
+        beside differing: [RowKey: DeltaRecord?]
+    ) throws -> [(key: RowKey, row: DeltaRecord?)] {
+        var others = differing
+        for row in rows { others[row.key] = nil }
         let deletion = try db.cachedStatement(
             sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
         let values = table.table.columns.map { _ in "?" }.joined(separator: ", ")
@@ -228,7 +258,7 @@ extension MergeState {
         }
         var losers: [(key: RowKey, row: DeltaRecord?)] = []
         try db.inSavepoint {
-            for key in keys + others.keys { try deletion.execute(exact: key.exactValues) }
+            for key in rows.map(\.key) + others.keys { try deletion.execute(exact: key.exactValues) }
             for case let row? in others.values { _ = try fits(row) }
             for case (let key, let row?, let former) in rows {
                 if try fits(row) { continue }

@@ -5,7 +5,7 @@ struct MergeState {
     let db: Database
     let tables: TrackedTables
     /// The rows of both heads.
-    let views: [StateView]
+    var views: [StateView]
     let writers: [RowWriters]
     private let sides: [Set<Int64>]
     let rules: MergeRules
@@ -148,7 +148,9 @@ struct MergeState {
         defer { conflicts += merge.conflicts }
         guard let row, rows.allSatisfy({ $0 != row }) else { return row }
         if merge.isResolved { return try storedForm(table, key, row) }
-        if try satisfiesConstraints(table, key, row) { return row }
+        if try violation(of: row, table, key) == nil { return row }
+        // Where a side has a row that this store does not admit, its store has other constraints, and its write stays.
+        for case let row? in rows { if let error = try violation(of: row, table, key) { throw error } }
         let winner = winner(table, key, rows)
         conflicts.append(try conflict(table, key, rows, winner, .constraint))
         return winner
@@ -191,9 +193,9 @@ struct MergeState {
         }
     }
 
-    /// Whether a row that neither side has is one that the table admits: tried in a savepoint that is rolled back.
-    private func satisfiesConstraints(_ table: TrackedTable, _ key: RowKey, _ row: DeltaRecord) throws -> Bool {
-        var isAdmitted = true
+    /// The error where the table does not admit a row for itself: tried in a savepoint that is rolled back.
+    private func violation(of row: DeltaRecord, _ table: TrackedTable, _ key: RowKey) throws -> SyncError? {
+        var violation: SyncError?
         try db.inSavepoint {
             let deletion = try db.cachedStatement(
                 sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
@@ -206,13 +208,13 @@ struct MergeState {
             } catch let error as DatabaseError
                 where [.SQLITE_CONSTRAINT_CHECK, .SQLITE_CONSTRAINT_NOTNULL].contains(error.extendedResultCode)
             {
-                isAdmitted = false
+                violation = SyncError(error, writing: table)
             } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
                 // Two rows with the same value are looked for afterwards, in the state of the merge.
             }
             return .rollback
         }
-        return isAdmitted
+        return violation
     }
 
     /// A row of a closure of the policy as the table stores it, which may convert values.

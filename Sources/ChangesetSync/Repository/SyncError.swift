@@ -115,6 +115,13 @@ extension SyncError {
             "\(Self.uniqueKey)\(message), or a key that is compared otherwise than on other devices.")
     }
 
+    /// The error where a side of a merge has rows that are equal by a key of this store.
+    init(equalRowsIn table: TrackedTable) {
+        self.init(
+            .constraintViolation, table: table.name,
+            "\(Self.uniqueKey), or a key that is compared otherwise: another device has rows that are equal here.")
+    }
+
     /// Whether a unique value of a row is taken by another one.
     var isTakenValue: Bool { code == .constraintViolation && detail?.hasPrefix(Self.uniqueKey) == true }
 }

@@ -130,6 +130,45 @@ struct DifferentTablesTests {
         #expect(try pair.one.state() == pair.two.state())
     }
 
+    /// The write of the other store was gone on all devices, and was a conflict in this one alone.
+    @Test(
+        "a constraint that one store alone has stops its merges, and undoes nothing of others",
+        arguments: [
+            ("v INT UNIQUE, n INT", "INSERT INTO t VALUES ('3', 1, 0)"),
+            ("v INT UNIQUE, n INT", "UPDATE t SET v = 1 WHERE id = '2'"),
+            ("v INT, n INT, UNIQUE (v, n)", "INSERT INTO t VALUES ('3', 5, 0), ('4', 5, 0)"),
+            ("v INT CHECK (v < 9), n INT", "UPDATE t SET v = 10 WHERE id = '1'"),
+            ("v INT CHECK (v < 9), n INT", "INSERT INTO t VALUES ('3', 10, 0)"),
+            ("v INT NOT NULL, n INT", "UPDATE t SET v = NULL WHERE id = '1'"),
+            ("v TEXT COLLATE NOCASE UNIQUE, n INT", "INSERT INTO t VALUES ('3', 'x', 0), ('4', 'X', 0)"),
+            ("v INT, n INT); CREATE UNIQUE INDEX i ON t (abs(v)", "INSERT INTO t VALUES ('3', -1, 0)"),
+            ("v INT, n INT); CREATE UNIQUE INDEX i ON t (v) WHERE (v > 0", "INSERT INTO t VALUES ('3', 1, 0)"),
+        ])
+    func constraintsInMerges(columns: String, write: String) throws {
+        for own in [
+            "INSERT INTO t VALUES ('own', 7, 7)", "UPDATE t SET n = 7 WHERE id = '1'", "DELETE FROM t WHERE id = '2'",
+        ] {
+            let pair = try Pair(
+                "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v \(columns.hasPrefix("v TEXT") ? "TEXT" : "INT"), n INT)",
+                "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, \(columns))")
+            try pair.one.run("INSERT INTO t VALUES ('1', 1, 0), ('2', 2, 0)")
+            try pair.take(pair.one, pair.two)
+            try pair.one.run(write)
+            try pair.two.run(own)
+            let before = try (pair.two.state(), pair.two.commitCount)
+            #expect(code { try pair.take(pair.one, pair.two) } == .constraintViolation, "\(own)")
+            #expect(try pair.two.state() == before.0 && pair.two.repository.conflicts().isEmpty, "\(own)")
+            // It goes on where the author repairs the rows.
+            try pair.one.run("DELETE FROM t WHERE id > '2'; UPDATE t SET v = id")
+            try pair.take(pair.one, pair.two)
+            try pair.take(pair.two, pair.one)
+            #expect(try pair.two.repository.conflicts().allSatisfy { $0.reason == .deletedAndChanged }, "\(own)")
+            #expect(try pair.two.repository.verify().isEmpty && pair.one.repository.verify().isEmpty, "\(own)")
+            let rows = "SELECT * FROM t ORDER BY id"
+            #expect(try pair.one.strings(rows) == pair.two.strings(rows), "\(own)")
+        }
+    }
+
     @Test("a key that one store alone compares without case stops the pull")
     func collation() throws {
         let pair = try Pair(
