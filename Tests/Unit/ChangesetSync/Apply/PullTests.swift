@@ -318,6 +318,28 @@ struct PullTests {
         #expect(try one.commitCount == 4)
     }
 
+    /// It stopped at the first part for ever.
+    @Test("rows that break a constraint of this store and were repaired later are taken with the repair")
+    func constraintRepairedLater() throws {
+        let schema = "CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, v INT)"
+        let one = try Replica(schema, tracking: ["t"])
+        let two = try sibling(of: one, schema.replacing("v INT", with: "v INT CHECK (v < 9) UNIQUE"), ["t"])
+        for start in 1...3 {
+            try one.run(
+                """
+                WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(Limits.pulledRows))
+                INSERT INTO t SELECT \(start * Limits.pulledRows) + i, CASE i WHEN 1 THEN 10 END FROM n
+                """)
+        }
+        try two.fetch(one)
+        #expect(code { try two.repository.pull() } == .constraintViolation)
+        #expect(try two.strings("SELECT count(*) FROM t") == ["0"])
+        try one.run("UPDATE t SET v = NULL")
+        try two.fetch(one)
+        try two.repository.pull()
+        #expect(try two.state() == one.state() && two.head == one.head)
+    }
+
     @Test("what a later commit repairs is taken with it, though a transaction ends before it as a rule")
     func repairedLater() throws {
         let schema = """
