@@ -43,7 +43,18 @@ struct RepositoryTransaction {
         guard foreign.isEmpty else {
             throw SyncError(.foreignWrites, table: foreign[0], foreign.count > 1 ? "So were others." : nil)
         }
-        if hasOtherSchema { try noteDigests(of: tables.all) }
+        guard hasOtherSchema else { return }
+        // They would be taken for rows of the head.
+        if let table = try tables.all.first(where: hasUnseenWrites) {
+            throw SyncError(.foreignWrites, table: table.name)
+        }
+        try noteDigests(of: tables.all)
+    }
+
+    /// Whether a table has rows of which nothing was recorded, as after an incremental write of a blob.
+    private func hasUnseenWrites(_ table: TrackedTable) throws -> Bool {
+        guard try digestOfRows(table) != digest(of: table.name) else { return false }
+        return try !hasOtherSchema || ForeignWrites(self).differsFromHead(table)
     }
 
     /// Whether rows of tracked tables were perhaps written outside of commits, without reading them.
@@ -220,10 +231,11 @@ struct RepositoryTransaction {
 
     /// Makes a commit of what was written outside of commits.
     mutating func recordForeignWrites(meta: String) throws -> CommitNode? {
-        var names = try foreignTables()
-        if names.isEmpty && !hasOtherSchema {
-            // What SQLite reports to no trigger, as incremental writes of blobs.
-            names = try tables.all.filter { try digestOfRows($0) != digest(of: $0.name) }.map(\.name)
+        var names = try Set(foreignTables())
+        if names.isEmpty || hasOtherSchema {
+            for table in tables.all where !names.contains(table.name) {
+                if try hasUnseenWrites(table) { names.insert(table.name) }
+            }
         }
         var deltas: [TableDelta] = []
         for table in tables.all {

@@ -45,21 +45,50 @@ struct UnseenWriteTests {
     func unseen() throws {
         let replica = try Replica("CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, b BLOB)", tracking: ["t"])
         try replica.run("INSERT INTO t VALUES (1, x'0000'), (2, x'0000')")
+        try writeUnseen(replica, "UPDATE t SET b = x'0100' WHERE id = 1")
+        let commit = try replica.repository.commitForeignWrites()
+        #expect(try commit != nil && replica.repository.verify().isEmpty)
+        #expect(try replica.repository.commitForeignWrites() == nil)
+    }
+
+    /// Writes as an incremental write of a blob does: without any trigger.
+    private func writeUnseen(_ replica: Replica, _ sql: String) throws {
         try replica.queue.write { db in
             try db.changingHistory {
-                // As an incremental write of a blob: without any trigger.
                 try db.execute(sql: "PRAGMA writable_schema = ON")
                 let triggers = try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
                 let definitions = try String.fetchAll(db, sql: "SELECT sql FROM sqlite_schema WHERE type = 'trigger'")
                 for name in triggers { try db.execute(sql: "DROP TRIGGER \"\(name)\"") }
-                try db.execute(sql: "UPDATE t SET b = x'0100' WHERE id = 1")
+                try db.execute(sql: sql)
                 for sql in definitions { try db.execute(sql: sql) }
                 try db.execute(sql: "PRAGMA writable_schema = OFF")
             }
         }
+    }
+
+    /// The migration took them for rows of the head: no other device ever got them.
+    @Test(
+        "what no trigger sees is found after a migration, of this table or another one",
+        arguments: ["ALTER TABLE o ADD COLUMN n INT DEFAULT 5", "ALTER TABLE t ADD COLUMN n INT DEFAULT 5"])
+    func unseenBeforeMigration(migration: String) throws {
+        let schema = """
+            CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, b BLOB);
+            CREATE TABLE o (id INTEGER PRIMARY KEY NOT NULL, v INT)
+            """
+        let replica = try Replica(schema, tracking: ["t", "o"])
+        let other = try Replica(schema, tracking: ["t", "o"], key: replica.key())
+        try replica.run("INSERT INTO t VALUES (1, x'0000'), (2, x'0000'); INSERT INTO o VALUES (1, 1)")
+        try writeUnseen(replica, "UPDATE t SET b = x'0100' WHERE id = 1")
+        try replica.write(migration)
+        #expect(code { try replica.run("UPDATE o SET v = 2") } == .foreignWrites)
         let commit = try replica.repository.commitForeignWrites()
         #expect(try commit != nil && replica.repository.verify().isEmpty)
         #expect(try replica.repository.commitForeignWrites() == nil)
+        try replica.run("UPDATE o SET v = 2")
+        try other.write(migration)
+        try other.fetch(replica)
+        try other.repository.pull()
+        #expect(try other.state() == replica.state())
     }
 
     /// The row was deleted on all other devices.
