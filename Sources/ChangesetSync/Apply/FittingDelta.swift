@@ -21,18 +21,87 @@ extension TrackedTables {
     ///
     /// - Throws: ``SyncError`` `.schemaAhead` where the tables lack a column.
     func fitting(_ delta: Delta) throws -> Delta {
+        do {
+            return try adapting(delta) { table, entry in
+                let changes = try entry.changes.map { change in
+                    try table.fitting(change, of: entry.table) { table.columns[$0].defaultCell }
+                }
+                return try TableDelta(table: table.table, changes: changes)
+            }
+        } catch let error as DeltaError {
+            throw SyncError(.damagedCommit, "\(error)")
+        }
+    }
+
+    /// The same, but what a row has in a column that its commit did not know is undefined.
+    ///
+    /// - Returns: Also the defaults of tables that have such columns.
+    fileprivate func open(
+        _ delta: Delta
+    ) throws -> (delta: Delta, defaults: [DeltaTable.FoldedName: [ArraySlice<UInt8>]]) {
+        var defaults: [DeltaTable.FoldedName: [ArraySlice<UInt8>]] = [:]
+        let open = try adapting(delta) { table, entry in
+            defaults[DeltaTable.FoldedName(table.name)] = table.columns.map { $0.defaultCell[...] }
+            let changes = try entry.changes.map { change in
+                try table.fitting(change, of: entry.table) { _ in [Cell.undefined] }
+            }
+            return TableDelta(canonical: try TableDelta.sorted(changes, of: table.table), of: table.table)
+        }
+        return (open, defaults)
+    }
+
+    /// The delta with other changes of each table that is defined otherwise than it says.
+    private func adapting(
+        _ delta: Delta, _ adapt: (TrackedTable, TableDelta) throws -> TableDelta
+    ) throws -> Delta {
         if let obstacle = obstacle(to: delta) {
             throw SyncError(.schemaAhead, table: obstacle.table, obstacle.reason)
         }
         guard delta.tables.contains(where: { self[$0.table.name]?.table != $0.table }) else { return delta }
+        return try Delta(
+            delta.tables.map { entry in
+                guard let table = self[entry.table.name], table.table != entry.table else { return entry }
+                return try adapt(table, entry)
+            })
+    }
+}
+
+/// Composes the changes of commits that follow each other, with the columns that the tables have now. A row has in a column
+/// that its commit did not know what a later commit says of it, and else the default: the authors may have had other ones.
+struct PathComposer {
+    private let store: CommitStore
+    private let tables: TrackedTables
+    private var composer = DeltaComposer()
+
+    init(_ store: CommitStore, _ tables: TrackedTables) { (self.store, self.tables) = (store, tables) }
+
+    /// - Returns: The changes of the step.
+    /// - Throws: ``SyncError`` `.schemaAhead` where the tables lack a column, `.damagedCommit`.
+    @discardableResult
+    mutating func add(_ step: CommitGraph.Step) throws -> Delta {
+        try add(step) { $0 }
+    }
+
+    /// Adds the way back.
+    @discardableResult
+    mutating func undo(_ step: CommitGraph.Step) throws -> Delta {
+        try add(step, \.inverted)
+    }
+
+    private mutating func add(_ step: CommitGraph.Step, _ direction: (Delta) -> Delta) throws -> Delta {
+        let commit = try store.delta(step.child, fromParent: step.parent)
+        return try store.reading(step.child) {
+            let (open, defaults) = try tables.open(commit)
+            let delta = direction(open)
+            try defaults.isEmpty ? composer.add(delta) : composer.add(open: delta, defaults: defaults)
+            return delta
+        }
+    }
+
+    func result() throws -> Delta {
         do {
-            return try Delta(
-                delta.tables.compactMap { entry in
-                    guard let table = self[entry.table.name], table.table != entry.table else { return entry }
-                    return try TableDelta(
-                        table: table.table, changes: entry.changes.map { try table.fitting($0, of: entry.table) })
-                })
-        } catch let error as DeltaError {
+            return try composer.result()
+        } catch {
             throw SyncError(.damagedCommit, "\(error)")
         }
     }
@@ -47,7 +116,9 @@ extension TrackedTable {
         guard entry.table.keyColumns.map({ index(ofColumn: entry.table.columns[$0]) }) == table.keyColumns else {
             throw SyncError(.schemaAhead, table: name, "The primary key is another one.")
         }
-        let changes = try entry.changes.map { try fitting($0, of: entry.table) }.filter { change in
+        let changes = try entry.changes.map { change in
+            try fitting(change, of: entry.table) { columns[$0].defaultCell }
+        }.filter { change in
             // An update of lost columns alone is none.
             change.operation != .update || change.new?.cells.contains { $0.first != Cell.undefined } == true
         }
@@ -55,7 +126,11 @@ extension TrackedTable {
     }
 
     /// A change of a row with fewer columns, or with the columns in another order.
-    fileprivate func fitting(_ change: RowChange, of source: DeltaTable) throws -> RowChange {
+    ///
+    /// - Parameter missing: What a row has in a column that the other table lacks.
+    fileprivate func fitting(
+        _ change: RowChange, of source: DeltaTable, or missing: (_ column: Int) -> [UInt8]
+    ) throws -> RowChange {
         let places = table.columns.map { name in source.columns.firstIndex { DeltaTable.areSame($0, name) } }
         func record(_ record: DeltaRecord, or missing: (Int) -> [UInt8]) -> DeltaRecord {
             let cells = record.cells
@@ -64,9 +139,9 @@ extension TrackedTable {
         }
         switch (change.operation, change.old, change.new) {
         case (.insert, _, let new?):
-            return .insert(record(new) { columns[$0].defaultCell }, indirect: change.isIndirect)
+            return .insert(record(new, or: missing), indirect: change.isIndirect)
         case (.delete, let old?, _):
-            return .delete(record(old) { columns[$0].defaultCell }, indirect: change.isIndirect)
+            return .delete(record(old, or: missing), indirect: change.isIndirect)
         case (.update, let old?, let new?):
             return try .update(
                 old: record(old) { _ in [Cell.undefined] }, new: record(new) { _ in [Cell.undefined] },

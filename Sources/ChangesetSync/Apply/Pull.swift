@@ -77,6 +77,8 @@ struct Pull {
     struct Slice {
         let delta: Delta
         let end: CommitNode
+        /// The names of the tables that the commits have changed; they may have undone it again.
+        let tables: Set<String>
     }
 
     /// Applies the next part of the way and moves the head to its end: as far as the rows of one transaction go. It ends at
@@ -90,47 +92,39 @@ struct Pull {
         let slice = try takeSlice(transaction, length)
         let orphans = isFirst ? AdmittedOrphans.all : .ofMerges(transaction, graph, to: target)
         try Self.applyDelta(slice.delta, in: &transaction, admitting: orphans)
-        let names = Set(slice.delta.tables.map(\.table.name))
-        try transaction.requireDigests(try Self.digests(of: names, at: slice.end, transaction, graph))
+        try transaction.requireDigests(try Self.digests(of: slice.tables, at: slice.end, transaction, graph))
         try transaction.moveHead(to: slice.end)
         head = slice.end
         return slice
     }
 
     private mutating func takeSlice(_ transaction: RepositoryTransaction, _ length: Int) throws -> Slice {
-        let (store, tables) = (transaction.store, transaction.tables)
-        var composer = DeltaComposer()
-        var (changes, bytes) = (0, 0)
-        func add(_ delta: Delta, of n: Int64) throws {
+        var composer = PathComposer(transaction.store, transaction.tables)
+        var (changes, bytes, names) = (0, 0, Set<String>())
+        func count(_ delta: Delta) {
             changes += delta.changeCount
             bytes += delta.byteCount
-            try store.reading(n) { try composer.add(delta) }
+            names.formUnion(delta.tables.map(\.table.name))
         }
-        do {
-            for step in back.reversed() {
-                try add(try tables.fitting(store.delta(step.child, fromParent: step.parent)).inverted, of: step.child)
+        for step in back.reversed() { count(try composer.undo(step)) }
+        let first = try firstEnd(transaction)
+        var end: CommitNode?
+        for (index, step) in zip(forward.indices, forward) {
+            do {
+                count(try composer.add(step))
+            } catch let error as SyncError where error.code == .schemaAhead {
+                // What was before it can be applied.
+                if index > first { break }
+                throw SyncError(
+                    .schemaAhead, table: error.table, commit: try graph.node(step.child).id, error.detail)
             }
-            let first = try firstEnd(transaction)
-            var end: CommitNode?
-            for (index, step) in zip(forward.indices, forward) {
-                let delta = try store.delta(step.child, fromParent: step.parent)
-                if let obstacle = tables.obstacle(to: delta) {
-                    // What was before it can be applied.
-                    if index > first { break }
-                    throw SyncError(
-                        .schemaAhead, table: obstacle.table, commit: try graph.node(step.child).id, obstacle.reason)
-                }
-                try add(try tables.fitting(delta), of: step.child)
-                end = try graph.node(step.child)
-                forward.removeFirst()
-                let isLong = changes / length >= Limits.pulledRows || bytes / length >= Limits.pulledBytes
-                if isLong && index >= first { break }
-            }
-            back = []
-            return Slice(delta: try composer.result(), end: end ?? target)
-        } catch let error as DeltaError {
-            throw SyncError(.damagedCommit, "\(error)")
+            end = try graph.node(step.child)
+            forward.removeFirst()
+            let isLong = changes / length >= Limits.pulledRows || bytes / length >= Limits.pulledBytes
+            if isLong && index >= first { break }
         }
+        back = []
+        return Slice(delta: try composer.result(), end: end ?? target, tables: names)
     }
 
     /// The first step that ends at a commit with all that the head has. So do those after it.

@@ -68,15 +68,13 @@ struct CheckpointParts {
     private mutating func bringUpToDate(_ transaction: RepositoryTransaction) throws {
         let head = transaction.state.head
         if let former, former.head == head { return }
-        var composer = DeltaComposer()
-        let (store, graph) = (transaction.store, CommitGraph(transaction.store))
+        var composer = PathComposer(transaction.store, transaction.tables)
+        let graph = CommitGraph(transaction.store)
         guard let steps = try graph.path(from: node.n, to: head ?? node.n) else {
             throw SyncError(.checkpointPending, commit: node.id)
         }
         do {
-            for step in steps {
-                try composer.add(transaction.tables.fitting(store.delta(step.child, fromParent: step.parent)))
-            }
+            for step in steps { try composer.add(step) }
             let tables = transaction.tables
             var view = try StateView(TableRows(transaction.db), tables, delta: composer.result().inverted)
             let rows = try tables.all.map { ($0.name, try view.differingRows(of: $0)) }

@@ -55,10 +55,8 @@ struct Rejoin {
 
     func differences(from head: CommitNode) throws -> Differences {
         let base = try knownCommits(under: head).base
-        var composer = DeltaComposer()
-        for step in try graph.path(from: base?.n, to: head.n) ?? [] {
-            try composer.add(tables.fitting(store.delta(step.child, fromParent: step.parent)))
-        }
+        var composer = PathComposer(store, tables)
+        for step in try graph.path(from: base?.n, to: head.n) ?? [] { try composer.add(step) }
         let own = try composer.result()
         let (fromHead, fromBase) = try differences(own)
         return Differences(

@@ -6,6 +6,8 @@ package struct DeltaComposer: Sendable {
     /// The delta, as long as it is the only one.
     private var only: Delta?
     private var tables: [DeltaTable.FoldedName: ComposedTable] = [:]
+    /// What the rows of a table have in columns of which no delta says anything.
+    private var defaults: [DeltaTable.FoldedName: [ArraySlice<UInt8>]] = [:]
 
     package init() {}
 
@@ -14,12 +16,29 @@ package struct DeltaComposer: Sendable {
     /// - Throws: ``DeltaError`` when a row is not what the deltas before it left.
     package mutating func add(_ delta: Delta) throws(DeltaError) {
         guard !delta.isEmpty else { return }
+        if !defaults.isEmpty {
+            try merge(delta)
+        } else if let first = only {
+            only = nil
+            try merge(first)
+            try merge(delta)
+        } else if tables.isEmpty {
+            only = delta
+        } else {
+            try merge(delta)
+        }
+    }
+
+    /// Adds a delta in whose inserted and deleted rows values may be undefined: a later delta may say what they are.
+    ///
+    /// - Parameter defaults: What they are where none does, for each column of a table.
+    mutating func add(
+        open delta: Delta, defaults: [DeltaTable.FoldedName: [ArraySlice<UInt8>]]
+    ) throws(DeltaError) {
+        self.defaults.merge(defaults) { $1 }
         if let first = only {
             only = nil
             try merge(first)
-        } else if tables.isEmpty {
-            only = delta
-            return
         }
         try merge(delta)
     }
@@ -28,8 +47,8 @@ package struct DeltaComposer: Sendable {
     package func result() throws(DeltaError) -> Delta {
         if let only { return only }
         var composed: [TableDelta] = []
-        for table in tables.values {
-            let changes = try table.changes()
+        for (name, table) in tables {
+            let changes = try table.changes(defaults: defaults[name])
             if !changes.isEmpty { composed.append(TableDelta(canonical: changes, of: table.table)) }
         }
         return try Delta(composed)
@@ -82,14 +101,16 @@ private struct ComposedTable: Sendable {
     }
 
     /// The net changes in their canonical order.
-    func changes() throws(DeltaError) -> [RowChange] {
+    ///
+    /// - Parameter defaults: What takes the place of undefined values of whole rows; nil where there are none.
+    func changes(defaults: [ArraySlice<UInt8>]?) throws(DeltaError) -> [RowChange] {
         var changes: [RowChange] = []
         changes.reserveCapacity(rows.count)
         for row in rows.values {
             switch row {
-            case .changedOnce(let change): changes.append(change)
+            case .changedOnce(let change): changes.append(defaults.map(change.filling) ?? change)
             case .changedAgain(let index):
-                if let change = changedAgain[index].change(of: table) { changes.append(change) }
+                if let change = changedAgain[index].change(of: table, defaults) { changes.append(change) }
             }
         }
         return try TableDelta.sorted(changes, of: table)
@@ -104,13 +125,17 @@ private struct ComposedRow: Sendable {
     private var isIndirect: Bool
     /// Nil where the row did not exist. A cell that no change has named is undefined.
     private var old: Cells?
-    /// Nil where the row does not exist any more. A cell is undefined exactly when ``old`` exists and has it undefined.
+    /// Nil where the row does not exist any more. A cell is undefined exactly when ``old`` exists and has it undefined,
+    /// or where no delta says what an inserted row has there.
     private var new: Cells?
+    /// Whether ``old`` is a row that was deleted, and ``new`` one that was inserted, of which all is said that ever is.
+    private var (isOldWhole, isNewWhole): (Bool, Bool)
 
     init(_ change: RowChange, _ table: DeltaTable) {
         isIndirect = change.isIndirect
         old = change.old?.cells
         new = change.new?.cells
+        (isOldWhole, isNewWhole) = (change.operation == .delete, change.operation == .insert)
         if change.operation == .update, let old {
             for column in table.keyColumns { new?[column] = old[column] }
         }
@@ -121,6 +146,7 @@ private struct ComposedRow: Sendable {
         if change.operation == .insert {
             guard new == nil else { throw DeltaError(.rowExists, table: table.name) }
             new = change.new?.cells
+            isNewWhole = true
             return
         }
         guard new != nil else { throw DeltaError(.rowMissing, table: table.name) }
@@ -135,7 +161,10 @@ private struct ComposedRow: Sendable {
             if records[index.new] != Cell.undefined { new?[column] = records[index.new..<newEnd] }
             index.new = newEnd
         }
-        if change.operation == .delete { new = nil }
+        if change.operation == .delete {
+            if !isNewWhole { isOldWhole = true }
+            (new, isNewWhole) = (nil, false)
+        }
     }
 
     /// Compares the value that the next change found with the present one; the first one that is named is also the old
@@ -145,14 +174,19 @@ private struct ComposedRow: Sendable {
         if present.first != Cell.undefined {
             guard ByteOrder.areEqual(present, cell) else { throw DeltaError(.rowDiffers, table: table.name) }
         } else {
-            old?[column] = cell
+            // Before an insertion it was another row.
+            if !isNewWhole { old?[column] = cell }
             new?[column] = cell
         }
     }
 
     /// The net change; nil when the row is as it was.
-    func change(of table: DeltaTable) -> RowChange? {
-        switch (old, new) {
+    func change(of table: DeltaTable, _ defaults: [ArraySlice<UInt8>]?) -> RowChange? {
+        func filled(_ cells: Cells?, _ isWhole: Bool) -> Cells? {
+            guard isWhole, let defaults, let cells else { return cells }
+            return zip(cells, defaults).map { $0.first == Cell.undefined ? $1 : $0 }
+        }
+        return switch (filled(old, isOldWhole), filled(new, isNewWhole)) {
         case (nil, nil): nil
         case (nil, let new?): .insert(record(new), indirect: isIndirect)
         case (let old?, nil): .delete(record(old), indirect: isIndirect)
@@ -162,5 +196,17 @@ private struct ComposedRow: Sendable {
 
     private func record(_ cells: Cells) -> DeltaRecord {
         DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
+    }
+}
+
+extension RowChange {
+    /// The change with values in the place of those that are undefined in a whole row.
+    fileprivate func filling(_ defaults: [ArraySlice<UInt8>]) -> RowChange {
+        if operation == .update { return self }
+        let cells = keyRecord.cells
+        guard cells.contains(where: { $0.first == Cell.undefined }) else { return self }
+        let filled = zip(cells, defaults).flatMap { $0.first == Cell.undefined ? $1 : $0 }
+        let record = DeltaRecord(valid: filled[...], columnCount: columnCount)
+        return operation == .insert ? .insert(record, indirect: isIndirect) : .delete(record, indirect: isIndirect)
     }
 }

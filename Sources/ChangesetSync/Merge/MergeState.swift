@@ -28,8 +28,8 @@ struct MergeState {
 
     private struct OneSidedChange {
         let side: Int
-        /// From the base, which the other side still has.
-        let change: RowChange
+        /// From the base, which the other side still has; nil where both have the same.
+        let change: RowChange?
     }
 
     /// - Parameter start: The side whose rows are those of the tables, where there is one.
@@ -59,7 +59,9 @@ struct MergeState {
     // MARK: Rows
 
     /// Merges the rows of a table that one of the sides has changed.
-    mutating func mergeRows(of table: TrackedTable, _ deltas: [TableDelta?]) throws {
+    ///
+    /// - Parameter readsAll: Whether the deltas may say of a row what it was for their authors alone.
+    mutating func mergeRows(of table: TrackedTable, _ deltas: [TableDelta?], readingAll readsAll: Bool = false) throws {
         var changes: [RowKey: [RowChange?]] = [:]
         for key in counters.keys(table) { changes[key] = [nil, nil] }
         for (side, delta) in deltas.enumerated() {
@@ -69,12 +71,18 @@ struct MergeState {
         }
         var others: [RowKey] = []
         for (key, both) in changes {
-            guard let single = oneSidedChange(table, key, both) else {
+            guard !readsAll, var single = oneSidedChange(table, key, both) else {
                 others.append(key)
                 continue
             }
             // The rows that the merge began with need not be read.
-            if single.side != start { try merged.set(table, key, views[single.side].row(table, key)) }
+            if single.side != start {
+                let row = try views[single.side].row(table, key)
+                try merged.set(table, key, row)
+                // Its author may have seen another default of a column.
+                let change = try table.table.change(from: views[start].row(table, key), to: row)
+                single = OneSidedChange(side: single.side, change: change)
+            }
             touched[table.name, default: TouchedRows()].insert(key)
             oneSided[table.name, default: [:]][key] = single
         }
@@ -115,7 +123,7 @@ struct MergeState {
             var changes: [[RowChange]] = [[], []]
             for key in touched[name]?.keys ?? [] {
                 if let single = oneSided[name]?[key] {
-                    changes[1 - single.side].append(single.change)
+                    if let change = single.change { changes[1 - single.side].append(change) }
                     continue
                 }
                 let row = try merged.row(table, key)

@@ -42,7 +42,17 @@ struct Merger {
             throw SyncError(.olderSchema, commit: heads[0].id)
         }
         var views = try heads.map { try view(of: $0) }
-        for place in heads.indices { try requireDigests(at: heads[place], of: nets[place], &views[place]) }
+        // A delta may say of a row what it was for its author alone, who had another default of a column.
+        var readsAll = !heads.contains { $0.n == transaction.state.head }
+        for place in heads.indices {
+            do {
+                try requireDigests(at: heads[place], of: nets[place], &views[place])
+            } catch let error as SyncError where error.code == .digestMismatch {
+                views[place] = try wholeView(of: heads[place])
+                try requireDigests(at: heads[place], of: nets[place], &views[place])
+                readsAll = true
+            }
+        }
         let writers = try sides.map { side in
             try RowWriters(side, graph, author: store.author) { n in
                 try tables.fitting(store.delta(n))
@@ -57,7 +67,7 @@ struct Merger {
         for name in Set(names).sorted(by: Self.precedes) {
             guard let table = tables[name] else { continue }
             let changes = nets.map { net in net.tables.first { $0.table.name == name } }
-            try state.mergeRows(of: table, changes)
+            try state.mergeRows(of: table, changes, readingAll: readsAll)
         }
         try state.repair()
         return Outcome(commit: try commit(of: heads, &state), conflicts: state.conflicts)
@@ -77,38 +87,45 @@ struct Merger {
 
     /// The net delta from an ancestor to a commit.
     private func netDelta(from ancestor: Int64?, to n: Int64) throws -> Delta {
-        var composer = DeltaComposer()
-        try add(from: ancestor, to: n, to: &composer)
+        var composer = PathComposer(store, tables)
+        for step in try steps(from: ancestor, to: n) { try composer.add(step) }
         return try composer.result()
     }
 
-    private func add(from ancestor: Int64?, to n: Int64, to composer: inout DeltaComposer) throws {
+    private func steps(from ancestor: Int64?, to n: Int64) throws -> [CommitGraph.Step] {
         guard let steps = try graph.path(from: ancestor, to: n) else {
             throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
         }
-        for step in steps {
-            let delta = try tables.fitting(store.delta(step.child, fromParent: step.parent))
-            try store.reading(step.child) { try composer.add(delta) }
-        }
+        return steps
     }
 
     /// The rows of a commit: those of the tables, with what lies between the head and the commit.
     private func view(of node: CommitNode) throws -> StateView {
         let head = transaction.state.head
         if head == node.n { return StateView(rows, tables) }
-        var composer = DeltaComposer()
+        var composer = PathComposer(store, tables)
         let base = try head.flatMap { try graph.base(of: $0, node.n).base?.n }
         if let head, head != base {
-            guard let steps = try graph.path(from: base, to: head) else {
-                throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
-            }
-            for step in steps.reversed() {
-                let delta = try tables.fitting(store.delta(step.child, fromParent: step.parent)).inverted
-                try store.reading(step.child) { try composer.add(delta) }
-            }
+            for step in try steps(from: base, to: head).reversed() { try composer.undo(step) }
         }
-        if base != node.n { try add(from: base, to: node.n, to: &composer) }
+        if base != node.n {
+            for step in try steps(from: base, to: node.n) { try composer.add(step) }
+        }
         return try StateView(rows, tables, delta: composer.result())
+    }
+
+    /// The same by all commits up to it. Where somebody has added a column with another default, and corrected that, the
+    /// way from the head leads over values that only the author of a commit saw.
+    private func wholeView(of node: CommitNode) throws -> StateView {
+        var composer = PathComposer(store, tables)
+        for step in try steps(from: nil, to: node.n) { try composer.add(step) }
+        let whole = try composer.result()
+        let deltas = try tables.all.map { table in
+            let changes = whole.tables.first { $0.table == table.table }?.changes ?? []
+            let wanted = changes.compactMap { change in change.new.map { (table.table.key(of: $0), $0) } }
+            return try table.changes(from: Dictionary(wanted) { $1 }, in: transaction.db).inverted
+        }
+        return try StateView(rows, tables, delta: Delta(deltas))
     }
 
     /// Throws where this store makes other rows of the commits of a side than they describe, as with another default of a

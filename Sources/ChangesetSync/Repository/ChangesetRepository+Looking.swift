@@ -41,20 +41,12 @@ extension ChangesetRepository {
             let start = try former.map { try store.requireNode($0).n }
             let end = try store.requireNode(id).n
             let base = try start.flatMap { try graph.base(of: $0, end).base?.n }
-            var composer = DeltaComposer()
-            do {
-                for step in try start.flatMap({ try graph.path(from: base, to: $0) })?.reversed() ?? [] {
-                    let delta = try transaction.tables.fitting(store.delta(step.child, fromParent: step.parent))
-                    try store.reading(step.child) { try composer.add(delta.inverted) }
-                }
-                for step in try base == end ? [] : graph.path(from: base, to: end) ?? [] {
-                    let delta = try transaction.tables.fitting(store.delta(step.child, fromParent: step.parent))
-                    try store.reading(step.child) { try composer.add(delta) }
-                }
-                return Self.changes(try composer.result())
-            } catch let error as DeltaError {
-                throw SyncError(.damagedCommit, "\(error)")
+            var composer = PathComposer(store, transaction.tables)
+            for step in try start.flatMap({ try graph.path(from: base, to: $0) })?.reversed() ?? [] {
+                try composer.undo(step)
             }
+            for step in try base == end ? [] : graph.path(from: base, to: end) ?? [] { try composer.add(step) }
+            return Self.changes(try composer.result())
         }
     }
 

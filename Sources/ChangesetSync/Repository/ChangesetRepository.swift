@@ -217,7 +217,7 @@ public final class ChangesetRepository: Sendable {
     /// One transaction's part of a pull.
     ///
     /// - Parameter progress: With the way, which is found again where it does not hold any more.
-    /// - Throws: `PullProgress.Repetition` where constraints do not hold before the end of the way.
+    /// - Throws: `PullProgress.Repetition` where the rows are refused before the end of the way.
     func pullSlice(
         _ transaction: inout RepositoryTransaction, _ progress: inout PullProgress
     ) throws -> Changeset? {
@@ -231,7 +231,7 @@ public final class ChangesetRepository: Sendable {
             progress = PullProgress(way: pull.isAtEnd ? nil : pull)
             return try Self.changeset(slice.end, transaction.db)
         } catch let error as SyncError
-            where [.foreignKeyViolation, .constraintViolation].contains(error.code) && !pull.isAtEnd
+            where [.foreignKeyViolation, .constraintViolation, .digestMismatch].contains(error.code) && !pull.isAtEnd
         {
             progress.length *= 2
             throw PullProgress.Repetition()

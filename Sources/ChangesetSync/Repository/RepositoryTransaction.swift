@@ -157,12 +157,11 @@ struct RepositoryTransaction {
         digests[table.name] = digest
     }
 
-    /// Compares the digests of the changed tables with those that are expected.
+    /// Compares the digests of tables with those that are expected.
     ///
     /// - Throws: ``SyncError`` `.digestMismatch`
     func requireDigests(_ expected: [String: RowDigest]) throws {
-        for (name, digest) in digests {
-            guard let wanted = expected[name], wanted != digest else { continue }
+        for (name, wanted) in expected where try digest(of: name) != wanted {
             throw SyncError(.digestMismatch, table: name)
         }
     }
@@ -180,7 +179,8 @@ struct RepositoryTransaction {
 
     /// Makes an ordinary commit of changes that the rows have, and moves the head to it.
     ///
-    /// - Parameter always: Whether to make it where nothing has changed, to say with which schema the store goes on.
+    /// - Parameter always: Whether to make it where nothing has changed, to say with which schema or digests the store goes
+    ///   on.
     /// - Returns: Nil where nothing has changed.
     mutating func record(_ delta: Delta, meta: String, always: Bool = false) throws -> CommitNode? {
         if delta.isEmpty && !hasOtherSchema && !always {
@@ -241,18 +241,10 @@ struct RepositoryTransaction {
         for table in tables.all {
             digests[table.name] = hasOtherSchema || names.contains(table.name) ? try digestOfRows(table) : nil
             guard names.contains(table.name) else { continue }
-            let former = try ForeignWrites(self).rowsAtHead(of: table)
-            var changes: [RowChange] = []
-            var unseen = former
-            let statement = try db.makeStatement(sql: "SELECT \(table.columnList) FROM \(table.qualifiedName)")
-            try statement.forEachRecord { row in
-                let old = unseen.removeValue(forKey: table.table.key(of: row))
-                if let change = try table.table.change(from: old, to: row) { changes.append(change) }
-            }
-            for row in unseen.values { changes.append(.delete(row)) }
-            if !changes.isEmpty { deltas.append(try TableDelta(table: table.table, changes: changes)) }
+            deltas.append(try table.changes(from: ForeignWrites(self).rowsAtHead(of: table), in: db))
         }
-        return try record(Delta(deltas), meta: meta)
+        // Where no row differs, the digest does: rows have another default of a column than at the last commit.
+        return try record(Delta(deltas), meta: meta, always: !names.isEmpty)
     }
 
     /// Inserts a commit that this store has made, to be pushed to every remote.

@@ -194,6 +194,17 @@ private struct RecordBatch {
 extension TrackedTable {
     /// The row with exactly this key.
     func row(_ key: RowKey, in db: Database) throws -> DeltaRecord? { try RowLookup(self, in: db).row(key) }
+
+    /// The changes from other rows to those that the table has.
+    func changes(from others: [RowKey: DeltaRecord], in db: Database) throws -> TableDelta {
+        var (others, changes) = (others, [RowChange]())
+        try db.makeStatement(sql: "SELECT \(columnList) FROM \(qualifiedName)").forEachRecord { row in
+            let other = others.removeValue(forKey: table.key(of: row))
+            if let change = try table.change(from: other, to: row) { changes.append(change) }
+        }
+        for row in others.values { changes.append(.delete(row)) }
+        return try TableDelta(table: table, changes: changes)
+    }
 }
 
 extension Row {

@@ -111,6 +111,60 @@ struct DifferentTablesTests {
         #expect(try pair.two.state() == before)
     }
 
+    /// Every store ended without rows: commits contradicted the defaults that the store put into earlier ones.
+    @Test(
+        "where two stores have added a column with other defaults, one that corrects it lets all go on",
+        arguments: [
+            "UPDATE t SET n = n + 10 WHERE id = '2'", "UPDATE t SET n = n + 10", "DELETE FROM t WHERE id = '1'",
+            "UPDATE t SET n = 7; INSERT INTO t VALUES ('3', 3, 3)",
+            "DELETE FROM t; INSERT INTO t (id, v) VALUES ('1', 1)",
+            "UPDATE t SET n = 1 WHERE id = '2'",
+        ])
+    func wayOutOfDefaults(write: String) throws {
+        for way in ["two", "one", "both", "reset"] {
+            let pair = try Pair("CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT)")
+            let (one, two) = (pair.one, pair.two)
+            try one.run("INSERT INTO t VALUES ('1', 1), ('2', 2)")
+            try pair.take(one, two)
+            try one.write("ALTER TABLE t ADD COLUMN n INT DEFAULT 1")
+            try two.write("ALTER TABLE t ADD COLUMN n INT DEFAULT 2")
+            try two.run(write)
+            try two.run("UPDATE t SET v = v + 1")
+            try one.run("INSERT INTO t VALUES ('own', 0, 0)")
+            // Where commits say all values, there is nothing to correct.
+            let isStopped = code { try pair.take(two, one) } == .digestMismatch
+            #expect(try isStopped == (one.repository.summary().leafCount > 1))
+            try two.write("ALTER TABLE t DROP COLUMN n; ALTER TABLE t ADD COLUMN n INT DEFAULT 1")
+            try two.repository.commitForeignWrites()
+            // Who merges first, or has its rows from the commits alone.
+            if ["both", "reset"].contains(way) { try one.fetch(two) }
+            if way == "reset" { try two.repository.reset() }
+            try way == "one" ? pair.take(two, one) : pair.take(one, two)
+            try way == "one" ? pair.take(one, two) : pair.take(two, one)
+            if way == "both" { try pair.take(one, two) }
+            #expect(try one.state() == two.state() && one.head == two.head, "\(write) \(way)")
+            for replica in [one, two] { #expect(try replica.repository.verify().isEmpty, "\(write) \(way)") }
+            let new = try Replica(
+                "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT, n INT DEFAULT 1)", tracking: ["t"],
+                key: one.key())
+            try pair.take(two, new)
+            #expect(try new.state() == two.state(), "\(write) \(way)")
+        }
+    }
+
+    /// Both had the same head and other rows, and nothing said so.
+    @Test("a pull without a net effect compares the rows too")
+    func netNothing() throws {
+        let pair = try Pair("CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT)")
+        try pair.one.run("INSERT INTO t VALUES ('1', 1), ('2', 2)")
+        try pair.take(pair.one, pair.two)
+        try pair.one.write("ALTER TABLE t ADD COLUMN n INT DEFAULT 1")
+        try pair.two.write("ALTER TABLE t ADD COLUMN n INT DEFAULT 2")
+        try pair.one.run("UPDATE t SET v = 5 WHERE id = '1'")
+        try pair.one.run("UPDATE t SET v = 1 WHERE id = '1'")
+        #expect(code { try pair.take(pair.one, pair.two) } == .digestMismatch)
+    }
+
     /// The write of the other store was undone on all devices, although nothing was concurrent.
     @Test("a unique key that one store alone has stops the pull, and undoes nothing of others")
     func uniqueIndex() throws {
