@@ -87,6 +87,8 @@ struct CaptureInstallation: Equatable {
     let revision: Int64
     /// Whether a `REPLACE` fires delete triggers.
     let firesDeletions: Bool
+    /// How often the connection has set that: it may be as before again.
+    let settings: Int
 
     private init(_ db: Database, revision: Int64) throws {
         schemaVersion = try db.schemaVersion()
@@ -94,6 +96,7 @@ struct CaptureInstallation: Equatable {
         self.revision = revision
         firesDeletions =
             try Bool.fetchOne(db.cachedStatement(sql: "PRAGMA recursive_triggers")) ?? false
+        settings = db.recursiveTriggersSettings
     }
 
     /// Makes the triggers of the capture, where they are not there as the schema requires. Inside a transaction: a
@@ -179,7 +182,8 @@ struct CaptureInstallation: Equatable {
     /// - Throws: ``SyncError`` `.captureDisabled`
     static func requireFiring(_ db: Database, _ session: SyncSession) throws {
         guard let installed = session.installed, installed.firesDeletions else { return }
-        guard try CaptureInstallation(db, revision: installed.revision).firesDeletions else {
+        let present = try CaptureInstallation(db, revision: installed.revision)
+        guard present.firesDeletions, present.settings == installed.settings else {
             throw SyncError(.captureDisabled)
         }
     }

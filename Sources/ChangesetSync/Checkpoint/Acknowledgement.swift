@@ -27,7 +27,8 @@ struct Acknowledgement: Hashable, Sendable {
     /// The log in which it pushes, and the last entry of it.
     let pusher: AuthorPseudonym
     var pushed: UInt64 = 0
-    /// The commit that its rows are the state of: nothing that it makes later lacks it.
+    /// The commit that its rows are the state of: nothing that it makes later lacks it. Where it carries commits of other
+    /// remotes over, nothing that it brings later does.
     var head: CommitID?
     /// By its clock, in milliseconds since 1970; for people only.
     var time: UInt64 = 0

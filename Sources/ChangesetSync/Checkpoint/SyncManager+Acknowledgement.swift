@@ -201,6 +201,21 @@ struct AcknowledgementNotes {
         if retired.contains(state.author) { try state.withNewAuthor(db).save(db) }
     }
 
+    /// The commit that nothing lacks which comes to a remote by way of this store: that of its rows, or the last one that
+    /// the stores of other remotes have as well. They know nothing of a checkpoint there.
+    private func head(_ state: RepositoryState, at remote: Int64) throws -> CommitID? {
+        guard let head = state.head else { return nil }
+        let (commits, replicas) = (CommitStore(db: db), try store.replicas())
+        let excepted = Set(replicas.filter { $0.remote == remote || $0.isRetired }.map(\.author) + [state.author])
+        var heads: Set<Int64> = [head]
+        for replica in replicas where !excepted.contains(replica.author) {
+            guard let other = try replica.acknowledgement?.head.flatMap(commits.node) else { return nil }
+            heads.insert(other.n)
+        }
+        if heads.count == 1 { return try commits.node(head).id }
+        return try CommitGraph(commits).dominator(of: heads) { _, _ in true }?.id
+    }
+
     /// What this store has to say.
     ///
     /// - Parameters:
@@ -225,7 +240,7 @@ struct AcknowledgementNotes {
             next = Acknowledgement(author: state.author, pusher: pusher)
             next.sequence = state.sequence
             next.pushed = UInt64(clamping: try row.stored(0, as: Int64.self))
-            next.head = try state.head.map { try CommitStore(db: db).node($0).id }
+            next.head = try head(state, at: remote.n)
         }
         next.time = UInt64(max(0, min(try db.transactionDate.timeIntervalSince1970 * 1000, 9e15)))
         next.retired = try retired(found).sorted()

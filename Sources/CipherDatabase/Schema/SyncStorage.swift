@@ -12,6 +12,9 @@ package protocol SyncStorage: AnyObject {
 }
 
 extension Database {
+    /// How often the connection has set whether a `REPLACE` fires delete triggers.
+    package var recursiveTriggersSettings: Int { hooks.recursiveTriggersSettings }
+
     /// Drops the triggers of the layer of changeset sync, where a statement does not compile because of them: another
     /// connection has dropped or renamed a column that they name. They are made again when they are needed.
     ///

@@ -14,6 +14,8 @@ struct UnseenWriteTests {
         let head = try replica.head
         let off = "PRAGMA recursive_triggers = OFF"
         #expect(code { try replica.run("\(off); REPLACE INTO t VALUES ('2', 's')") } == .captureDisabled)
+        let on = "PRAGMA main.recursive_triggers(1)"
+        #expect(code { try replica.run("\(off); REPLACE INTO t VALUES ('2', 's'); \(on)") } == .captureDisabled)
         #expect(try replica.head == head && replica.repository.verify().isEmpty)
         try replica.write(off)
         try replica.run("REPLACE INTO t VALUES ('2', 's')")

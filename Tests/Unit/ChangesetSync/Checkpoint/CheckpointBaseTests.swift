@@ -45,6 +45,44 @@ struct CheckpointBaseTests {
         #expect(try third.status().isInSync)
     }
 
+    /// What they made was refused by all others, and they were never told.
+    @Test("a checkpoint waits for the stores of another remote, which some store carries over")
+    func storesBeyond() async throws {
+        let fleet = try await CheckpointFleet(2)
+        let other = MemoryRemote(fleet.remote.repository, named: "other", isCompacting: true)
+        let far = try Replica(key: fleet.replicas[0].key())
+        let (near, beyond) = (
+            SyncManager(fleet.replicas[1].repository, remote: other), SyncManager(far.repository, remote: other)
+        )
+        for manager in [near, beyond] { try await manager.setup() }
+        func settle() async throws {
+            for _ in 0..<2 {
+                try await fleet.settle()
+                for manager in [near, beyond, near] { try await manager.sync() }
+            }
+        }
+        try fleet.insert(0, 1...2)
+        try fleet.insert(1, 3...4)
+        try far.run("INSERT INTO player VALUES (5, 'far', 0)")
+        try await settle()
+        // The far store does not have these yet, and works on.
+        try fleet.insert(1, 6...7)
+        try await fleet.settle()
+        let early = try await fleet.managers[0].checkpoint()
+        try far.run("UPDATE player SET name = 'mine' WHERE id = 5")
+        try await settle()
+        #expect(try far.state() == fleet.replicas[0].state() && far.head == fleet.replicas[0].head)
+        for status in [try beyond.status(), try near.status(), try fleet.managers[0].status()] {
+            #expect(status.isInSync && status.quarantined.isEmpty)
+        }
+        #expect(try fleet.replicas[0].strings("SELECT name FROM player WHERE id = 5") == ["'mine'"])
+        let late = try await fleet.managers[0].checkpoint()
+        #expect(late != nil && late?.commit != early?.commit)
+        try far.run("DELETE FROM player WHERE id = 1")
+        try await settle()
+        #expect(try far.state() == fleet.replicas[0].state() && far.head == fleet.replicas[0].head)
+    }
+
     /// It was announced as complete at once, and what a store pushed at that moment was refused by all others.
     @Test("a checkpoint is prepared before it is announced, also where the store commits meanwhile")
     func commitMeanwhile() async throws {
