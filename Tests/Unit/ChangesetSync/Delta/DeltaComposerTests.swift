@@ -100,6 +100,36 @@ struct DeltaComposerTests {
         }
     }
 
+    /// A commit of before a column says nothing of it; its author, or the next one, may have had another default.
+    @Test("a value of which a delta says nothing is what a later one says, and else the default")
+    func openRows() throws {
+        let (open, full) = (
+            F.row(.integer(1), .string("Anna"), .undefined), F.row(.integer(1), .string("Anna"), .integer(7))
+        )
+        let rename = try update(1, .string("Anna"), .string("Ben"))
+        let score = try update(2, .integer(10), .integer(11))
+        let scored = F.row(.integer(1), .string("Anna"), .integer(11))
+        func composed(_ changes: RowChange...) throws -> [RowChange] {
+            var composer = DeltaComposer()
+            let defaults = [DeltaTable.FoldedName("player"): F.row(.integer(0), .null, .integer(7)).cells]
+            for change in changes {
+                let delta = Delta(canonical: [TableDelta(canonical: [change], of: F.player)])
+                try change == .insert(open) || change == .delete(open)
+                    ? composer.add(open: delta, defaults: defaults) : composer.add(delta)
+            }
+            return try composer.result().tables.flatMap(\.changes)
+        }
+        #expect(try composed(.insert(open)) == [.insert(full)])
+        #expect(try composed(.delete(open)) == [.delete(full)])
+        #expect(try composed(.insert(open), rename) == [.insert(F.row(.integer(1), .string("Ben"), .integer(7)))])
+        #expect(try composed(.insert(open), score) == [.insert(scored)])
+        #expect(try composed(.insert(open), score, .delete(scored)) == [])
+        #expect(try composed(.delete(open), .insert(open)) == [])
+        // Before the insertion it was another row.
+        #expect(try composed(.delete(open), .insert(open), score) == [update(2, .integer(7), .integer(11))])
+        #expect(try composed(score, .delete(scored), .insert(open)) == [update(2, .integer(10), .integer(7))])
+    }
+
     @Test("nothing and one delta stay as they are")
     func fewDeltas() throws {
         #expect(try DeltaComposer().result() == .empty)
