@@ -5,35 +5,12 @@ import CipherDatabase
 ///
 /// - SeeAlso: <https://www.sqlite.org/foreignkeys.html#fk_indexes>, <https://www.sqlite.org/datatype3.html>
 struct KeyComparison: Hashable, Sendable {
-    /// What a column makes of a value before it is compared.
-    enum Affinity: Hashable, Sendable {
-        case none
-        case text
-        case numeric
-        case real
-
-        /// - Parameters:
-        ///   - type: The declared type, in capitals.
-        ///   - isStrict: Whether the table is a STRICT one, in which ANY converts nothing.
-        init(ofType type: String, isStrict: Bool) {
-            func has(_ parts: String...) -> Bool { parts.contains(where: type.contains) }
-            if has("INT") {
-                self = .numeric
-            } else if has("CHAR", "CLOB", "TEXT") {
-                self = .text
-            } else if type.isEmpty || has("BLOB") || isStrict && type == "ANY" {
-                self = .none
-            } else {
-                self = has("REAL", "FLOA", "DOUB") ? .real : .numeric
-            }
-        }
-    }
-
     struct Part: Hashable, Sendable {
-        let affinity: Affinity
+        /// What a column makes of a value before it is compared.
+        let affinity: TypeAffinity
         let collation: String
 
-        init(_ affinity: Affinity = .none, collation: String) {
+        init(_ affinity: TypeAffinity = .none, collation: String) {
             (self.affinity, self.collation) = (affinity, collation.uppercased())
         }
     }
@@ -94,8 +71,9 @@ struct KeyComparison: Hashable, Sendable {
 
     // MARK: Affinity
 
-    private static func converted(_ cell: ArraySlice<UInt8>, _ affinity: Affinity, in db: Database) throws -> DeltaValue
-    {
+    private static func converted(
+        _ cell: ArraySlice<UInt8>, _ affinity: TypeAffinity, in db: Database
+    ) throws -> DeltaValue {
         let value = Cell.value(of: cell)
         switch (affinity, value) {
         case (.text, .integer(let number)): return .string(String(number))

@@ -16,8 +16,8 @@ struct Reference {
         (self.child, self.key, self.parent, parentColumns) = (child, key, parent, columns)
         let collations = Self.collations(of: columns, parent)
         comparison = KeyComparison(
-            try columns.enumerated().map { index, column in
-                KeyComparison.Part(try parent.affinity(of: column, in: db), collation: collations[index])
+            columns.enumerated().map { index, column in
+                KeyComparison.Part(parent.columns[column].affinity, collation: collations[index])
             })
     }
 

@@ -48,7 +48,7 @@ final class RowSearch {
         for (index, part) in reference.comparison.parts.enumerated() {
             let equal = Self.isEqual(child, columns, index, part.collation)
             let column = child.quoted(columns[index])
-            switch (try child.affinity(of: columns[index], in: db), part.affinity) {
+            switch (child.columns[columns[index]].affinity, part.affinity) {
             case (let own, let other) where own == other: conditions.append(equal)
             // Texts may be numbers there, and numbers texts.
             case (.none, .numeric), (.none, .real):
@@ -118,15 +118,6 @@ final class RowSearch {
 }
 
 extension TrackedTable {
-    /// What a column makes of values that are stored in it, and of those that are compared with it.
-    func affinity(of column: Int, in db: Database) throws -> KeyComparison.Affinity {
-        let type = columns[column].type
-        guard type == "ANY" else { return KeyComparison.Affinity(ofType: type, isStrict: false) }
-        let isStrict = try Bool.fetchOne(
-            db, sql: "SELECT strict FROM pragma_table_list(?) WHERE schema = 'main'", arguments: [name])
-        return KeyComparison.Affinity(ofType: type, isStrict: isStrict == true)
-    }
-
     /// Whether rows are found by the value of a column without reading all of them.
     fileprivate func hasIndex(beginningWith column: Int, _ collation: String, in db: Database) throws -> Bool {
         if rowsOfKeys != nil && table.keyColumns[0] == column { return true }
