@@ -62,7 +62,13 @@ struct Pull {
         return target.n == head ? nil : target
     }
 
+    /// Whether the last part ended before a commit that this store does not have the columns for.
+    private var isObstructed = false
+
     var isAtEnd: Bool { forward.isEmpty }
+
+    /// Whether the last part could have been longer.
+    var canGoFurther: Bool { !isAtEnd && !isObstructed }
 
     /// Whether the rows are where the way begins, or the last part has ended, and the rest of it is there. Commits may be
     /// removed meanwhile, as by a reset or a checkpoint, and others may have their numbers then.
@@ -114,6 +120,7 @@ struct Pull {
                 count(try composer.add(step))
             } catch let error as SyncError where error.code == .schemaAhead {
                 // What was before it can be applied.
+                isObstructed = true
                 if index > first { break }
                 throw SyncError(
                     .schemaAhead, table: error.table, commit: try graph.node(step.child).id, error.detail)

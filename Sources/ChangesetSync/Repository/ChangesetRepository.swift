@@ -231,7 +231,8 @@ public final class ChangesetRepository: Sendable {
             progress = PullProgress(way: pull.isAtEnd ? nil : pull)
             return try Self.changeset(slice.end, transaction.db)
         } catch let error as SyncError
-            where [.foreignKeyViolation, .constraintViolation, .digestMismatch].contains(error.code) && !pull.isAtEnd
+            where [.foreignKeyViolation, .constraintViolation, .digestMismatch].contains(error.code)
+            && pull.canGoFurther
         {
             progress.length *= 2
             throw PullProgress.Repetition()

@@ -152,6 +152,26 @@ struct DifferentTablesTests {
         }
     }
 
+    @Test("a long pull goes on over commits that were made with another default, to the one that corrects it")
+    func longWayOverDefaults() throws {
+        let pair = try Pair("CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, v INT)")
+        try pair.one.run(
+            """
+            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= \(Limits.pulledRows))
+            INSERT INTO t SELECT i, 0 FROM n
+            """)
+        try pair.one.write("ALTER TABLE t ADD COLUMN n INT DEFAULT 2")
+        for value in 1...3 { try pair.one.run("UPDATE t SET v = \(value)") }
+        let new = try Replica(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, v INT, n INT DEFAULT 1)", tracking: ["t"],
+            key: pair.one.key())
+        #expect(code { try pair.take(pair.one, new) } == .digestMismatch)
+        try pair.one.write("ALTER TABLE t DROP COLUMN n; ALTER TABLE t ADD COLUMN n INT DEFAULT 1")
+        try pair.one.repository.commitForeignWrites()
+        try pair.take(pair.one, new)
+        #expect(try new.state() == pair.one.state() && new.head == pair.one.head)
+    }
+
     /// Both had the same head and other rows, and nothing said so.
     @Test("a pull without a net effect compares the rows too")
     func netNothing() throws {
@@ -221,6 +241,30 @@ struct DifferentTablesTests {
             let rows = "SELECT * FROM t ORDER BY id"
             #expect(try pair.one.strings(rows) == pair.two.strings(rows), "\(own)")
         }
+    }
+
+    /// The process ended: the part was to be repeated with twice the length, for ever.
+    @Test(
+        "a part of a pull that is refused, and ends before a commit with a column that this store lacks, is refused",
+        arguments: [
+            ("v INT UNIQUE", "UPDATE t SET v = 1", SyncError.Code.constraintViolation),
+            ("v INT REFERENCES t(id)", "UPDATE t SET v = 5", .foreignKeyViolation),
+        ])
+    func refusedBeforeObstacle(column: String, write: String, expected: SyncError.Code) throws {
+        let pair = try Pair(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, v INT)",
+            "CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, \(column))")
+        try pair.one.run("INSERT INTO t VALUES (1, 1), (2, 2)")
+        try pair.take(pair.one, pair.two)
+        try pair.one.run(write)
+        try pair.one.write("ALTER TABLE t ADD COLUMN z INT")
+        try pair.one.run("UPDATE t SET z = 1")
+        #expect(code { try pair.take(pair.one, pair.two) } == expected)
+        #expect(code { try pair.two.repository.pull() } == expected)
+        try pair.two.write("ALTER TABLE t ADD COLUMN z INT")
+        try pair.one.run("UPDATE t SET v = id")
+        try pair.take(pair.one, pair.two)
+        #expect(try pair.one.strings("SELECT * FROM t") == pair.two.strings("SELECT * FROM t"))
     }
 
     @Test("a key that one store alone compares without case stops the pull")
