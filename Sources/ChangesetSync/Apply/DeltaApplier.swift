@@ -83,6 +83,8 @@ private struct TableApplier {
             let row = try present(change)
             try delete(row)
             try noteChange(table, row, nil)
+            try history?.record(.delete(row))
+            return
         case .update:
             try update(try present(change), change)
         case .insert:
@@ -106,12 +108,9 @@ private struct TableApplier {
     /// The row that a change is about, which must be as the change says it was.
     private func present(_ change: RowChange) throws -> DeltaRecord {
         guard let old = change.old, let row = try lookup.row(table.table.key(of: old)) else { throw diverged }
-        if change.operation == .delete {
-            guard row == old else { throw diverged }
-        } else {
-            for (cell, wanted) in zip(row.cells, old.cells) where wanted.first != Cell.undefined {
-                guard ByteOrder.areEqual(cell, wanted) else { throw diverged }
-            }
+        if change.operation == .delete, row == old { return row }
+        for (cell, wanted) in zip(row.cells, old.cells) where wanted.first != Cell.undefined {
+            guard ByteOrder.areEqual(cell, wanted) else { throw diverged }
         }
         return row
     }

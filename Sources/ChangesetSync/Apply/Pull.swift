@@ -83,7 +83,7 @@ struct Pull {
     struct Slice {
         let delta: Delta
         let end: CommitNode
-        /// The names of the tables that the commits have changed; they may have undone it again.
+        /// The names of the tables that the commits are about.
         let tables: Set<String>
     }
 
@@ -106,11 +106,10 @@ struct Pull {
 
     private mutating func takeSlice(_ transaction: RepositoryTransaction, _ length: Int) throws -> Slice {
         var composer = PathComposer(transaction.store, transaction.tables)
-        var (changes, bytes, names) = (0, 0, Set<String>())
+        var (changes, bytes) = (0, 0)
         func count(_ delta: Delta) {
             changes += delta.changeCount
             bytes += delta.byteCount
-            names.formUnion(delta.tables.map(\.table.name))
         }
         for step in back.reversed() { count(try composer.undo(step)) }
         let first = try firstEnd(transaction)
@@ -131,7 +130,8 @@ struct Pull {
             if isLong && index >= first { break }
         }
         back = []
-        return Slice(delta: try composer.result(), end: end ?? target, tables: names)
+        return Slice(
+            delta: try composer.result(leavingOldRowsOpen: true), end: end ?? target, tables: composer.changedTables)
     }
 
     /// The first step that ends at a commit with all that the head has. So do those after it.

@@ -87,8 +87,8 @@ struct CaptureInstallation: Equatable {
     let revision: Int64
     /// Whether a `REPLACE` fires delete triggers.
     let firesDeletions: Bool
-    /// How often the connection has set that: it may be as before again.
-    let settings: Int
+    /// How often the connection has ended that: it may be as before again.
+    let ends: Int
 
     private init(_ db: Database, revision: Int64) throws {
         schemaVersion = try db.schemaVersion()
@@ -96,7 +96,7 @@ struct CaptureInstallation: Equatable {
         self.revision = revision
         firesDeletions =
             try Bool.fetchOne(db.cachedStatement(sql: "PRAGMA recursive_triggers")) ?? false
-        settings = db.recursiveTriggersSettings
+        ends = db.recursiveTriggersEnds
     }
 
     /// Makes the triggers of the capture, where they are not there as the schema requires. Inside a transaction: a
@@ -183,7 +183,7 @@ struct CaptureInstallation: Equatable {
     static func requireFiring(_ db: Database, _ session: SyncSession) throws {
         guard let installed = session.installed, installed.firesDeletions else { return }
         let present = try CaptureInstallation(db, revision: installed.revision)
-        guard present.firesDeletions, present.settings == installed.settings else {
+        guard present.firesDeletions, present.ends == installed.ends else {
             throw SyncError(.captureDisabled)
         }
     }

@@ -44,11 +44,15 @@ package struct DeltaComposer: Sendable {
     }
 
     /// The one delta with the effect of all of them.
-    package func result() throws(DeltaError) -> Delta {
+    package func result() throws(DeltaError) -> Delta { try result(leavingOldRowsOpen: false) }
+
+    /// - Parameter leavesOldRowsOpen: Whether values of deleted rows of which no delta says anything stay undefined.
+    func result(leavingOldRowsOpen leavesOldRowsOpen: Bool) throws(DeltaError) -> Delta {
         if let only { return only }
         var composed: [TableDelta] = []
         for (name, table) in tables {
-            let changes = try table.changes(defaults: defaults[name])
+            let fill = defaults[name].map { ComposedTable.Fill(values: $0, includesOldRows: !leavesOldRowsOpen) }
+            let changes = try table.changes(fill)
             if !changes.isEmpty { composed.append(TableDelta(canonical: changes, of: table.table)) }
         }
         return try Delta(composed)
@@ -100,17 +104,22 @@ private struct ComposedTable: Sendable {
         }
     }
 
+    /// What takes the place of undefined values of whole rows.
+    struct Fill {
+        /// One for each column.
+        let values: [ArraySlice<UInt8>]
+        let includesOldRows: Bool
+    }
+
     /// The net changes in their canonical order.
-    ///
-    /// - Parameter defaults: What takes the place of undefined values of whole rows; nil where there are none.
-    func changes(defaults: [ArraySlice<UInt8>]?) throws(DeltaError) -> [RowChange] {
+    func changes(_ fill: Fill?) throws(DeltaError) -> [RowChange] {
         var changes: [RowChange] = []
         changes.reserveCapacity(rows.count)
         for row in rows.values {
             switch row {
-            case .changedOnce(let change): changes.append(defaults.map(change.filling) ?? change)
+            case .changedOnce(let change): changes.append(fill.map(change.filled) ?? change)
             case .changedAgain(let index):
-                if let change = changedAgain[index].change(of: table, defaults) { changes.append(change) }
+                if let change = changedAgain[index].change(of: table, fill) { changes.append(change) }
             }
         }
         return try TableDelta.sorted(changes, of: table)
@@ -181,12 +190,13 @@ private struct ComposedRow: Sendable {
     }
 
     /// The net change; nil when the row is as it was.
-    func change(of table: DeltaTable, _ defaults: [ArraySlice<UInt8>]?) -> RowChange? {
+    func change(of table: DeltaTable, _ fill: ComposedTable.Fill?) -> RowChange? {
         func filled(_ cells: Cells?, _ isWhole: Bool) -> Cells? {
-            guard isWhole, let defaults, let cells else { return cells }
-            return zip(cells, defaults).map { $0.first == Cell.undefined ? $1 : $0 }
+            guard isWhole, let fill, let cells else { return cells }
+            return zip(cells, fill.values).map { $0.first == Cell.undefined ? $1 : $0 }
         }
-        return switch (filled(old, isOldWhole), filled(new, isNewWhole)) {
+        let old = filled(old, isOldWhole && fill?.includesOldRows == true)
+        return switch (old, filled(new, isNewWhole)) {
         case (nil, nil): nil
         case (nil, let new?): .insert(record(new), indirect: isIndirect)
         case (let old?, nil): .delete(record(old), indirect: isIndirect)
@@ -201,11 +211,11 @@ private struct ComposedRow: Sendable {
 
 extension RowChange {
     /// The change with values in the place of those that are undefined in a whole row.
-    fileprivate func filling(_ defaults: [ArraySlice<UInt8>]) -> RowChange {
-        if operation == .update { return self }
+    fileprivate func filled(_ fill: ComposedTable.Fill) -> RowChange {
+        if operation == .update || operation == .delete && !fill.includesOldRows { return self }
         let cells = keyRecord.cells
         guard cells.contains(where: { $0.first == Cell.undefined }) else { return self }
-        let filled = zip(cells, defaults).flatMap { $0.first == Cell.undefined ? $1 : $0 }
+        let filled = zip(cells, fill.values).flatMap { $0.first == Cell.undefined ? $1 : $0 }
         let record = DeltaRecord(valid: filled[...], columnCount: columnCount)
         return operation == .insert ? .insert(record, indirect: isIndirect) : .delete(record, indirect: isIndirect)
     }

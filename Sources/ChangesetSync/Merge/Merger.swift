@@ -36,20 +36,21 @@ struct Merger {
     private func mergeSorted(_ heads: [CommitNode]) throws -> Outcome {
         let commits = try heads.map { try store.commit($0.n) }
         let (base, sides) = try graph.base(of: heads[0].n, heads[1].n)
-        let nets = try heads.map { try netDelta(from: base?.n, to: $0.n) }
+        let paths = try heads.map { try path(from: base?.n, to: $0.n) }
+        let nets = try paths.map { try $0.result() }
         // What a merge repairs depends on the schema, and everybody has to repair the same.
         guard commits.contains(where: { $0.schema == tables.schema }) else {
             throw SyncError(.olderSchema, commit: heads[0].id)
         }
         var views = try heads.map { try view(of: $0) }
-        // A delta may say of a row what it was for its author alone, who had another default of a column.
-        var readsAll = !heads.contains { $0.n == transaction.state.head }
+        // A delta may say of a row what it was for its author alone, who had another default of a column, or not that one.
+        var readsAll = paths.contains(where: \.isOpen) || !heads.contains { $0.n == transaction.state.head }
         for place in heads.indices {
             do {
-                try requireDigests(at: heads[place], of: nets[place], &views[place])
+                try requireDigests(at: heads[place], of: paths[place].changedTables, &views[place])
             } catch let error as SyncError where error.code == .digestMismatch {
                 views[place] = try wholeView(of: heads[place])
-                try requireDigests(at: heads[place], of: nets[place], &views[place])
+                try requireDigests(at: heads[place], of: paths[place].changedTables, &views[place])
                 readsAll = true
             }
         }
@@ -85,11 +86,11 @@ struct Merger {
 
     // MARK: States
 
-    /// The net delta from an ancestor to a commit.
-    private func netDelta(from ancestor: Int64?, to n: Int64) throws -> Delta {
+    /// The way from an ancestor to a commit.
+    private func path(from ancestor: Int64?, to n: Int64) throws -> PathComposer {
         var composer = PathComposer(store, tables)
         for step in try steps(from: ancestor, to: n) { try composer.add(step) }
-        return try composer.result()
+        return composer
     }
 
     private func steps(from ancestor: Int64?, to n: Int64) throws -> [CommitGraph.Step] {
@@ -117,9 +118,7 @@ struct Merger {
     /// The same by all commits up to it. Where somebody has added a column with another default, and corrected that, the
     /// way from the head leads over values that only the author of a commit saw.
     private func wholeView(of node: CommitNode) throws -> StateView {
-        var composer = PathComposer(store, tables)
-        for step in try steps(from: nil, to: node.n) { try composer.add(step) }
-        let whole = try composer.result()
+        let whole = try path(from: nil, to: node.n).result()
         let deltas = try tables.all.map { table in
             let changes = whole.tables.first { $0.table == table.table }?.changes ?? []
             let wanted = changes.compactMap { change in change.new.map { (table.table.key(of: $0), $0) } }
@@ -130,9 +129,8 @@ struct Merger {
 
     /// Throws where this store makes other rows of the commits of a side than they describe, as with another default of a
     /// column: it would make another merge than others.
-    private func requireDigests(at head: CommitNode, of net: Delta, _ view: inout StateView) throws {
+    private func requireDigests(at head: CommitNode, of names: Set<String>, _ view: inout StateView) throws {
         if head.n == transaction.state.head { return }
-        let names = Set(net.tables.map(\.table.name))
         for (name, wanted) in try Pull.digests(of: names, at: head, transaction, graph) {
             guard let table = tables[name] else { continue }
             if try digest(of: table, &view) != wanted {

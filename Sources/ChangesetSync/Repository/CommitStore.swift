@@ -102,11 +102,14 @@ struct CommitStore {
     ///
     /// That of a checkpoint are all rows of its state, from its parts.
     func delta(_ n: Int64, fromParent index: Int = 0) throws -> Delta {
-        try reading(n) {
-            let commit = try commit(n)
-            if commit.kind == .checkpoint { return try CheckpointStore(db: db).rows(ofCommit: node(n).id) }
-            return try commit.delta(fromParent: index)
-        }
+        let commit = try commit(n)
+        return try reading(n) { try delta(of: commit, n, fromParent: index) }
+    }
+
+    /// The same of a commit that was read.
+    func delta(of commit: Commit, _ n: Int64, fromParent index: Int) throws -> Delta {
+        if commit.kind == .checkpoint { return try CheckpointStore(db: db).rows(ofCommit: node(n).id) }
+        return try commit.delta(fromParent: index)
     }
 
     func author(_ n: Int64) throws -> AuthorID {

@@ -29,8 +29,8 @@ final class ConnectionHooks {
     var reportsDeletions: ((_ table: String) -> Bool)?
     /// The tables for which a statement was compiled that may delete all rows without a report.
     var plainDeletions: Set<String> = []
-    /// How often `PRAGMA recursive_triggers` was compiled with a value: SQLite sets it then.
-    @exclusivity(unchecked) var recursiveTriggersSettings = 0
+    /// How often `PRAGMA recursive_triggers` was compiled with a value that may turn it off: SQLite does so then.
+    @exclusivity(unchecked) var recursiveTriggersEnds = 0
     /// Whether the library is changing the store's own tables.
     var mayChangeStoreTables = false
     /// Whether the authorizer was last asked about a change of the schema.
@@ -221,8 +221,10 @@ private func authorizerCallback(
     let request: AuthorizerRequest
     switch action {
     case SQLITE_PRAGMA:
-        if second != nil, let first, sqlite3_stricmp(first, "recursive_triggers") == 0 {
-            hooks.recursiveTriggersSettings += 1
+        if let first, let second, sqlite3_stricmp(first, "recursive_triggers") == 0,
+            !["1", "on", "yes", "true"].contains(String(cString: second).lowercased())
+        {
+            hooks.recursiveTriggersEnds += 1
         }
         request = .pragma(name: first.map { String(cString: $0) } ?? "", value: second.map { String(cString: $0) })
     case SQLITE_ATTACH:

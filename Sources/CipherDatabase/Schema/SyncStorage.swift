@@ -12,8 +12,8 @@ package protocol SyncStorage: AnyObject {
 }
 
 extension Database {
-    /// How often the connection has set whether a `REPLACE` fires delete triggers.
-    package var recursiveTriggersSettings: Int { hooks.recursiveTriggersSettings }
+    /// How often the connection may have made a `REPLACE` fire no delete triggers.
+    package var recursiveTriggersEnds: Int { hooks.recursiveTriggersEnds }
 
     /// Drops the triggers of the layer of changeset sync, where a statement does not compile because of them: another
     /// connection has dropped or renamed a column that they name. They are made again when they are needed.

@@ -18,7 +18,7 @@ struct UnseenWriteTests {
         #expect(code { try replica.run("\(off); REPLACE INTO t VALUES ('2', 's'); \(on)") } == .captureDisabled)
         #expect(try replica.head == head && replica.repository.verify().isEmpty)
         try replica.write(off)
-        try replica.run("REPLACE INTO t VALUES ('2', 's')")
+        try replica.run("\(on); REPLACE INTO t VALUES ('2', 's'); PRAGMA recursive_triggers = yes")
         #expect(try replica.repository.verify().isEmpty)
         #expect(try replica.delta(#require(try replica.head)).changeCount == 2)
     }

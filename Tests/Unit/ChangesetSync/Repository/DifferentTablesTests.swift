@@ -152,6 +152,47 @@ struct DifferentTablesTests {
         }
     }
 
+    /// It moved to the head and had other rows, in sync.
+    @Test("a commit that says nothing but the digest of a table stops the pull where the rows are other ones")
+    func digestAlone() throws {
+        let schema = "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT, n INT DEFAULT 1)"
+        let pair = try Pair(schema)
+        try pair.one.run("INSERT INTO t VALUES ('1', 1, 8)")
+        try pair.take(pair.one, pair.two)
+        try pair.one.queue.write { db in
+            var transaction = try RepositoryTransaction(db)
+            try db.execute(sql: "UPDATE t SET n = 1")
+            try transaction.noteDigests(of: transaction.tables.all)
+            _ = try transaction.record(.empty, meta: "", always: true)
+        }
+        #expect(code { try pair.take(pair.one, pair.two) } == .digestMismatch)
+        #expect(try pair.two.repository.verify().isEmpty)
+    }
+
+    /// The row kept what it had where it came in one part with its deletion; after the deletion alone the store stopped.
+    @Test(
+        "a row that a store without a column deletes, and inserts again, has its default on all devices",
+        arguments: [false, true])
+    func deletionWithoutColumn(inParts: Bool) throws {
+        let schema = "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT, n INT DEFAULT 1)"
+        let pair = try Pair(schema)
+        try pair.two.run("INSERT INTO t VALUES ('1', 1, 5), ('2', 2, 5)")
+        try pair.take(pair.two, pair.one)
+        try pair.one.write("ALTER TABLE t DROP COLUMN n")
+        try pair.one.run("DELETE FROM t")
+        if inParts { try pair.take(pair.one, pair.two) }
+        try pair.one.run("INSERT INTO t VALUES ('1', 9)")
+        try pair.take(pair.one, pair.two)
+        #expect(try pair.two.strings("SELECT * FROM t") == ["'1',9,1"])
+        let new = try Replica(schema, tracking: ["t"], key: pair.one.key())
+        try pair.take(pair.two, new)
+        #expect(try new.state() == pair.two.state() && new.head == pair.two.head)
+        for replica in [new, pair.two] { #expect(try replica.repository.verify().isEmpty) }
+        try pair.two.run("UPDATE t SET n = 7")
+        try pair.take(pair.two, new)
+        #expect(try new.state() == pair.two.state())
+    }
+
     @Test("a long pull goes on over commits that were made with another default, to the one that corrects it")
     func longWayOverDefaults() throws {
         let pair = try Pair("CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, v INT)")
@@ -170,6 +211,54 @@ struct DifferentTablesTests {
         try pair.one.repository.commitForeignWrites()
         try pair.take(pair.one, new)
         #expect(try new.state() == pair.one.state() && new.head == pair.one.head)
+    }
+
+    /// A merge of the store with the wrong default has said it of rows of others.
+    @Test("a store that writes the right value before it corrects its default lets all go on, and new devices come")
+    func wrongDefaultInMerge() throws {
+        let schema = "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT)"
+        let column = "ALTER TABLE t ADD COLUMN n INT DEFAULT"
+        let one = try Replica(schema, tracking: ["t"])
+        let others = try (0..<2).map { _ in try Replica(schema, tracking: ["t"], key: one.key()) }
+        let (two, wrong) = (others[0], others[1])
+        func take(_ from: Replica, _ into: Replica) throws {
+            try into.fetch(from)
+            _ = try into.repository.mergeAndPull()
+        }
+        try one.run("INSERT INTO t VALUES ('1', 1)")
+        for other in others { try take(one, other) }
+        try one.run("INSERT INTO t VALUES ('a', 1)")
+        try wrong.write("\(column) 7")
+        try wrong.run("INSERT INTO t (id, v) VALUES ('w', 1)")
+        try take(one, wrong)
+        try two.run("DELETE FROM t WHERE id = '1'")
+        for other in [one, two] {
+            try other.write("\(column) 1")
+            try other.fetch(wrong)
+            #expect(throws: SyncError.self) { try other.repository.mergeAndPull() }
+        }
+        try wrong.run("UPDATE t SET n = 1 WHERE n = 7")
+        try wrong.write(
+            """
+            CREATE TABLE new (id TEXT PRIMARY KEY NOT NULL, v INT, n INT DEFAULT 1); INSERT INTO new SELECT * FROM t;
+            DROP TABLE t; ALTER TABLE new RENAME TO t
+            """)
+        try take(two, wrong)
+        for other in [one, two] {
+            try other.fetch(wrong)
+            try other.fetch(one)
+            // They have pushed all they have.
+            try other.repository.reset()
+            for from in [wrong, one, two] { try other.fetch(from) }
+        }
+        for other in [one, two, wrong] { try take(wrong, other) }
+        let new = try Replica(
+            "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, v INT, n INT DEFAULT 1)", tracking: ["t"], key: one.key())
+        try take(wrong, new)
+        for other in [one, two, new] {
+            #expect(try other.state() == wrong.state() && other.head == wrong.head)
+            #expect(try other.repository.verify().isEmpty)
+        }
     }
 
     /// Both had the same head and other rows, and nothing said so.
