@@ -91,7 +91,7 @@ public struct Conformance: StoreTool {
         if case .failure(let error) = attacks.sample, SQLiteLibrary.cipherVersion != nil {
             throw Self.noSample(file.path, error)
         }
-        let survey = try PageSurvey(layout: file.layout) { try file.usage }
+        let survey = try PageSurvey(layout: file.layout)
         let pages = try PageChecks(file: file, store: store, survey: survey, run: run).results()
         var results = pages.results
         results += FileChecks(file: file, refusal: pages.refusal).results()

@@ -9,15 +9,6 @@ extension ExaminedFile {
     var layout: PageLayout? {
         get throws { try pageKey.map { try PageLayout($0.settings) } }
     }
-
-    /// Which of its pages are used; none for plain SQLite.
-    var usage: PageSurvey.Usage {
-        get throws {
-            guard let pageKey else { return PageSurvey.Usage() }
-            let pages = try AuthenticPages(path: path, file: file, key: pageKey)
-            return PageSurvey.Usage(free: try pages.freePages().pages, inLog: pages.pagesInLog)
-        }
-    }
 }
 
 /// The checks of the pages: one pass over file and WAL serves all of them.
@@ -103,7 +94,6 @@ struct PageChecks {
         _ scan: StoreScan.Report, _ key: PageKey, _ content: Content, refusal: StoreError? = nil
     ) throws -> Outcome {
         let former = try pagesUnderFormerKeys(scan.damagedPages)
-        let usage = try survey.usage
         var drawing = MapDrawing(
             survey: survey, pageBytes: key.settings.pageBytes,
             pageCount: max(scan.pagesChecked, Int(scan.missingPages.ranges.last?.upperBound ?? 0)))
@@ -111,25 +101,22 @@ struct PageChecks {
         drawing.missing = scan.missingPages
         drawing.former = former
         drawing.damagedFrames = scan.damagedFrames
-        // SQLite does not write a free page that it has no use for, so that it can be a hole of the file.
-        let wiped = scan.zeroPages.ranges.joined().filter { !usage.free.contains($0) && !usage.inLog.contains($0) }
-        drawing.zero = PageRanges(wiped)
-        drawing.free = usage.free
+        drawing.zero = scan.wipedPages
+        drawing.free = scan.freeList.pages
         drawing.frameCount = scan.framesChecked
-        if scan.framesChecked > 0 { drawing.log = Set(survey.framePages) }
+        drawing.log = scan.pagesInLog
         let results = [
-            pageResult(scan, key, wiped: drawing.zero, refusal), frameResult(scan, content),
+            pageResult(scan, key, refusal), frameResult(scan, content),
             contentResult(scan, content), formerResult(scan, former), vectorResult(), ciphertextResult(),
         ]
         return Outcome(results: results, map: drawing.map(), damaged: scan.damagedPages, refusal: refusal)
     }
 
-    private func pageResult(
-        _ scan: StoreScan.Report, _ key: PageKey, wiped: PageRanges, _ refusal: StoreError?
-    ) -> CheckResult {
+    private func pageResult(_ scan: StoreScan.Report, _ key: PageKey, _ refusal: StoreError?) -> CheckResult {
         let bytes = key.settings.pageBytes
         let problems =
-            scan.damagedPages.lines("not authentic", pageBytes: bytes) + wiped.lines("all zeros", pageBytes: bytes)
+            scan.damagedPages.lines("not authentic", pageBytes: bytes)
+            + scan.wipedPages.lines("all zeros", pageBytes: bytes)
             + scan.missingPages.lines("missing", pageBytes: bytes)
         let zeros = scan.zeroPages.count
         var passing = ["\(scan.pagesChecked - zeros) pages were authenticated by their HMAC under the data key"]

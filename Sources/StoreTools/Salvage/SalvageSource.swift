@@ -49,7 +49,7 @@ struct SalvageSource {
             ranges.append(pages.pageCount + 1...pages.claimedPageCount, without: [])
         }
         lostPages = ranges
-        let free = try pages.freePages()
+        let free = try FreeList(pages)
         self.free = free.pages
         knowsFreePages = free.isComplete
         if let firstPage {
@@ -169,25 +169,5 @@ struct SalvageSource {
         let entry = SchemaEntry(
             type: kind, name: encoding.text(name), table: encoding.text(table), hasPages: root > 0, sql: sql)
         return (entry, root)
-    }
-}
-
-/// The pages of auto-vacuum databases that say where other pages belong.
-/// - SeeAlso: <https://www.sqlite.org/fileformat2.html#pointer_map_or_ptrmap_pages>
-private struct PointerMaps {
-    private let interval: UInt32
-    private let lockBytePage: UInt32
-
-    /// - Parameter firstPage: Nil when it is lost; then no page is taken for one.
-    init(_ firstPage: [UInt8]?, _ pages: AuthenticPages) {
-        let isAutomatic = firstPage?.bigEndian(at: DatabaseHeader.Offset.largestRootPage) ?? 0 != 0
-        interval = isAutomatic ? UInt32(pages.usableBytes / 5) + 1 : 0
-        lockBytePage = pages.layout.lockBytePage
-    }
-
-    func contains(_ page: UInt32) -> Bool {
-        guard interval > 0, page >= 2 else { return false }
-        let map = (page - 2) / interval * interval + 2
-        return page == (map == lockBytePage ? map + 1 : map)
     }
 }

@@ -32,14 +32,19 @@ package final class AuthenticPages {
     private var codec: PageCodec
     private var buffer: [UInt8]
 
-    /// - Parameter readsPastDamage: Whether frames after a damaged one of the WAL count, which SQLite ignores.
+    /// - Parameters:
+    ///   - moment: The moment whose pages are read, while a transaction keeps it; nil for the last commit.
+    ///   - readsPastDamage: Whether frames after a damaged one of the WAL count, which SQLite ignores.
     /// - Throws: `SystemError`, `PageFormatError`.
-    package init(path: String, file: RawFile, key: PageKey, readsPastDamage: Bool = false) throws {
+    package init(
+        path: String, file: RawFile, key: PageKey, at moment: CommitPosition? = nil, readsPastDamage: Bool = false
+    ) throws {
         self.file = file
         var codec = try PageCodec(keys: PageKeys(key))
         layout = codec.layout
-        let log = try Self.openLog(of: path)
-        let frames = try log.flatMap { try LogFrames($0, &codec, readsPastDamage: readsPastDamage) }
+        // The WAL may be reset, and its frames replaced, while the file has everything.
+        let log = moment?.isInFile == true ? nil : try Self.openLog(of: path)
+        let frames = try log.flatMap { try LogFrames($0, &codec, at: moment, readsPastDamage: readsPastDamage) }
         (self.log, self.frames) = (frames == nil ? nil : log, frames)
         self.codec = codec
         let length = DatabaseLength(fileBytes: try file.byteCount, pageBytes: layout.pageBytes)
@@ -105,35 +110,6 @@ package final class AuthenticPages {
     }
 }
 
-extension AuthenticPages {
-    /// The pages that no table and no index uses, as far as the list of them can be read.
-    ///
-    /// - Returns: The free pages, and whether the list was read to its end.
-    /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#the_freelist>
-    package func freePages() throws -> (pages: PageSet, isComplete: Bool) {
-        var free = PageSet(pageCount: pageCount)
-        guard let first = try page(1)?.bytes else { return (free, false) }
-        var trunk = first.bigEndian(at: Self.firstTrunkOffset)
-        while trunk != 0 {
-            // A trunk that was met before is a circle.
-            guard trunk <= pageCount, free.insert(trunk), let bytes = try page(trunk)?.bytes else {
-                return (free, false)
-            }
-            let count = Int(bytes.bigEndian(at: 4))
-            guard count <= usableBytes / 4 - 2 else { return (free, false) }
-            for index in 0..<count {
-                let leaf = bytes.bigEndian(at: 8 + 4 * index)
-                if leaf > 0, leaf <= pageCount { free.insert(leaf) }
-            }
-            trunk = bytes.bigEndian(at: 0)
-        }
-        return (free, true)
-    }
-
-    /// The offset in page 1 of the number of the first trunk page.
-    private static let firstTrunkOffset = 32
-}
-
 /// The last committed frame of each page in a WAL.
 private struct LogFrames {
     let header: WALHeader
@@ -144,8 +120,8 @@ private struct LogFrames {
     private var lastPassed: [UInt32: UInt32] = [:]
 
     /// - Returns: Nil when the WAL contains nothing that counts.
-    init?(_ log: RawFile, _ codec: inout PageCodec, readsPastDamage: Bool) throws {
-        let scan = try WALScan.scan(fileBytes: log.byteCount) { try log.read(at: $0, into: $1) }
+    init?(_ log: RawFile, _ codec: inout PageCodec, at moment: CommitPosition?, readsPastDamage: Bool) throws {
+        let scan = try WALScan.scan(log, at: moment)
         guard let scan, scan.header.pageBytes == codec.layout.pageBytes else { return nil }
         header = scan.header
         last = scan.lastFrames
@@ -189,6 +165,20 @@ private struct LogFrames {
         }
         // What no commit follows never happened.
         last = last.filter { $0.key <= databasePages }
+    }
+}
+
+extension WALScan {
+    /// Walks a WAL up to a moment, or where that is nil, to its last commit.
+    ///
+    /// - Returns: Nil when it contains nothing that the moment needs: after a reset all of that is in the main file.
+    /// - Throws: `SystemError`.
+    static func scan(_ log: RawFile, at moment: CommitPosition?) throws -> WALScan? {
+        let found = try scan(fileBytes: log.byteCount, maximumFrame: moment?.frame) {
+            try log.read(at: $0, into: $1)
+        }
+        guard let found, moment?.isOf(found.header) ?? true else { return nil }
+        return found
     }
 }
 

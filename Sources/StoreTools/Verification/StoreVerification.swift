@@ -60,7 +60,7 @@ public struct StoreVerification: StoreTool {
         public var supersededPages: PageRanges { scan.supersededPages }
         /// Pages that belong to the database and are neither in the file nor in the WAL.
         public var missingPages: PageRanges { scan.missingPages }
-        /// Pages of zeros: never written, or wiped.
+        /// Pages of zeros: never written, or wiped. Those that no list of free pages names are problems.
         public var zeroPages: PageRanges { scan.zeroPages }
         /// Committed frames of the WAL that were authenticated.
         public var framesChecked: Int { scan.framesChecked }
@@ -133,9 +133,9 @@ private struct VerificationRun {
         // One transaction around everything: until it ends no process overwrites what it reads. It is rolled back,
         // since a commit can fail where there was damage.
         return try store.unsafeRead { db in
-            try db.beginTransaction(.deferred)
+            let snapshot = try beginReading(db)
             defer { try? db.rollback() }
-            return try withSQLite(scan, db)
+            return try withSQLite(scan, db, snapshot)
         }
     }
 
@@ -174,18 +174,52 @@ private struct VerificationRun {
         }
     }
 
-    private func withSQLite(_ scan: StoreScan, _ db: Database) throws -> Report {
-        // The first read gives the transaction its snapshot.
-        let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
-        _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
+    /// What a read transaction sees.
+    private struct Snapshot {
+        let pages: Int
+        let moment: CommitPosition?
+        var isBusy = false
+    }
+
+    /// Begins a read transaction.
+    ///
+    /// - Returns: The number of pages, and the moment that the transaction keeps: nil where nothing shows it, as without a
+    ///   WAL, or where other processes committed at each beginning (`isBusy`).
+    private func beginReading(_ db: Database) throws -> Snapshot {
+        var attempt = 1
+        // A backup has no WAL, and nothing may be made beside it.
+        let isBackup = BackupBundle(holding: path) != nil
+        while true {
+            try db.beginTransaction(.deferred)
+            do {
+                // The first read gives the transaction its snapshot.
+                let before = isBackup ? nil : db.commitPosition
+                let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+                _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
+                // A commit in between is before the snapshot or after it.
+                if isBackup || before == db.commitPosition { return Snapshot(pages: pages, moment: before) }
+                if attempt == Limits.beginnings { return Snapshot(pages: pages, moment: nil, isBusy: true) }
+            } catch {
+                try? db.rollback()
+                throw error
+            }
+            attempt += 1
+            try db.rollback()
+        }
+    }
+
+    private func withSQLite(_ scan: StoreScan, _ db: Database, _ snapshot: Snapshot) throws -> Report {
         guard try file.isInPlace else { throw ExaminedFile.moved(path) }
         var result = Report(
-            path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: pages))
-        result.problems = try headerProblems() + lengthProblems(result.scan, pages) + pageProblems(result.scan)
+            path: path, pageBytes: choice.sidecar.settings.pageBytes,
+            scan: try scan.authenticate(pageCount: snapshot.pages, at: snapshot.moment))
+        result.problems =
+            try headerProblems() + lengthProblems(result.scan, snapshot.pages) + pageProblems(result.scan)
         if result.scan.isClean {
             try run.check()
             run.report(ToolProgress(.checkingContent))
             try checkContent(db, &result)
+            try checkFreeList(scan, db, snapshot, &result)
         }
         return result
     }
@@ -232,6 +266,30 @@ private struct VerificationRun {
         } catch let error as DatabaseError where Self.isDamage(error) {
             result.problems.append("SQLite cannot read all of the database: \(error.message ?? error.description)")
         }
+    }
+
+    /// Checks the list of free pages where integrity_check may have left it out: that takes a virtual table or a view,
+    /// which has no pages, for the mark of a check of some tables only.
+    ///
+    /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_integrity_check>
+    private func checkFreeList(
+        _ scan: StoreScan, _ db: Database, _ snapshot: Snapshot, _ result: inout Report
+    ) throws {
+        guard result.problems.isEmpty else { return }
+        let rows = try Row.fetchAll(db, sql: "SELECT type, rootpage FROM sqlite_schema")
+        let roots = rows.map { (type: $0[0] as String?, page: ($0[1] as Int64?) ?? 0) }
+        guard roots.contains(where: { ["table", "view"].contains($0.type) && $0.page == 0 }) else { return }
+        guard !snapshot.isBusy else {
+            result.impossible.append("the list of free pages was not checked: other processes wrote all the time")
+            return
+        }
+        let free = result.scan.freeList
+        result.problems = free.problems
+        guard free.pages.count > 0 else { return }
+        let used = try free.pagesInUse(
+            scan.pages(at: snapshot.moment), roots: [TableReader.schemaRoot] + roots.map { UInt32(clamping: $0.page) },
+            check: run.check)
+        result.problems += Self.firstLines(used.lines("free and in use at once", pageBytes: result.pageBytes))
     }
 
     /// The first lines of messages. One message can have a hundred, nearly all of which follow from the first: after a
