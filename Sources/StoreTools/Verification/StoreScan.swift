@@ -53,9 +53,9 @@ package struct StoreScan {
         package internal(set) var checkedBytes = 0
         package internal(set) var duration = Duration.zero
 
-        /// Whether nothing is damaged or missing.
+        /// Whether nothing is damaged, missing or wiped.
         package var isClean: Bool {
-            damagedPages.isEmpty && missingPages.isEmpty && damagedFrames.isEmpty
+            damagedPages.isEmpty && missingPages.isEmpty && wipedPages.isEmpty && damagedFrames.isEmpty
         }
     }
 

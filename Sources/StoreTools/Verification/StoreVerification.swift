@@ -254,6 +254,7 @@ private struct VerificationRun {
         let pageBytes = choice.sidecar.settings.pageBytes
         return scan.damagedPages.lines("damaged", pageBytes: pageBytes)
             + scan.missingPages.lines("missing", pageBytes: pageBytes)
+            + scan.wipedPages.lines("all zeros", pageBytes: pageBytes)
             + scan.damagedFrames.map { "frame \($0.number) of the WAL is damaged (page \($0.page))" }
     }
 

@@ -184,6 +184,35 @@ struct PageUseTests {
         let conformance = try fixture.run()
         #expect(conformance[.content]?.verdict == .pass && conformance[.pages]?.verdict == .pass, "\(conformance)")
     }
+
+    // MARK: Zeros
+
+    @Test("a page of zeros that lists free pages is no hole: only the pages it lists can be")
+    func wipedTrunk() throws {
+        try makeStore()
+        let trunk = try #require(try FixtureKeys(fixture).authentic(fixture).page(1)).bytes.bigEndian(at: 32)
+        try fixture.poke(at: 4096 * (Int(trunk) - 1), [UInt8](repeating: 0, count: 4096))
+        let report = try fixture.run()
+        #expect(report.failed.contains(.pages), "\(report)")
+        #expect(report.evidence(.pages).contains("page \(trunk) is all zeros"))
+        let verified = try verify()
+        #expect(verified.problems.contains { $0.hasPrefix("page \(trunk) is all zeros") }, "\(verified.problems)")
+    }
+
+    @Test("a page with the rest of a row that was wiped is found with auto-vacuum, too", arguments: [1, 2])
+    func wipedOverflow(mode: Int) throws {
+        // Story: SQLCipher reads such a page as an empty one. verify called the store sound, and conformance did not.
+        try importPlain(
+            "PRAGMA auto_vacuum = \(mode); CREATE TABLE long (a); CREATE TABLE junk (a); "
+                + "INSERT INTO long VALUES (zeroblob(30000)), (zeroblob(30000))")
+        #expect(try verify().isSound)
+        let page = try FixtureKeys(fixture).overflowPage(of: root("long"), fixture)
+        try fixture.poke(at: 4096 * (Int(page) - 1), [UInt8](repeating: 0, count: 4096))
+        let report = try verify()
+        #expect(!report.isSound && report.zeroPages.ranges == [page...page])
+        #expect(report.problems.map { $0.prefix { $0 != "(" } } == ["page \(page) is all zeros "], "\(report.problems)")
+        #expect(try fixture.run().failed.contains(.pages))
+    }
 }
 
 extension [UInt8] {
