@@ -195,6 +195,9 @@ final class SalvageCopy {
                 if report.lostRows.count < Limits.listedRows {
                     report.lostRows.append(StoreSalvage.LostRow(rowID: rowID, page: page, missingPage: lost))
                 }
+            case .doubtful(let rowID, let values):
+                try counter.next(table: table.name)
+                try list(values, rowID, page, candidates: [table.name])
             case .row(let rowID, let values):
                 try counter.next(table: table.name)
                 if try insert(values, rowID, into: table) {
@@ -244,7 +247,7 @@ final class SalvageCopy {
     private func list(_ page: UInt32, candidates: [String]) throws {
         try source.forEachRow(of: page) { row in
             switch row {
-            case .row(let rowID, let values):
+            case .row(let rowID, let values), .doubtful(let rowID, let values):
                 try counter.next()
                 try list(values, rowID, page, candidates: candidates)
             case .lost: outcome.lostUnknownRows += 1

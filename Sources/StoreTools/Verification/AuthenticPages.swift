@@ -11,11 +11,11 @@ import StoreSharing
 /// It is used by one thread at a time.
 package final class AuthenticPages {
     /// Where the image of a page comes from.
-    package enum Origin: Hashable, Sendable {
-        case file
-        case log
-        /// The newest image is not authentic, and this one of the main file is older.
-        case olderThanLog
+    package struct Origin: Hashable, Sendable {
+        /// The frame of the WAL; 0 for the main file.
+        package let frame: UInt32
+        /// Whether the newest image is not authentic, so that this one is older.
+        package let isOlder: Bool
     }
 
     /// Pages of file and WAL: those that can be read at all.
@@ -84,12 +84,28 @@ package final class AuthenticPages {
         if let frame, let log, let header = frames?.header,
             try readAuthentic(number, { try log.read(at: header.pageOffset(ofFrame: frame), into: $0) })
         {
-            return (try decrypted(number), frames?.isPassed(number, after: frame) == true ? .olderThanLog : .log)
+            let isOlder = frames?.isPassed(number, after: frame) ?? false
+            return (try decrypted(number), Origin(frame: frame, isOlder: isOlder))
         }
         let offset = (Int(number) - 1) * layout.pageBytes
         guard try readAuthentic(number, { try file.read(at: offset, into: $0) }) else { return nil }
         let isOlder = frame != nil || frames?.isPassed(number, after: 0) == true
-        return (try decrypted(number), isOlder ? .olderThanLog : .file)
+        return (try decrypted(number), Origin(frame: 0, isOlder: isOlder))
+    }
+
+    /// Whether it is certain that images were pages of the database at one moment.
+    ///
+    /// Images of the main file were: the last checkpoint wrote them. The newest images of all are those of the last
+    /// commit. An image that is older than a damaged frame is known to be neither, beside one that the WAL replaced.
+    package func areOfOneMoment(_ origins: [Origin]) -> Bool {
+        // A page that the WAL does not have is the same at every moment.
+        let changed = origins.filter { $0.frame > 0 || $0.isOlder }
+        if changed.count > 1, changed.contains(where: \.isOlder), changed.contains(where: { $0.frame > 0 }) {
+            return false
+        }
+        let numbers = origins.map(\.frame)
+        guard let first = numbers.min(), let last = numbers.max() else { return true }
+        return frames?.isUnknown(between: first, last) != true
     }
 
     private func readAuthentic(
@@ -118,6 +134,8 @@ private struct LogFrames {
     /// Damaged frames before others that count, and the last of them for each page.
     private(set) var passed: [UInt32] = []
     private var lastPassed: [UInt32: UInt32] = [:]
+    /// Those of them of which the page is not known.
+    private var unknown: [UInt32] = []
 
     /// - Returns: Nil when the WAL contains nothing that counts.
     init?(_ log: RawFile, _ codec: inout PageCodec, at moment: CommitPosition?, readsPastDamage: Bool) throws {
@@ -134,6 +152,9 @@ private struct LogFrames {
 
     /// Whether a damaged frame of a page came after a frame.
     func isPassed(_ page: UInt32, after frame: UInt32) -> Bool { lastPassed[page].map { $0 > frame } ?? false }
+
+    /// Whether a damaged frame of which the page is not known lies between two others.
+    func isUnknown(between first: UInt32, _ last: UInt32) -> Bool { unknown.contains { first < $0 && $0 < last } }
 
     /// Reads the frames after the last that SQLite counts. They count when the WAL is damaged there: when a frame of its
     /// own run is not authentic. An authentic frame of another run ends it: what follows is older.
@@ -154,7 +175,7 @@ private struct LogFrames {
                 waiting.append((found.pageNumber, frame))
             } else {
                 passed.append(frame)
-                if isOwn { lastPassed[found.pageNumber] = frame }
+                if isOwn { lastPassed[found.pageNumber] = frame } else { unknown.append(frame) }
             }
             if isOwn, found.endsTransaction, !passed.isEmpty {
                 for (page, frame) in waiting { last[page] = frame }
