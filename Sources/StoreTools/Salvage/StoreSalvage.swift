@@ -222,6 +222,15 @@ public struct StoreSalvage: StoreTool {
             + "('rebuild')"
     }
 
+    /// The messages of a check. A virtual table of a module that only the program has ends it.
+    private static func quickCheck(_ db: Database) throws -> [String] {
+        do {
+            return try String.fetchAll(db, sql: "PRAGMA quick_check(\(Limits.integrityMessages))")
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+            return [error.message ?? error.description]
+        }
+    }
+
     /// Reads the new database back through a new connection.
     ///
     /// - Returns: How many rows refer to rows that do not exist.
@@ -235,7 +244,7 @@ public struct StoreSalvage: StoreTool {
         defer { try? pool.close() }
         let (messages, violations) = try pool.read { db in
             (
-                try String.fetchAll(db, sql: "PRAGMA quick_check(\(Limits.integrityMessages))"),
+                try Self.quickCheck(db),
                 (try? Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check")) ?? 0
             )
         }

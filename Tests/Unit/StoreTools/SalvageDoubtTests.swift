@@ -89,4 +89,86 @@ struct SalvageDoubtTests {
         #expect(listed == doubtful && kept == 20 - doubtful, "\(report.listings) \(report.tables)")
         #expect(report.tables.first { $0.name == "other" }?.rowCount == 1 && report.hasLosses)
     }
+
+    // MARK: Virtual tables
+
+    @Test("a virtual table that lost one of its tables is not created, and named; the rest is saved")
+    func lostShadowTable() throws {
+        // Story: SQLite could not open the full-text table, and so nothing at all was salvaged.
+        let store = try fixture.openStore()
+        try store.write { db in
+            for number in 0..<20 {
+                let filler = String(repeating: "x", count: 500 + 130 * number)
+                try db.execute(
+                    sql: """
+                        CREATE VIRTUAL TABLE words\(number) USING fts5(a);
+                        INSERT INTO words\(number) VALUES ('word'), ('other word');
+                        CREATE TABLE filler\(number) (a /* \(filler) */);
+                        INSERT INTO filler\(number) VALUES (1), (2);
+                        """)
+            }
+        }
+        try store.checkpoint(.truncate)
+        try store.close()
+        let found = try #require(try (0..<20).compactMap { try lastPart(of: $0) }.first, "no table is on two pages")
+        try fixture.damage(page: Int(found.page))
+        let report = try salvage()
+        #expect(report.lostSchemaPages == [found.page])
+        let named = report.notCreated.filter { $0.contains("table \"words\(found.number)\"") }
+        #expect(named.count == 1, "\(report.notCreated)")
+        let new = try SharedStore.open(at: salvaged, unlockedBy: fixture.source)
+        defer { try? new.close() }
+        let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%'"
+        let tables = try new.read { try String.fetchAll($0, sql: sql) }
+        #expect(tables.count > 6 && !tables.contains("words\(found.number)"))
+        for table in tables {
+            let count = "SELECT count(*) FROM \(table) WHERE \(table) MATCH 'word'"
+            #expect(try new.read { try Int.fetchOne($0, sql: count) } == 2, "\(table)")
+        }
+        #expect(report.tables.filter { $0.name.hasPrefix("filler") }.allSatisfy { $0.rowCount == 2 })
+        #expect(try StoreVerification(salvaged, unlockedBy: fixture.source).run().isSound)
+    }
+
+    @Test("so is one whose settings are lost: it cannot be opened, and its other tables are saved")
+    func lostSettings() throws {
+        let store = try fixture.openStore()
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    CREATE VIRTUAL TABLE words USING fts5(a);
+                    INSERT INTO words VALUES ('word');
+                    CREATE VIRTUAL TABLE box USING rtree(id, a, b);
+                    INSERT INTO box VALUES (1, 2, 3);
+                    CREATE VIRTUAL TABLE bare USING fts5(a, content = '', columnsize = 0);
+                    INSERT INTO bare (rowid, a) VALUES (1, 'word');
+                    """)
+        }
+        try store.checkpoint(.truncate)
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'words_config'"
+        let page = try store.read { try Int.fetchOne($0, sql: sql) }
+        try store.close()
+        try fixture.damage(page: #require(page))
+        let report = try salvage()
+        #expect(
+            report.notCreated.count == 1 && report.notCreated[0].contains("table \"words\""), "\(report.notCreated)")
+        let new = try SharedStore.open(at: salvaged, unlockedBy: fixture.source)
+        defer { try? new.close() }
+        let queries = [
+            "SELECT c0 = 'word' FROM words_content", "SELECT count(*) FROM box WHERE a < 3",
+            "SELECT rowid FROM bare WHERE bare MATCH 'word'",
+        ]
+        for query in queries { #expect(try new.read { try Int.fetchOne($0, sql: query) } == 1, "\(query)") }
+    }
+
+    /// The page of the schema with the last table of a virtual one, if that itself is on another page.
+    private func lastPart(of number: Int) throws -> (number: Int, page: UInt32)? {
+        let pages = try pages(fixture.store)
+        func page(holding text: String) throws -> UInt32? {
+            try (2...pages.pageCount).first { try pages.page($0)?.bytes.firstRange(of: Array(text.utf8)) != nil }
+        }
+        guard let own = try page(holding: "TABLE words\(number) USING"),
+            let last = try page(holding: "'words\(number)_config'"), own != last
+        else { return nil }
+        return (number, last)
+    }
 }
