@@ -249,7 +249,8 @@ extension StoreStatus.Report {
             for index in copies.indices where copies[index].copy == copy { copies[index].state = state }
         }
         attention = []
-        if walLoss != nil { walLoss = try WALContent.loss(of: path, choice.pageKey) }
+        // The key shows more, and that some of it is none.
+        walLoss = try WALContent.loss(of: path, choice.pageKey)
         findRisks(choice)
         guard try firstPageIsAuthentic(choice) else {
             do {
