@@ -49,7 +49,9 @@ struct FileChecks {
         }
         let count = (try? file.file.byteCount) ?? 0
         let first = (try? file.file.bytes(at: 0, count: settings.pageBytes)) ?? []
-        switch DatabaseHeader.examine(first, fileBytes: count, settings: settings) {
+        let inFile = DatabaseHeader.examine(first, fileBytes: count, settings: settings)
+        let verdict = try? WALContent.verdict(of: file.path, first: first, fileBytes: count, settings: settings)
+        switch verdict ?? inFile {
         case .plaintextHeader:
             let (finding, passing) = pageCount(settings)
             return CheckResult(

@@ -1,6 +1,7 @@
 import CipherStore
 import KeyCustody
 import PageFormat
+import StoreCrypto
 import StorePlatform
 import StoreSharing
 
@@ -13,7 +14,8 @@ package struct WALContent {
     /// - Throws: `SystemError`.
     package init(of path: String) throws {
         let wal = StorePaths(path).wal
-        guard let bytes = try Files.byteCount(wal), bytes > 0 else {
+        // A folder or a pipe holds no frames.
+        guard try Files.kind(wal) == .regular, let bytes = try Files.byteCount(wal), bytes > 0 else {
             (self.bytes, scan) = (0, nil)
             return
         }
@@ -26,6 +28,33 @@ package struct WALContent {
     package var committedPages: Set<UInt32>? {
         guard let scan, scan.committedFrames > 0 else { return nil }
         return Set(scan.lastFrames.keys)
+    }
+
+    /// What the header of a store shows. Where that of the file is damaged and the WAL has page 1, the header in the WAL
+    /// counts: a checkpoint was interrupted in the middle of the page.
+    ///
+    /// - Parameters:
+    ///   - first: The first bytes of the database file.
+    ///   - settings: Nil where they are not known.
+    /// - Throws: `SystemError`.
+    package static func verdict(
+        of path: String, first: [UInt8], fileBytes: Int, settings: CipherSettings?
+    ) throws -> HeaderVerdict {
+        let verdict = DatabaseHeader.examine(first, fileBytes: fileBytes, settings: settings)
+        if case .plaintextHeader = verdict { return verdict }
+        guard let settings, settings.plaintextHeaderBytes > 0, fileBytes >= settings.pageBytes,
+            BackupBundle(holding: path) == nil, let logged = try WALContent(of: path).firstPage(of: path)
+        else { return verdict }
+        let found = DatabaseHeader.examine(logged, fileBytes: fileBytes, settings: settings)
+        if case .plaintextHeader = found { return found }
+        return verdict
+    }
+
+    /// Page 1 of the last commit; nil where the WAL does not have it.
+    private func firstPage(of path: String) throws -> [UInt8]? {
+        guard let scan, let frame = scan.lastFrames[1] else { return nil }
+        return try RawFile(wal: StorePaths(path).wal)
+            .bytes(at: scan.pageOffset(ofFrame: frame), count: scan.header.pageBytes)
     }
 
     /// Whether it has bytes, but no frame that was ever written completely.

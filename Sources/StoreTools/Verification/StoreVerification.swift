@@ -230,7 +230,7 @@ private struct VerificationRun {
         let settings = choice.sidecar.settings
         guard settings.plaintextHeaderBytes > 0 else { return [] }
         let first = try file.bytes(at: 0, count: settings.pageBytes)
-        switch DatabaseHeader.examine(first, fileBytes: try file.byteCount, settings: settings) {
+        switch try WALContent.verdict(of: path, first: first, fileBytes: file.byteCount, settings: settings) {
         case .plaintextHeader: return []
         case .damagedHeader(let damage):
             return ["byte \(damage.offset) of the header holds \(damage.found) where \(damage.expected) belongs"]
