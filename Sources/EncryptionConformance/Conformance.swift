@@ -96,7 +96,9 @@ public struct Conformance: StoreTool {
         var results = pages.results
         results += FileChecks(file: file, refusal: pages.refusal).results()
         try run.check()
-        results += try UseChecks(file: file, store: store, key: unlocked, sample: attacks.sample, run: run).results()
+        results += try UseChecks(
+            file: file, store: store, key: unlocked, sample: attacks.sample, refusal: pages.refusal, run: run
+        ).results()
         try run.check()
         results += attacks.results()
         let order = Dictionary(uniqueKeysWithValues: Check.allCases.enumerated().map { ($1, $0) })

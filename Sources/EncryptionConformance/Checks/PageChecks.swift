@@ -136,14 +136,20 @@ struct PageChecks {
     }
 
     private func frameResult(_ scan: StoreScan.Report, _ content: Content) -> CheckResult {
+        var notes: [String] = []
+        if case .verified(let report) = content, let loss = report.walLoss { notes = [loss.note] }
         if scan.framesChecked == 0 {
-            let notes = if case .verified(let report) = content { report.unchecked } else { [String]() }
             return CheckResult(.walFrames, .notApplicable, ["the WAL holds no committed frame"] + notes)
         }
+        let damaged = scan.damagedFrames.map { "frame \($0.number) (page \($0.page)) is not authentic" }
         return CheckResult(
-            .walFrames, findings: scan.damagedFrames.map { "frame \($0.number) (page \($0.page)) is not authentic" },
-            passing: ["\(scan.framesChecked) committed frames were authenticated"],
+            .walFrames, findings: damaged.isEmpty ? [] : damaged + notes,
+            passing: ["\(Self.frames(scan.framesChecked)) authenticated"] + notes,
             remedy: "Restore the store from a backup.")
+    }
+
+    private static func frames(_ count: Int) -> String {
+        count == 1 ? "1 committed frame was" : "\(count) committed frames were"
     }
 
     private func contentResult(_ scan: StoreScan.Report, _ content: Content) -> CheckResult {
@@ -168,7 +174,7 @@ struct PageChecks {
         return CheckResult(
             .content, findings: problems,
             passing: ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
-                + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.unchecked),
+                + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.impossible),
             remedy: Self.compare)
     }
 

@@ -383,7 +383,7 @@ extension StoreStatus.Report {
         }
         if let excessBytes {
             attention.append(
-                "bytes 28 to 31 of the header count \(pages) pages, but the file has \(excessBytes) bytes more, and no "
+                "bytes 28 to 31 of the header count \(pages) page\(pages == 1 ? "" : "s"), but the file has \(excessBytes) bytes more, and no "
                     + "opening accepts that: run `cipherctl verify`, or restore the store from a backup")
         }
         if names > 1, backup == nil {

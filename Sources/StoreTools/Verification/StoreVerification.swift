@@ -44,8 +44,12 @@ public struct StoreVerification: StoreTool {
         public internal(set) var foreignKeyViolations: Int?
         /// The problems, each as a sentence without its full stop.
         public internal(set) var problems: [String] = []
-        /// Checks that were not possible, which is not damage.
-        public internal(set) var unchecked: [String] = []
+        /// Checks that were not possible.
+        package internal(set) var impossible: [String] = []
+        /// What the WAL has lost; nil for nothing.
+        package internal(set) var walLoss: WALContent.Loss?
+        /// Checks that were not possible, and what the WAL has lost, which is not damage.
+        public var unchecked: [String] { impossible + (walLoss.map { [$0.note] } ?? []) }
         /// The notices of opening the store.
         public internal(set) var notices: [String] = []
 
@@ -104,9 +108,7 @@ public struct StoreVerification: StoreTool {
         try run.check()
         if (try? found.get())?.isSound != true { try KeyChange(of: path).requireNone(since: choice, file) }
         var report = try found.get()
-        if BackupBundle(holding: path) == nil, let loss = try WALContent.loss(of: path, choice.pageKey) {
-            report.unchecked.append(loss.note)
-        }
+        if BackupBundle(holding: path) == nil { report.walLoss = try WALContent.loss(of: path, choice.pageKey) }
         report.notices = run.notices
         return report
     }
@@ -157,19 +159,24 @@ private struct VerificationRun {
         var result = Report(
             path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: nil))
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
-        if !Self.isNamed(error, by: result.scan) {
+        let length = lengthProblems(result.scan, Int(header?.pageCount ?? .max))
+        if !Self.isNamed(error, by: result.scan, length) {
             let message = ToolError.explanation(of: error)
             result.problems = [message.hasSuffix(".") ? String(message.dropLast()) : message]
         }
-        result.problems += lengthProblems(result.scan, Int(header?.pageCount ?? .max)) + pageProblems(result.scan)
+        // Zeros after the last page that the header counts are no pages that were wiped.
+        result.problems += length + pageProblems(result.scan, to: length.isEmpty ? nil : header?.pageCount)
         return result
     }
 
     /// Whether the scan of the pages names what prevented the opening: it is one problem, not two.
-    private static func isNamed(_ error: any Error, by scan: StoreScan.Report) -> Bool {
+    ///
+    /// - Parameter length: The problem of the length of the file, if it has one.
+    private static func isNamed(_ error: any Error, by scan: StoreScan.Report, _ length: [String]) -> Bool {
         switch (error as? StoreError)?.code {
         case .pageDamaged(let page): scan.damagedPages.contains(page)
         case .truncated: !scan.missingPages.isEmpty
+        case .headerDamaged: !length.isEmpty
         default: false
         }
     }
@@ -245,16 +252,18 @@ private struct VerificationRun {
         let verdict = length.verdict(pages: pages) { scan.pagesByLog > 0 ? [] : nil }
         guard verdict == .pageCountLowered else { return [] }
         return [
-            "bytes 28 to 31 of the header count \(pages) pages of \(pageBytes) bytes, but the file has "
+            "bytes 28 to 31 of the header count \(pages) page\(pages == 1 ? "" : "s") of \(pageBytes) bytes, but the file has "
                 + "\(scan.fileBytes) bytes"
         ]
     }
 
-    private func pageProblems(_ scan: StoreScan.Report) -> [String] {
+    /// - Parameter last: The last page that can have been wiped; nil for any.
+    private func pageProblems(_ scan: StoreScan.Report, to last: UInt32? = nil) -> [String] {
         let pageBytes = choice.sidecar.settings.pageBytes
         return scan.damagedPages.lines("damaged", pageBytes: pageBytes)
             + scan.missingPages.lines("missing", pageBytes: pageBytes)
-            + scan.wipedPages.lines("all zeros", pageBytes: pageBytes)
+            + PageRanges(scan.wipedPages.ranges.joined().filter { $0 <= last ?? .max }).lines(
+                "all zeros", pageBytes: pageBytes)
             + scan.damagedFrames.map { "frame \($0.number) of the WAL is damaged (page \($0.page))" }
     }
 
@@ -303,15 +312,23 @@ private struct VerificationRun {
             + (rest > 0 ? ["\(rest) more lines, which may follow from these"] : [])
     }
 
+    /// SQLite's text for an error of which it knows no more.
+    private static let anyError = "SQL logic error"
+
     private func checkForeignKeys(_ db: Database, _ result: inout Report) throws {
         do {
             let violations = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check") ?? 0
             result.foreignKeyViolations = violations
             if violations > 0 { result.problems.append("\(violations) rows refer to rows that do not exist") }
-        } catch DatabaseError.SQLITE_ERROR {
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
             // A foreign key that refers to columns without a unique index: an error of the schema, which SQLite
-            // tolerates.
-            result.unchecked.append("foreign keys were not checked: \(db.lastErrorMessage ?? "SQLite refused")")
+            // tolerates. After a page that SQLCipher cannot read every other one is an error without a text of its own.
+            let message = db.lastErrorMessage ?? "SQLite refused"
+            if message != Self.anyError {
+                result.impossible.append("foreign keys were not checked: \(message)")
+            } else if result.problems.isEmpty {
+                throw error
+            }
         }
     }
 }
