@@ -91,12 +91,14 @@ public struct Conformance: StoreTool {
         if case .failure(let error) = attacks.sample, SQLiteLibrary.cipherVersion != nil {
             throw Self.noSample(file.path, error)
         }
-        let survey = try PageSurvey(layout: file.layout) { try file.usage }
+        let survey = try PageSurvey(layout: file.layout)
         let pages = try PageChecks(file: file, store: store, survey: survey, run: run).results()
         var results = pages.results
         results += FileChecks(file: file, refusal: pages.refusal).results()
         try run.check()
-        results += try UseChecks(file: file, store: store, key: unlocked, sample: attacks.sample, run: run).results()
+        results += try UseChecks(
+            file: file, store: store, key: unlocked, sample: attacks.sample, refusal: pages.refusal, run: run
+        ).results()
         try run.check()
         results += attacks.results()
         let order = Dictionary(uniqueKeysWithValues: Check.allCases.enumerated().map { ($1, $0) })

@@ -11,6 +11,8 @@ enum Limits {
     static let switchWait = Duration.seconds(5)
     /// How often a store is read before a rotation that ends during each reading is an error.
     static let readings = 5
+    /// How often a read transaction is begun before it is used although its place in the WAL is not known.
+    static let beginnings = 100
     /// Messages of `integrity_check`.
     static let integrityMessages = 100
     /// Lines of these messages that are problems of a report.

@@ -162,6 +162,8 @@ struct VerifyTests {
             #expect(outcome.status == (command == "verify" ? 0 : 2), "\(outcome.output) \(outcome.errors)")
             #expect((outcome.output + outcome.errors).contains("WAL has"), "\(command): \(outcome.output)")
         }
+        let notes = try verify("c.db").json["notes"] as? [String] ?? []
+        #expect(notes.contains { $0.contains("WAL has") }, "\(notes)")
     }
 
     @Test("frames that no commit follows are not noted: a writer may be at work, or has rolled back")

@@ -198,6 +198,15 @@ package struct CommitPosition: Equatable, Sendable {
     /// WAL may be checkpointed and removed: then every position in an empty WAL looks alike.
     package var lastsBeyondConnections: Bool { index.salts.first != 0 || index.salts.second != 0 }
 
+    /// The last committed frame of the WAL.
+    package var frame: UInt32 { index.frames }
+
+    /// Whether the database file contained all of it.
+    package var isInFile: Bool { index.checkpointedFrames >= index.frames }
+
+    /// Whether the frames up to it are those of a WAL, which was not reset since.
+    package func isOf(_ header: WALHeader) -> Bool { index.salts == header.salts }
+
     package static func == (left: CommitPosition, right: CommitPosition) -> Bool {
         left.index.salts == right.index.salts && left.index.frames == right.index.frames
     }

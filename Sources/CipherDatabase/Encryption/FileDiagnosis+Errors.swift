@@ -55,7 +55,8 @@ extension FileDiagnosis {
         StoreError(
             .headerDamaged,
             what: "The plaintext header of \"\(path)\" is damaged.",
-            why: "Its bytes 28 to 31 count \(pages) pages of \(pageBytes) bytes, but the file has \(bytes) bytes.",
+            why:
+                "Its bytes 28 to 31 count \(pages) page\(pages == 1 ? "" : "s") of \(pageBytes) bytes, but the file has \(bytes) bytes.",
             remedy: "Restore the file from a backup. Do not write to it: new pages would overwrite old ones.")
     }
 

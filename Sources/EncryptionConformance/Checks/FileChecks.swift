@@ -49,7 +49,9 @@ struct FileChecks {
         }
         let count = (try? file.file.byteCount) ?? 0
         let first = (try? file.file.bytes(at: 0, count: settings.pageBytes)) ?? []
-        switch DatabaseHeader.examine(first, fileBytes: count, settings: settings) {
+        let inFile = DatabaseHeader.examine(first, fileBytes: count, settings: settings)
+        let verdict = try? WALContent.verdict(of: file.path, first: first, fileBytes: count, settings: settings)
+        switch verdict ?? inFile {
         case .plaintextHeader:
             let (finding, passing) = pageCount(settings)
             return CheckResult(
@@ -61,7 +63,10 @@ struct FileChecks {
                 .header, .fail,
                 "byte \(damage.offset) of the header holds \(damage.found) where \(damage.expected) belongs",
                 remedy: remedy)
-        case .opaque: return CheckResult(.header, .fail, Self.saltInHeader, remedy: remedy)
+        case .opaque(let traits) where traits.isZero:
+            return CheckResult(
+                .header, .fail, "the beginning of the file is all zeros: page 1 was wiped, or never written",
+                remedy: remedy)
         default: return CheckResult(.header, .fail, "the beginning of the file is not that of a store", remedy: remedy)
         }
     }
@@ -83,7 +88,9 @@ struct FileChecks {
             } else if length.isExactly(pages: pages) {
                 result = (nil, "the page count of the header is that of the file: \(pages)")
             } else {
-                result = ("the header counts \(pages) pages, and the file has \(fileBytes) bytes", "")
+                result = (
+                    "the header counts \(pages) page\(pages == 1 ? "" : "s"), and the file has \(fileBytes) bytes", ""
+                )
             }
             return result.finding != nil
         }

@@ -9,15 +9,6 @@ extension ExaminedFile {
     var layout: PageLayout? {
         get throws { try pageKey.map { try PageLayout($0.settings) } }
     }
-
-    /// Which of its pages are used; none for plain SQLite.
-    var usage: PageSurvey.Usage {
-        get throws {
-            guard let pageKey else { return PageSurvey.Usage() }
-            let pages = try AuthenticPages(path: path, file: file, key: pageKey)
-            return PageSurvey.Usage(free: try pages.freePages().pages, inLog: pages.pagesInLog)
-        }
-    }
 }
 
 /// The checks of the pages: one pass over file and WAL serves all of them.
@@ -103,7 +94,6 @@ struct PageChecks {
         _ scan: StoreScan.Report, _ key: PageKey, _ content: Content, refusal: StoreError? = nil
     ) throws -> Outcome {
         let former = try pagesUnderFormerKeys(scan.damagedPages)
-        let usage = try survey.usage
         var drawing = MapDrawing(
             survey: survey, pageBytes: key.settings.pageBytes,
             pageCount: max(scan.pagesChecked, Int(scan.missingPages.ranges.last?.upperBound ?? 0)))
@@ -111,25 +101,22 @@ struct PageChecks {
         drawing.missing = scan.missingPages
         drawing.former = former
         drawing.damagedFrames = scan.damagedFrames
-        // SQLite does not write a free page that it has no use for, so that it can be a hole of the file.
-        let wiped = scan.zeroPages.ranges.joined().filter { !usage.free.contains($0) && !usage.inLog.contains($0) }
-        drawing.zero = PageRanges(wiped)
-        drawing.free = usage.free
+        drawing.zero = scan.wipedPages
+        drawing.free = scan.freeList.pages
         drawing.frameCount = scan.framesChecked
-        if scan.framesChecked > 0 { drawing.log = Set(survey.framePages) }
+        drawing.log = scan.pagesInLog
         let results = [
-            pageResult(scan, key, wiped: drawing.zero, refusal), frameResult(scan, content),
+            pageResult(scan, key, refusal), frameResult(scan, content),
             contentResult(scan, content), formerResult(scan, former), vectorResult(), ciphertextResult(),
         ]
         return Outcome(results: results, map: drawing.map(), damaged: scan.damagedPages, refusal: refusal)
     }
 
-    private func pageResult(
-        _ scan: StoreScan.Report, _ key: PageKey, wiped: PageRanges, _ refusal: StoreError?
-    ) -> CheckResult {
+    private func pageResult(_ scan: StoreScan.Report, _ key: PageKey, _ refusal: StoreError?) -> CheckResult {
         let bytes = key.settings.pageBytes
         let problems =
-            scan.damagedPages.lines("not authentic", pageBytes: bytes) + wiped.lines("all zeros", pageBytes: bytes)
+            scan.damagedPages.lines("not authentic", pageBytes: bytes)
+            + scan.wipedPages.lines("all zeros", pageBytes: bytes)
             + scan.missingPages.lines("missing", pageBytes: bytes)
         let zeros = scan.zeroPages.count
         var passing = ["\(scan.pagesChecked - zeros) pages were authenticated by their HMAC under the data key"]
@@ -149,14 +136,20 @@ struct PageChecks {
     }
 
     private func frameResult(_ scan: StoreScan.Report, _ content: Content) -> CheckResult {
+        var notes: [String] = []
+        if case .verified(let report) = content, let loss = report.walLoss { notes = [loss.note] }
         if scan.framesChecked == 0 {
-            let notes = if case .verified(let report) = content { report.unchecked } else { [String]() }
             return CheckResult(.walFrames, .notApplicable, ["the WAL holds no committed frame"] + notes)
         }
+        let damaged = scan.damagedFrames.map { "frame \($0.number) (page \($0.page)) is not authentic" }
         return CheckResult(
-            .walFrames, findings: scan.damagedFrames.map { "frame \($0.number) (page \($0.page)) is not authentic" },
-            passing: ["\(scan.framesChecked) committed frames were authenticated"],
+            .walFrames, findings: damaged.isEmpty ? [] : damaged + notes,
+            passing: ["\(Self.frames(scan.framesChecked)) authenticated"] + notes,
             remedy: "Restore the store from a backup.")
+    }
+
+    private static func frames(_ count: Int) -> String {
+        count == 1 ? "1 committed frame was" : "\(count) committed frames were"
     }
 
     private func contentResult(_ scan: StoreScan.Report, _ content: Content) -> CheckResult {
@@ -181,7 +174,7 @@ struct PageChecks {
         return CheckResult(
             .content, findings: problems,
             passing: ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
-                + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.unchecked),
+                + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.impossible),
             remedy: Self.compare)
     }
 

@@ -42,8 +42,6 @@ final class PageSurvey: PageInspector {
         var sampleMask: UInt64 = 0
         var unevenPages: [UInt32] = []
         var unevenCount = 0
-        var framePages: [UInt32] = []
-        var usage = Result<Usage, any Error>.success(Usage())
 
         mutating func keep(_ vector: Vector) {
             guard vector.low & sampleMask == 0 else { return }
@@ -55,40 +53,18 @@ final class PageSurvey: PageInspector {
         }
     }
 
-    /// Which pages the database uses.
-    struct Usage: Sendable {
-        /// The pages that no table and no index uses, as far as the list of them can be read.
-        var free = PageSet(pageCount: 0)
-        /// The pages whose newest image is in the WAL.
-        var inLog: Set<UInt32> = []
-    }
-
     private let layout: PageLayout?
-    private let readUsage: @Sendable () throws -> Usage
     private let state = Mutex(State())
 
-    /// - Parameters:
-    ///   - layout: The layout of encrypted pages; nil for plain SQLite.
-    ///   - usage: Reads which pages are used; called when a scan begins, within its read transaction.
-    init(layout: PageLayout?, usage: @escaping @Sendable () throws -> Usage = { Usage() }) {
-        self.layout = layout
-        readUsage = usage
-    }
+    /// - Parameter layout: The layout of encrypted pages; nil for plain SQLite.
+    init(layout: PageLayout?) { self.layout = layout }
 
     // MARK: Seeing pages
 
-    func beginFrames(_ pages: [UInt32]) {
-        state.withLock { state in
-            state.vectors.removeAll { $0.frame > 0 }
-            state.framePages = pages
-        }
-    }
+    func beginFrames() { state.withLock { $0.vectors.removeAll { $0.frame > 0 } } }
 
     func beginPages(_ count: Int) {
-        // Now, and not when the map is drawn: pages that a writer has filled meanwhile are others than those of the scan.
-        let usage = Result { try readUsage() }
         state.withLock { state in
-            state.usage = usage
             // What an earlier scan saw does not count: a store that SQLite refuses is scanned again.
             state.histogram = [UInt64](repeating: 0, count: 256)
             (state.unevenPages, state.unevenCount) = ([], 0)
@@ -183,11 +159,6 @@ final class PageSurvey: PageInspector {
     /// Entropy by cell of the map.
     var cells: [Entropy] { state.withLock { $0.cells } }
     var pagesPerCell: Int { state.withLock { $0.pagesPerCell } }
-    /// The page of each committed frame of the WAL.
-    var framePages: [UInt32] { state.withLock { $0.framePages } }
-
-    /// Which pages the database used when the scan of its pages began.
-    var usage: Usage { get throws { try state.withLock { $0.usage }.get() } }
 
     /// Pages whose bytes are not spread as random ones: how many, and the first of them.
     var unevenPages: (count: Int, first: [UInt32]) { state.withLock { ($0.unevenCount, $0.unevenPages.sorted()) } }

@@ -14,6 +14,8 @@ struct UseChecks {
     let key: UnlockedKey
     /// Nil where the file is no store.
     let sample: Result<SampleStore, any Error>?
+    /// The error of an opening that concerns the sidecar.
+    var refusal: StoreError?
     let run: ToolRun
 
     func results() throws -> [CheckResult] {
@@ -123,6 +125,10 @@ struct UseChecks {
     private func stockSQLCipher() -> CheckResult {
         guard let key = file.pageKey else {
             return CheckResult(.stockSQLCipher, .notApplicable, "the file is not encrypted")
+        }
+        if refusal?.code == .foreignSidecar {
+            return CheckResult(
+                .stockSQLCipher, .notApplicable, "the sidecar does not belong to the file, whose key is not known")
         }
         if BackupBundle(holding: file.path) != nil {
             return CheckResult(.stockSQLCipher, .notApplicable, "a backup is opened by nothing but this library")

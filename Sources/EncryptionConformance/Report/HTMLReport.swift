@@ -229,7 +229,7 @@ extension HTMLReport {
         .kinds th{font-weight:400}.checks th[scope=row]{font-weight:600;width:34%}
         .checks ul{margin:0;padding-left:1.1rem}.name{display:block;color:var(--dim);font:13px ui-monospace,monospace}
         .remedy{margin:.4rem 0 0;font-weight:600}details{margin-top:.4rem;color:var(--dim)}summary{cursor:pointer}
-        .map{font-size:0;line-height:0;overflow-x:auto;scroll-padding:0 1rem 0 5.4rem}
+        .map{padding:3px;font-size:0;line-height:0;overflow-x:auto;scroll-padding:0 1rem 0 5.4rem}
         .map [role=row]{white-space:nowrap}
         .from{display:inline-block;width:5.2rem;font:12px/18px ui-monospace,monospace;color:var(--dim);\
         vertical-align:top;position:sticky;left:0;z-index:1;background:var(--back)}

@@ -17,10 +17,22 @@ struct FilePermissions {
         ]
     }
 
+    /// The files that are there.
+    private var statuses: [(noun: String, path: String, FileStatus)] {
+        files.compactMap { file in ((try? Files.status(of: file.path)) ?? nil).map { (file.noun, file.path, $0) } }
+    }
+
+    /// What has the name of a file and is none: SQLite cannot use it.
+    func kindFindings() -> [Finding] { statuses.compactMap { Self.kindFinding(noun: $0.0, path: $0.1, $0.2) } }
+
+    private static func kindFinding(noun: String, path: String, _ status: FileStatus) -> Finding? {
+        guard status.kind != .regular else { return nil }
+        return Finding(
+            .problem, "notRegular", "the \(noun) \"\(path)\" is not a regular file", remedy: "move it away")
+    }
+
     func findings() -> [Finding] {
-        let statuses = files.compactMap { file in
-            ((try? Files.status(of: file.path)) ?? nil).map { (file.noun, file.path, $0) }
-        }
+        let statuses = statuses
         var findings = statuses.flatMap { Self.findings(noun: $0.0, path: $0.1, $0.2) }
         findings += directoryFindings()
         let readable = statuses.filter { $0.2.permissions & 0o004 != 0 && $0.2.kind == .regular }.map(\.0)
@@ -49,11 +61,7 @@ struct FilePermissions {
     }
 
     private static func findings(noun: String, path: String, _ status: FileStatus) -> [Finding] {
-        guard status.kind == .regular else {
-            return [
-                Finding(.problem, "notRegular", "the \(noun) \"\(path)\" is not a regular file", remedy: "move it away")
-            ]
-        }
+        if let finding = kindFinding(noun: noun, path: path, status) { return [finding] }
         let mode = String(status.permissions & 0o777, radix: 8)
         if status.permissions & 0o002 != 0 {
             return [

@@ -124,7 +124,16 @@ final class SalvageCopy {
         // They consist only of their text; running it would create a virtual table's shadow tables a second time.
         let others = schema.filter { !$0.hasPages }
         var names: Set<String> = []
+        var virtual: [VirtualTable] = []
         for entry in others.filter({ $0.type != "trigger" }) + others.filter({ $0.type == "trigger" }) {
+            if let table = VirtualTable(entry) {
+                let lost = try table.shadowTables.first { try !db.tableExists($0, in: "main") }
+                if let lost {
+                    outcome.notCreated.append("table \"\(entry.name)\": its table \"\(lost)\" is lost")
+                    continue
+                }
+                virtual.append(table)
+            }
             if entry.type != "trigger" {
                 names.insert(entry.name.lowercased())
             } else if try !names.contains(entry.table.lowercased()) && !db.tableExists(entry.table, in: "main") {
@@ -135,6 +144,22 @@ final class SalvageCopy {
             try db.execute(
                 sql: "INSERT INTO main.sqlite_schema (type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, 0, ?)",
                 arguments: [entry.type, entry.name, entry.table, entry.sql])
+        }
+        try removeUnusable(virtual)
+    }
+
+    /// Removes virtual tables that SQLite cannot use, such as one whose settings are lost: it could not read the schema.
+    private func removeUnusable(_ tables: [VirtualTable]) throws {
+        guard !tables.isEmpty else { return }
+        // SQLite reads the schema again.
+        try db.execute(sql: "PRAGMA writable_schema = RESET")
+        let failures = try tables.compactMap { table in try table.failure(in: db).map { (table.name, $0) } }
+        try db.execute(sql: "PRAGMA writable_schema = ON")
+        for (name, reason) in failures {
+            outcome.notCreated.append("table \"\(name)\": \(reason)")
+            try db.execute(
+                sql: "DELETE FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0 AND name = ?",
+                arguments: [name])
         }
     }
 
@@ -195,6 +220,9 @@ final class SalvageCopy {
                 if report.lostRows.count < Limits.listedRows {
                     report.lostRows.append(StoreSalvage.LostRow(rowID: rowID, page: page, missingPage: lost))
                 }
+            case .doubtful(let rowID, let values):
+                try counter.next(table: table.name)
+                try list(values, rowID, page, candidates: [table.name])
             case .row(let rowID, let values):
                 try counter.next(table: table.name)
                 if try insert(values, rowID, into: table) {
@@ -244,7 +272,7 @@ final class SalvageCopy {
     private func list(_ page: UInt32, candidates: [String]) throws {
         try source.forEachRow(of: page) { row in
             switch row {
-            case .row(let rowID, let values):
+            case .row(let rowID, let values), .doubtful(let rowID, let values):
                 try counter.next()
                 try list(values, rowID, page, candidates: candidates)
             case .lost: outcome.lostUnknownRows += 1

@@ -37,7 +37,7 @@ struct SalvageSource {
                 lost.append(number)
                 continue
             }
-            if found.origin == .olderThanLog { older.append(number) }
+            if found.origin.isOlder { older.append(number) }
             let tree = TreePage(found.bytes, number: number, usableBytes: pages.usableBytes)
             kinds.set(number, pointerMaps.contains(number) ? nil : tree?.kind)
         }
@@ -49,7 +49,7 @@ struct SalvageSource {
             ranges.append(pages.pageCount + 1...pages.claimedPageCount, without: [])
         }
         lostPages = ranges
-        let free = try pages.freePages()
+        let free = try FreeList(pages)
         self.free = free.pages
         knowsFreePages = free.isComplete
         if let firstPage {
@@ -106,6 +106,8 @@ struct SalvageSource {
     /// A row, or what is left of it.
     enum FoundRow {
         case row(rowID: Int64?, values: [TableReader.Value])
+        /// Its pages may be of different moments: then such a row never existed.
+        case doubtful(rowID: Int64?, values: [TableReader.Value])
         /// A part of the row is on a page that is lost.
         case lost(rowID: Int64?, page: UInt32)
     }
@@ -123,27 +125,35 @@ struct SalvageSource {
                 continue
             }
             var record = Array(page.localRecord(cell))
-            if let overflow = cell.overflow, let lost = try append(overflow, to: &record, cell.recordBytes) {
+            var origins = [found.origin]
+            if let overflow = cell.overflow, let lost = try append(overflow, to: &record, cell.recordBytes, &origins) {
                 try body(.lost(rowID: cell.rowID, page: lost))
                 continue
             }
             if let values = PageFormat.Record.completeValues(record[...]) {
-                try body(.row(rowID: cell.rowID, values: values))
+                try body(
+                    pages.areOfOneMoment(origins)
+                        ? .row(rowID: cell.rowID, values: values) : .doubtful(rowID: cell.rowID, values: values))
             } else {
                 try body(.lost(rowID: cell.rowID, page: number))
             }
         }
     }
 
-    /// Appends the rest of a record.
+    /// Appends the rest of a record, and where its pages come from.
     ///
     /// - Returns: The page that is lost; nil when the record is complete.
     /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#ovflpgs>
-    private func append(_ first: UInt32, to record: inout [UInt8], _ recordBytes: Int) throws -> UInt32? {
+    private func append(
+        _ first: UInt32, to record: inout [UInt8], _ recordBytes: Int, _ origins: inout [AuthenticPages.Origin]
+    ) throws -> UInt32? {
         var next = first
         while record.count < recordBytes {
             // A page of a tree, or a free one, is no part of a row any more.
-            guard kinds[next] == nil, !free.contains(next), let bytes = try pages.page(next)?.bytes else { return next }
+            guard kinds[next] == nil, !free.contains(next), let (bytes, origin) = try pages.page(next) else {
+                return next
+            }
+            origins.append(origin)
             let count = min(recordBytes - record.count, pages.usableBytes - 4)
             record += bytes[4..<4 + count]
             let following = bytes.bigEndian(at: 0)
@@ -169,25 +179,5 @@ struct SalvageSource {
         let entry = SchemaEntry(
             type: kind, name: encoding.text(name), table: encoding.text(table), hasPages: root > 0, sql: sql)
         return (entry, root)
-    }
-}
-
-/// The pages of auto-vacuum databases that say where other pages belong.
-/// - SeeAlso: <https://www.sqlite.org/fileformat2.html#pointer_map_or_ptrmap_pages>
-private struct PointerMaps {
-    private let interval: UInt32
-    private let lockBytePage: UInt32
-
-    /// - Parameter firstPage: Nil when it is lost; then no page is taken for one.
-    init(_ firstPage: [UInt8]?, _ pages: AuthenticPages) {
-        let isAutomatic = firstPage?.bigEndian(at: DatabaseHeader.Offset.largestRootPage) ?? 0 != 0
-        interval = isAutomatic ? UInt32(pages.usableBytes / 5) + 1 : 0
-        lockBytePage = pages.layout.lockBytePage
-    }
-
-    func contains(_ page: UInt32) -> Bool {
-        guard interval > 0, page >= 2 else { return false }
-        let map = (page - 2) / interval * interval + 2
-        return page == (map == lockBytePage ? map + 1 : map)
     }
 }

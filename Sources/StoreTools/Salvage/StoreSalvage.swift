@@ -13,8 +13,8 @@ import StoreSharing
 /// ```
 ///
 /// SQLite is not asked to open the damaged database. Each page is authenticated, and each table is read from all of its
-/// pages that are authentic, also where the pages above them are lost. Rows whose table is not certain are listed in
-/// tables of their own, named `salvaged_1` and so on. The damaged store is not changed, and no program may have it open.
+/// pages that are authentic, also where the pages above them are lost. Rows that are not certain are listed in tables
+/// of their own, named `salvaged_1` and so on. The damaged store is not changed, and no program may have it open.
 public struct StoreSalvage: StoreTool {
     /// The damaged store, or the folder of a backup.
     public let source: String
@@ -68,7 +68,8 @@ public struct StoreSalvage: StoreTool {
         public let missingPage: UInt32
     }
 
-    /// A table with rows of which the table is not certain: their page, their row id, and their values.
+    /// A table with rows that are not certain: their page, their row id, and their values. Their table is not known, or
+    /// their pages may be of different moments.
     public struct Listing: Sendable {
         public let name: String
         /// The tables to which they may belong; none where they fit no table that is known.
@@ -221,6 +222,15 @@ public struct StoreSalvage: StoreTool {
             + "('rebuild')"
     }
 
+    /// The messages of a check. A virtual table of a module that only the program has ends it.
+    private static func quickCheck(_ db: Database) throws -> [String] {
+        do {
+            return try String.fetchAll(db, sql: "PRAGMA quick_check(\(Limits.integrityMessages))")
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+            return [error.message ?? error.description]
+        }
+    }
+
     /// Reads the new database back through a new connection.
     ///
     /// - Returns: How many rows refer to rows that do not exist.
@@ -234,7 +244,7 @@ public struct StoreSalvage: StoreTool {
         defer { try? pool.close() }
         let (messages, violations) = try pool.read { db in
             (
-                try String.fetchAll(db, sql: "PRAGMA quick_check(\(Limits.integrityMessages))"),
+                try Self.quickCheck(db),
                 (try? Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check")) ?? 0
             )
         }

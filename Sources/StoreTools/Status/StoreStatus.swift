@@ -44,6 +44,7 @@ public struct StoreStatus: StoreTool {
         if let key, report.interruptedRestoration == nil {
             try report.authenticate(KeyChange(of: path).settledSidecar(key.unlocked(), run), run)
         }
+        report.take(FilePermissions(paths: StorePaths(path)).kindFindings())
         report.take(report.historyReading.findings.filter(\.needsAttention))
         if let finding = report.age?.finding, finding.needsAttention { report.take([finding]) }
         report.take(report.keyHealth.findings(policy))
@@ -99,6 +100,8 @@ public struct StoreStatus: StoreTool {
         let missingPages: Int
         /// Bytes after the last page that the header counts, which no commit explains; nil where there are none.
         let excessBytes: Int?
+        /// The names that the database file has.
+        let names: UInt64
         /// What the WAL has lost; nil for nothing.
         package private(set) var walLoss: WALContent.Loss?
         /// The folder with the files of the store that an interrupted restoration was replacing; nil where there is none.
@@ -184,7 +187,7 @@ extension StoreStatus.Report {
         copies = SidecarCopy.allCases.map { Copy(copy: $0, state: read[$0].stateName) }
         sidecar = read.newestClaimed
         let first = try RawFile(path).bytes(at: 0, count: 4096)
-        verdict = DatabaseHeader.examine(first, fileBytes: fileBytes, settings: sidecar?.settings)
+        verdict = try WALContent.verdict(of: path, first: first, fileBytes: fileBytes, settings: sidecar?.settings)
         let log = try WALContent(of: path)
         walBytes = log.bytes
         walFrames = Int(log.scan?.committedFrames ?? 0)
@@ -192,6 +195,13 @@ extension StoreStatus.Report {
         walLoss = try log.loss(of: path, nil) == nil ? nil : WALContent.loss(of: path, nil)
         let pageBytes = sidecar?.settings.pageBytes
         (missingPages, excessBytes) = try WALContent.lengthFaults(of: path, pageBytes: pageBytes)
+        var names = UInt64(1)
+        // A name that another program has for a moment is none that matters.
+        _ = try WALContent.recheck {
+            names = try Files.status(of: path)?.linkCount ?? 1
+            return names > 1
+        }
+        self.names = names
         interruptedRestoration = (try? InterruptedRestoration.folder(of: StorePaths(path))) ?? nil
         let index = Self.index(path)
         copiedFrames = index.map { Int($0.checkpointedFrames) }
@@ -249,7 +259,8 @@ extension StoreStatus.Report {
             for index in copies.indices where copies[index].copy == copy { copies[index].state = state }
         }
         attention = []
-        if walLoss != nil { walLoss = try WALContent.loss(of: path, choice.pageKey) }
+        // The key shows more, and that some of it is none.
+        walLoss = try WALContent.loss(of: path, choice.pageKey)
         findRisks(choice)
         guard try firstPageIsAuthentic(choice) else {
             do {
@@ -272,9 +283,11 @@ extension StoreStatus.Report {
         while true {
             let page = try RawFile(path).bytes(at: 0, count: choice.sidecar.settings.pageBytes)
             if page.withUnsafeBytes({ codec.verify($0, number: 1) }) { return true }
-            if ContinuousClock.now >= deadline { return false }
+            if ContinuousClock.now >= deadline { break }
             Pause.sleep(for: Limits.recheckPause)
         }
+        // Where a checkpoint was interrupted, the WAL has the page.
+        return try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey).page(1) != nil
     }
 
     /// Adds findings that need attention.
@@ -370,8 +383,13 @@ extension StoreStatus.Report {
         }
         if let excessBytes {
             attention.append(
-                "bytes 28 to 31 of the header count \(pages) pages, but the file has \(excessBytes) bytes more, and no "
+                "bytes 28 to 31 of the header count \(pages) page\(pages == 1 ? "" : "s"), but the file has \(excessBytes) bytes more, and no "
                     + "opening accepts that: run `cipherctl verify`, or restore the store from a backup")
+        }
+        if names > 1, backup == nil {
+            attention.append(
+                "the database file has \(names) names, and no opening accepts that: remove the other links (find them "
+                    + "with `find -samefile`)")
         }
         if missingPages > 0 {
             let count = missingPages == 1 ? "1 page is" : "\(missingPages) pages are"

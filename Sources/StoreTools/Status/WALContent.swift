@@ -1,6 +1,7 @@
 import CipherStore
 import KeyCustody
 import PageFormat
+import StoreCrypto
 import StorePlatform
 import StoreSharing
 
@@ -13,7 +14,8 @@ package struct WALContent {
     /// - Throws: `SystemError`.
     package init(of path: String) throws {
         let wal = StorePaths(path).wal
-        guard let bytes = try Files.byteCount(wal), bytes > 0 else {
+        // A folder or a pipe holds no frames.
+        guard try Files.kind(wal) == .regular, let bytes = try Files.byteCount(wal), bytes > 0 else {
             (self.bytes, scan) = (0, nil)
             return
         }
@@ -26,6 +28,33 @@ package struct WALContent {
     package var committedPages: Set<UInt32>? {
         guard let scan, scan.committedFrames > 0 else { return nil }
         return Set(scan.lastFrames.keys)
+    }
+
+    /// What the header of a store shows. Where that of the file is damaged and the WAL has page 1, the header in the WAL
+    /// counts: a checkpoint was interrupted in the middle of the page.
+    ///
+    /// - Parameters:
+    ///   - first: The first bytes of the database file.
+    ///   - settings: Nil where they are not known.
+    /// - Throws: `SystemError`.
+    package static func verdict(
+        of path: String, first: [UInt8], fileBytes: Int, settings: CipherSettings?
+    ) throws -> HeaderVerdict {
+        let verdict = DatabaseHeader.examine(first, fileBytes: fileBytes, settings: settings)
+        if case .plaintextHeader = verdict { return verdict }
+        guard let settings, settings.plaintextHeaderBytes > 0, fileBytes >= settings.pageBytes,
+            BackupBundle(holding: path) == nil, let logged = try WALContent(of: path).firstPage(of: path)
+        else { return verdict }
+        let found = DatabaseHeader.examine(logged, fileBytes: fileBytes, settings: settings)
+        if case .plaintextHeader = found { return found }
+        return verdict
+    }
+
+    /// Page 1 of the last commit; nil where the WAL does not have it.
+    private func firstPage(of path: String) throws -> [UInt8]? {
+        guard let scan, let frame = scan.lastFrames[1] else { return nil }
+        return try RawFile(wal: StorePaths(path).wal)
+            .bytes(at: scan.pageOffset(ofFrame: frame), count: scan.header.pageBytes)
     }
 
     /// Whether it has bytes, but no frame that was ever written completely.
@@ -82,6 +111,11 @@ extension WALContent {
         case allContent
         /// Commits follow a frame that is damaged, and SQLite ends the WAL before it.
         case afterFrame(UInt32)
+        /// What follows from a frame on is no frame of any commit.
+        case fromFrame(UInt32)
+
+        /// Whether frames follow that a salvage can read.
+        package var hasFrames: Bool { if case .afterFrame = self { true } else { false } }
 
         /// The text of a note.
         package var note: String {
@@ -92,6 +126,9 @@ extension WALContent {
             case .afterFrame(let frame):
                 "the WAL has commits after frame \(frame), which is damaged or was written in part: they do not count, "
                     + "and what of them is not yet in the database file is lost"
+            case .fromFrame(let frame):
+                "the WAL has bytes from frame \(frame) on that are no frames: commits that were there and not yet in the "
+                    + "database file are lost if they were damaged"
             }
         }
     }
@@ -115,58 +152,6 @@ extension WALContent {
         if hasNothing { return .allContent }
         // The last process to close a database may remove its WAL.
         guard let scan, let file = try? RawFile(wal: StorePaths(path).wal) else { return nil }
-        let broken = scan.committedFrames + scan.uncommittedFrames + 1
-        guard try hasCommit(from: broken, scan.header, file) else { return nil }
-        if let key, try isLeftover(broken, scan.header, file, key) { return nil }
-        return .afterFrame(broken)
-    }
-
-    /// Whether a frame, or one after it, ends a transaction of this run of the WAL.
-    ///
-    /// A rollback leaves frames with the salts of the run, too, but none that ends a transaction.
-    private func hasCommit(from broken: UInt32, _ header: WALHeader, _ file: RawFile) throws -> Bool {
-        var frame = broken
-        var before: WALFrameHeader?
-        while let found = try frameHeader(frame, header, file) {
-            if found.salts == header.salts, found.endsTransaction {
-                guard let former = before else { return true }
-                if try follows(frame, former, header, file) { return true }
-            }
-            before = found
-            frame += 1
-        }
-        return false
-    }
-
-    /// Whether a broken frame is intact, and follows another one than that before it: then it is the rest of a commit
-    /// that never happened, because its process was killed, and a later one has overwritten its beginning.
-    private func isLeftover(_ frame: UInt32, _ header: WALHeader, _ file: RawFile, _ key: PageKey) throws -> Bool {
-        guard key.settings.pageBytes == header.pageBytes, let found = try frameHeader(frame, header, file),
-            found.salts == header.salts, found.pageNumber > 0
-        else { return false }
-        let page = try file.bytes(at: header.pageOffset(ofFrame: frame), count: header.pageBytes)
-        var codec = try PageCodec(keys: PageKeys(key))
-        guard page.withUnsafeBytes({ codec.verify($0, number: found.pageNumber) }) else { return false }
-        guard try frameHeader(frame + 1, header, file) != nil else { return true }
-        return try follows(frame + 1, found, header, file)
-    }
-
-    private func frameHeader(_ frame: UInt32, _ header: WALHeader, _ file: RawFile) throws -> WALFrameHeader? {
-        guard header.frameOffset(frame) + header.frameStrideBytes <= bytes else { return nil }
-        let found = try file.bytes(at: header.frameOffset(frame), count: WALFrameHeader.headerBytes)
-        return found.withUnsafeBytes { WALFrameHeader($0) }
-    }
-
-    /// Whether the checksum of a frame continues that of the frame before it.
-    private func follows(
-        _ frame: UInt32, _ before: WALFrameHeader, _ header: WALHeader, _ file: RawFile
-    ) throws -> Bool {
-        let bytes = try file.bytes(at: header.frameOffset(frame), count: header.frameStrideBytes)
-        guard bytes.count == header.frameStrideBytes else { return false }
-        var checksum = before.checksum
-        return bytes.withUnsafeBytes { bytes in
-            checksum.add(frame: bytes, bigEndian: header.checksumsAreBigEndian)
-            return WALFrameHeader(bytes)?.checksum == checksum
-        }
+        return try WALTail(scan, file, bytes: bytes, key).loss()
     }
 }

@@ -11,11 +11,11 @@ import StoreSharing
 /// It is used by one thread at a time.
 package final class AuthenticPages {
     /// Where the image of a page comes from.
-    package enum Origin: Hashable, Sendable {
-        case file
-        case log
-        /// The newest image is not authentic, and this one of the main file is older.
-        case olderThanLog
+    package struct Origin: Hashable, Sendable {
+        /// The frame of the WAL; 0 for the main file.
+        package let frame: UInt32
+        /// Whether the newest image is not authentic, so that this one is older.
+        package let isOlder: Bool
     }
 
     /// Pages of file and WAL: those that can be read at all.
@@ -32,14 +32,19 @@ package final class AuthenticPages {
     private var codec: PageCodec
     private var buffer: [UInt8]
 
-    /// - Parameter readsPastDamage: Whether frames after a damaged one of the WAL count, which SQLite ignores.
+    /// - Parameters:
+    ///   - moment: The moment whose pages are read, while a transaction keeps it; nil for the last commit.
+    ///   - readsPastDamage: Whether frames after a damaged one of the WAL count, which SQLite ignores.
     /// - Throws: `SystemError`, `PageFormatError`.
-    package init(path: String, file: RawFile, key: PageKey, readsPastDamage: Bool = false) throws {
+    package init(
+        path: String, file: RawFile, key: PageKey, at moment: CommitPosition? = nil, readsPastDamage: Bool = false
+    ) throws {
         self.file = file
         var codec = try PageCodec(keys: PageKeys(key))
         layout = codec.layout
-        let log = try Self.openLog(of: path)
-        let frames = try log.flatMap { try LogFrames($0, &codec, readsPastDamage: readsPastDamage) }
+        // The WAL may be reset, and its frames replaced, while the file has everything.
+        let log = moment?.isInFile == true ? nil : try Self.openLog(of: path)
+        let frames = try log.flatMap { try LogFrames($0, &codec, at: moment, readsPastDamage: readsPastDamage) }
         (self.log, self.frames) = (frames == nil ? nil : log, frames)
         self.codec = codec
         let length = DatabaseLength(fileBytes: try file.byteCount, pageBytes: layout.pageBytes)
@@ -79,12 +84,28 @@ package final class AuthenticPages {
         if let frame, let log, let header = frames?.header,
             try readAuthentic(number, { try log.read(at: header.pageOffset(ofFrame: frame), into: $0) })
         {
-            return (try decrypted(number), frames?.isPassed(number, after: frame) == true ? .olderThanLog : .log)
+            let isOlder = frames?.isPassed(number, after: frame) ?? false
+            return (try decrypted(number), Origin(frame: frame, isOlder: isOlder))
         }
         let offset = (Int(number) - 1) * layout.pageBytes
         guard try readAuthentic(number, { try file.read(at: offset, into: $0) }) else { return nil }
         let isOlder = frame != nil || frames?.isPassed(number, after: 0) == true
-        return (try decrypted(number), isOlder ? .olderThanLog : .file)
+        return (try decrypted(number), Origin(frame: 0, isOlder: isOlder))
+    }
+
+    /// Whether it is certain that images were pages of the database at one moment.
+    ///
+    /// Images of the main file were: the last checkpoint wrote them. The newest images of all are those of the last
+    /// commit. An image that is older than a damaged frame is known to be neither, beside one that the WAL replaced.
+    package func areOfOneMoment(_ origins: [Origin]) -> Bool {
+        // A page that the WAL does not have is the same at every moment.
+        let changed = origins.filter { $0.frame > 0 || $0.isOlder }
+        if changed.count > 1, changed.contains(where: \.isOlder), changed.contains(where: { $0.frame > 0 }) {
+            return false
+        }
+        let numbers = origins.map(\.frame)
+        guard let first = numbers.min(), let last = numbers.max() else { return true }
+        return frames?.isUnknown(between: first, last) != true
     }
 
     private func readAuthentic(
@@ -105,35 +126,6 @@ package final class AuthenticPages {
     }
 }
 
-extension AuthenticPages {
-    /// The pages that no table and no index uses, as far as the list of them can be read.
-    ///
-    /// - Returns: The free pages, and whether the list was read to its end.
-    /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#the_freelist>
-    package func freePages() throws -> (pages: PageSet, isComplete: Bool) {
-        var free = PageSet(pageCount: pageCount)
-        guard let first = try page(1)?.bytes else { return (free, false) }
-        var trunk = first.bigEndian(at: Self.firstTrunkOffset)
-        while trunk != 0 {
-            // A trunk that was met before is a circle.
-            guard trunk <= pageCount, free.insert(trunk), let bytes = try page(trunk)?.bytes else {
-                return (free, false)
-            }
-            let count = Int(bytes.bigEndian(at: 4))
-            guard count <= usableBytes / 4 - 2 else { return (free, false) }
-            for index in 0..<count {
-                let leaf = bytes.bigEndian(at: 8 + 4 * index)
-                if leaf > 0, leaf <= pageCount { free.insert(leaf) }
-            }
-            trunk = bytes.bigEndian(at: 0)
-        }
-        return (free, true)
-    }
-
-    /// The offset in page 1 of the number of the first trunk page.
-    private static let firstTrunkOffset = 32
-}
-
 /// The last committed frame of each page in a WAL.
 private struct LogFrames {
     let header: WALHeader
@@ -142,10 +134,12 @@ private struct LogFrames {
     /// Damaged frames before others that count, and the last of them for each page.
     private(set) var passed: [UInt32] = []
     private var lastPassed: [UInt32: UInt32] = [:]
+    /// Those of them of which the page is not known.
+    private var unknown: [UInt32] = []
 
     /// - Returns: Nil when the WAL contains nothing that counts.
-    init?(_ log: RawFile, _ codec: inout PageCodec, readsPastDamage: Bool) throws {
-        let scan = try WALScan.scan(fileBytes: log.byteCount) { try log.read(at: $0, into: $1) }
+    init?(_ log: RawFile, _ codec: inout PageCodec, at moment: CommitPosition?, readsPastDamage: Bool) throws {
+        let scan = try WALScan.scan(log, at: moment)
         guard let scan, scan.header.pageBytes == codec.layout.pageBytes else { return nil }
         header = scan.header
         last = scan.lastFrames
@@ -158,6 +152,9 @@ private struct LogFrames {
 
     /// Whether a damaged frame of a page came after a frame.
     func isPassed(_ page: UInt32, after frame: UInt32) -> Bool { lastPassed[page].map { $0 > frame } ?? false }
+
+    /// Whether a damaged frame of which the page is not known lies between two others.
+    func isUnknown(between first: UInt32, _ last: UInt32) -> Bool { unknown.contains { first < $0 && $0 < last } }
 
     /// Reads the frames after the last that SQLite counts. They count when the WAL is damaged there: when a frame of its
     /// own run is not authentic. An authentic frame of another run ends it: what follows is older.
@@ -178,7 +175,7 @@ private struct LogFrames {
                 waiting.append((found.pageNumber, frame))
             } else {
                 passed.append(frame)
-                if isOwn { lastPassed[found.pageNumber] = frame }
+                if isOwn { lastPassed[found.pageNumber] = frame } else { unknown.append(frame) }
             }
             if isOwn, found.endsTransaction, !passed.isEmpty {
                 for (page, frame) in waiting { last[page] = frame }
@@ -189,6 +186,20 @@ private struct LogFrames {
         }
         // What no commit follows never happened.
         last = last.filter { $0.key <= databasePages }
+    }
+}
+
+extension WALScan {
+    /// Walks a WAL up to a moment, or where that is nil, to its last commit.
+    ///
+    /// - Returns: Nil when it contains nothing that the moment needs: after a reset all of that is in the main file.
+    /// - Throws: `SystemError`.
+    static func scan(_ log: RawFile, at moment: CommitPosition?) throws -> WALScan? {
+        let found = try scan(fileBytes: log.byteCount, maximumFrame: moment?.frame) {
+            try log.read(at: $0, into: $1)
+        }
+        guard let found, moment?.isOf(found.header) ?? true else { return nil }
+        return found
     }
 }
 

@@ -36,8 +36,12 @@ package struct StoreScan {
         package internal(set) var supersededPages = PageRanges()
         /// Pages that belong to the database and are neither in the file nor in the WAL.
         package internal(set) var missingPages = PageRanges()
-        /// Pages of zeros: never written, or wiped; `integrity_check` shows which.
+        /// Pages of zeros: never written, or wiped.
         package internal(set) var zeroPages = PageRanges()
+        /// Those of them that were wiped: of all pages only a leaf of the list of free pages may never have been written.
+        package internal(set) var wipedPages = PageRanges()
+        /// The free pages, of the same moment.
+        package internal(set) var freeList = FreeList()
         package internal(set) var framesChecked = 0
         /// Committed frames whose page is not authentic.
         package internal(set) var damagedFrames: [DamagedFrame] = []
@@ -49,22 +53,36 @@ package struct StoreScan {
         package internal(set) var checkedBytes = 0
         package internal(set) var duration = Duration.zero
 
-        /// Whether nothing is damaged or missing.
-        package var isClean: Bool { damagedPages.isEmpty && missingPages.isEmpty && damagedFrames.isEmpty }
+        /// Whether nothing is damaged, missing or wiped.
+        package var isClean: Bool {
+            damagedPages.isEmpty && missingPages.isEmpty && wipedPages.isEmpty && damagedFrames.isEmpty
+        }
     }
 
-    /// - Parameter pageCount: The number of pages according to SQLite; nil when it cannot open the file.
+    /// - Parameters:
+    ///   - pageCount: The number of pages according to SQLite; nil when it cannot open the file.
+    ///   - moment: The moment that a transaction keeps, which is that of `pageCount`; nil for the last commit.
     /// - Throws: `SystemError`, `PageFormatError`, `CancellationError`.
-    package func authenticate(pageCount: Int?) throws -> Report {
+    package func authenticate(pageCount: Int?, at moment: CommitPosition? = nil) throws -> Report {
         let started = ContinuousClock.now
         let keys = try PageKeys(key)
         var report = Report()
         report.fileBytes = try file.byteCount
-        let inLog = try checkLog(keys, &report)
+        let inLog = try checkLog(keys, moment, &report)
         try checkPages(keys, pageCount ?? pagesByFile(report), inLog: inLog, &report)
+        report.freeList = try FreeList(pages(at: moment))
+        let unwritten = Set(report.freeList.leaves)
+        report.wipedPages = PageRanges(report.zeroPages.ranges.joined().filter { !unwritten.contains($0) })
         report.checkedBytes = (report.pagesChecked + report.framesChecked) * key.settings.pageBytes
         report.duration = ContinuousClock.now - started
         return report
+    }
+
+    /// The pages, decrypted.
+    ///
+    /// - Throws: `SystemError`, `PageFormatError`.
+    func pages(at moment: CommitPosition?) throws -> AuthenticPages {
+        try AuthenticPages(path: path, file: file, key: key, at: moment)
     }
 
     private var pageInspection: PageScan.Inspector? {
@@ -138,17 +156,21 @@ package struct StoreScan {
     // MARK: WAL
 
     /// - Returns: The pages of which the WAL contains a valid image.
-    private func checkLog(_ keys: borrowing PageKeys, _ report: inout Report) throws -> Set<UInt32> {
+    private func checkLog(
+        _ keys: borrowing PageKeys, _ moment: CommitPosition?, _ report: inout Report
+    ) throws -> Set<UInt32> {
         let deadline = ContinuousClock.now + Limits.recheckTime
         while true {
-            let pages = try checkLogOnce(keys, &report)
+            let pages = try checkLogOnce(keys, moment, &report)
             // A WAL that is reset while it is read returns frames of two runs.
             if report.damagedFrames.isEmpty || ContinuousClock.now >= deadline { return pages }
             Pause.sleep(for: Limits.recheckPause)
         }
     }
 
-    private func checkLogOnce(_ keys: borrowing PageKeys, _ report: inout Report) throws -> Set<UInt32> {
+    private func checkLogOnce(
+        _ keys: borrowing PageKeys, _ moment: CommitPosition?, _ report: inout Report
+    ) throws -> Set<UInt32> {
         report.framesChecked = 0
         report.damagedFrames = []
         report.pagesByLog = 0
@@ -158,9 +180,9 @@ package struct StoreScan {
         if BackupBundle(holding: path) != nil { return [] }
         guard try Files.byteCount(wal) ?? 0 > 0 else { return [] }
         let log = try RawFile(wal: wal)
-        let scan = try WALScan.scan(fileBytes: log.byteCount) { try log.read(at: $0, into: $1) }
+        let scan = try WALScan.scan(log, at: moment)
         guard let scan, scan.committedFrames > 0, scan.header.pageBytes == key.settings.pageBytes else { return [] }
-        inspector?.beginFrames(scan.pageNumbers)
+        inspector?.beginFrames()
         let inspect = frameInspection
         let found = try PageScan.verifyFrames(
             keys: keys, of: scan, workers: workers, read: { try log.read(at: $0, into: $1) },
@@ -180,9 +202,7 @@ package struct StoreScan {
 /// Sees each page that a scan reads, on the threads of the scan.
 package protocol PageInspector: Sendable {
     /// The frames of the WAL are read: again when it changed meanwhile, and what was seen of it before does not count.
-    ///
-    /// - Parameter pages: The page number of each frame.
-    func beginFrames(_ pages: [UInt32])
+    func beginFrames()
     func see(frame: UInt32, ofPage number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool)
     /// The pages of the main file are read: 1 to `count`.
     func beginPages(_ count: Int)

@@ -44,8 +44,12 @@ public struct StoreVerification: StoreTool {
         public internal(set) var foreignKeyViolations: Int?
         /// The problems, each as a sentence without its full stop.
         public internal(set) var problems: [String] = []
-        /// Checks that were not possible, which is not damage.
-        public internal(set) var unchecked: [String] = []
+        /// Checks that were not possible.
+        package internal(set) var impossible: [String] = []
+        /// What the WAL has lost; nil for nothing.
+        package internal(set) var walLoss: WALContent.Loss?
+        /// Checks that were not possible, and what the WAL has lost, which is not damage.
+        public var unchecked: [String] { impossible + (walLoss.map { [$0.note] } ?? []) }
         /// The notices of opening the store.
         public internal(set) var notices: [String] = []
 
@@ -60,7 +64,7 @@ public struct StoreVerification: StoreTool {
         public var supersededPages: PageRanges { scan.supersededPages }
         /// Pages that belong to the database and are neither in the file nor in the WAL.
         public var missingPages: PageRanges { scan.missingPages }
-        /// Pages of zeros: never written, or wiped.
+        /// Pages of zeros: never written, or wiped. Those that no list of free pages names are problems.
         public var zeroPages: PageRanges { scan.zeroPages }
         /// Committed frames of the WAL that were authenticated.
         public var framesChecked: Int { scan.framesChecked }
@@ -104,9 +108,7 @@ public struct StoreVerification: StoreTool {
         try run.check()
         if (try? found.get())?.isSound != true { try KeyChange(of: path).requireNone(since: choice, file) }
         var report = try found.get()
-        if BackupBundle(holding: path) == nil, let loss = try WALContent.loss(of: path, choice.pageKey) {
-            report.unchecked.append(loss.note)
-        }
+        if BackupBundle(holding: path) == nil { report.walLoss = try WALContent.loss(of: path, choice.pageKey) }
         report.notices = run.notices
         return report
     }
@@ -133,9 +135,9 @@ private struct VerificationRun {
         // One transaction around everything: until it ends no process overwrites what it reads. It is rolled back,
         // since a commit can fail where there was damage.
         return try store.unsafeRead { db in
-            try db.beginTransaction(.deferred)
+            let snapshot = try beginReading(db)
             defer { try? db.rollback() }
-            return try withSQLite(scan, db)
+            return try withSQLite(scan, db, snapshot)
         }
     }
 
@@ -157,35 +159,74 @@ private struct VerificationRun {
         var result = Report(
             path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: nil))
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
-        if !Self.isNamed(error, by: result.scan) {
+        let length = lengthProblems(result.scan, Int(header?.pageCount ?? .max))
+        if !Self.isNamed(error, by: result.scan, length) {
             let message = ToolError.explanation(of: error)
             result.problems = [message.hasSuffix(".") ? String(message.dropLast()) : message]
         }
-        result.problems += lengthProblems(result.scan, Int(header?.pageCount ?? .max)) + pageProblems(result.scan)
+        // Zeros after the last page that the header counts are no pages that were wiped.
+        result.problems += length + pageProblems(result.scan, to: length.isEmpty ? nil : header?.pageCount)
         return result
     }
 
     /// Whether the scan of the pages names what prevented the opening: it is one problem, not two.
-    private static func isNamed(_ error: any Error, by scan: StoreScan.Report) -> Bool {
+    ///
+    /// - Parameter length: The problem of the length of the file, if it has one.
+    private static func isNamed(_ error: any Error, by scan: StoreScan.Report, _ length: [String]) -> Bool {
         switch (error as? StoreError)?.code {
         case .pageDamaged(let page): scan.damagedPages.contains(page)
         case .truncated: !scan.missingPages.isEmpty
+        case .headerDamaged: !length.isEmpty
         default: false
         }
     }
 
-    private func withSQLite(_ scan: StoreScan, _ db: Database) throws -> Report {
-        // The first read gives the transaction its snapshot.
-        let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
-        _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
+    /// What a read transaction sees.
+    private struct Snapshot {
+        let pages: Int
+        let moment: CommitPosition?
+        var isBusy = false
+    }
+
+    /// Begins a read transaction.
+    ///
+    /// - Returns: The number of pages, and the moment that the transaction keeps: nil where nothing shows it, as without a
+    ///   WAL, or where other processes committed at each beginning (`isBusy`).
+    private func beginReading(_ db: Database) throws -> Snapshot {
+        var attempt = 1
+        // A backup has no WAL, and nothing may be made beside it.
+        let isBackup = BackupBundle(holding: path) != nil
+        while true {
+            try db.beginTransaction(.deferred)
+            do {
+                // The first read gives the transaction its snapshot.
+                let before = isBackup ? nil : db.commitPosition
+                let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+                _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
+                // A commit in between is before the snapshot or after it.
+                if isBackup || before == db.commitPosition { return Snapshot(pages: pages, moment: before) }
+                if attempt == Limits.beginnings { return Snapshot(pages: pages, moment: nil, isBusy: true) }
+            } catch {
+                try? db.rollback()
+                throw error
+            }
+            attempt += 1
+            try db.rollback()
+        }
+    }
+
+    private func withSQLite(_ scan: StoreScan, _ db: Database, _ snapshot: Snapshot) throws -> Report {
         guard try file.isInPlace else { throw ExaminedFile.moved(path) }
         var result = Report(
-            path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: pages))
-        result.problems = try headerProblems() + lengthProblems(result.scan, pages) + pageProblems(result.scan)
+            path: path, pageBytes: choice.sidecar.settings.pageBytes,
+            scan: try scan.authenticate(pageCount: snapshot.pages, at: snapshot.moment))
+        result.problems =
+            try headerProblems() + lengthProblems(result.scan, snapshot.pages) + pageProblems(result.scan)
         if result.scan.isClean {
             try run.check()
             run.report(ToolProgress(.checkingContent))
             try checkContent(db, &result)
+            try checkFreeList(scan, db, snapshot, &result)
         }
         return result
     }
@@ -196,7 +237,7 @@ private struct VerificationRun {
         let settings = choice.sidecar.settings
         guard settings.plaintextHeaderBytes > 0 else { return [] }
         let first = try file.bytes(at: 0, count: settings.pageBytes)
-        switch DatabaseHeader.examine(first, fileBytes: try file.byteCount, settings: settings) {
+        switch try WALContent.verdict(of: path, first: first, fileBytes: file.byteCount, settings: settings) {
         case .plaintextHeader: return []
         case .damagedHeader(let damage):
             return ["byte \(damage.offset) of the header holds \(damage.found) where \(damage.expected) belongs"]
@@ -211,15 +252,18 @@ private struct VerificationRun {
         let verdict = length.verdict(pages: pages) { scan.pagesByLog > 0 ? [] : nil }
         guard verdict == .pageCountLowered else { return [] }
         return [
-            "bytes 28 to 31 of the header count \(pages) pages of \(pageBytes) bytes, but the file has "
+            "bytes 28 to 31 of the header count \(pages) page\(pages == 1 ? "" : "s") of \(pageBytes) bytes, but the file has "
                 + "\(scan.fileBytes) bytes"
         ]
     }
 
-    private func pageProblems(_ scan: StoreScan.Report) -> [String] {
+    /// - Parameter last: The last page that can have been wiped; nil for any.
+    private func pageProblems(_ scan: StoreScan.Report, to last: UInt32? = nil) -> [String] {
         let pageBytes = choice.sidecar.settings.pageBytes
         return scan.damagedPages.lines("damaged", pageBytes: pageBytes)
             + scan.missingPages.lines("missing", pageBytes: pageBytes)
+            + PageRanges(scan.wipedPages.ranges.joined().filter { $0 <= last ?? .max }).lines(
+                "all zeros", pageBytes: pageBytes)
             + scan.damagedFrames.map { "frame \($0.number) of the WAL is damaged (page \($0.page))" }
     }
 
@@ -234,6 +278,30 @@ private struct VerificationRun {
         }
     }
 
+    /// Checks the list of free pages where integrity_check may have left it out: that takes a virtual table or a view,
+    /// which has no pages, for the mark of a check of some tables only.
+    ///
+    /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_integrity_check>
+    private func checkFreeList(
+        _ scan: StoreScan, _ db: Database, _ snapshot: Snapshot, _ result: inout Report
+    ) throws {
+        guard result.problems.isEmpty else { return }
+        let rows = try Row.fetchAll(db, sql: "SELECT type, rootpage FROM sqlite_schema")
+        let roots = rows.map { (type: $0[0] as String?, page: ($0[1] as Int64?) ?? 0) }
+        guard roots.contains(where: { ["table", "view"].contains($0.type) && $0.page == 0 }) else { return }
+        guard !snapshot.isBusy else {
+            result.impossible.append("the list of free pages was not checked: other processes wrote all the time")
+            return
+        }
+        let free = result.scan.freeList
+        result.problems = free.problems
+        guard free.pages.count > 0 else { return }
+        let used = try free.pagesInUse(
+            scan.pages(at: snapshot.moment), roots: [TableReader.schemaRoot] + roots.map { UInt32(clamping: $0.page) },
+            check: run.check)
+        result.problems += Self.firstLines(used.lines("free and in use at once", pageBytes: result.pageBytes))
+    }
+
     /// The first lines of messages. One message can have a hundred, nearly all of which follow from the first: after a
     /// page that SQLCipher cannot read, it reads no other one.
     private static func firstLines(_ messages: [String]) -> [String] {
@@ -244,15 +312,23 @@ private struct VerificationRun {
             + (rest > 0 ? ["\(rest) more lines, which may follow from these"] : [])
     }
 
+    /// SQLite's text for an error of which it knows no more.
+    private static let anyError = "SQL logic error"
+
     private func checkForeignKeys(_ db: Database, _ result: inout Report) throws {
         do {
             let violations = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check") ?? 0
             result.foreignKeyViolations = violations
             if violations > 0 { result.problems.append("\(violations) rows refer to rows that do not exist") }
-        } catch DatabaseError.SQLITE_ERROR {
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
             // A foreign key that refers to columns without a unique index: an error of the schema, which SQLite
-            // tolerates.
-            result.unchecked.append("foreign keys were not checked: \(db.lastErrorMessage ?? "SQLite refused")")
+            // tolerates. After a page that SQLCipher cannot read every other one is an error without a text of its own.
+            let message = db.lastErrorMessage ?? "SQLite refused"
+            if message != Self.anyError {
+                result.impossible.append("foreign keys were not checked: \(message)")
+            } else if result.problems.isEmpty {
+                throw error
+            }
         }
     }
 }

@@ -57,7 +57,8 @@ struct VerifyCommand: Command {
     private func json(_ report: StoreVerification.Report) -> JSON {
         .object([
             "store": .string(path), "sound": .bool(report.isSound),
-            "problems": .array(report.problems.map(JSON.string)), "pages_checked": .int(report.pagesChecked),
+            "problems": .array(report.problems.map(JSON.string)),
+            "notes": .array(report.unchecked.map(JSON.string)), "pages_checked": .int(report.pagesChecked),
             "damaged_pages": json(report.damagedPages), "missing_pages": json(report.missingPages),
             "zero_pages": json(report.zeroPages), "superseded_damaged_pages": json(report.supersededPages),
             "wal_frames_checked": .int(report.framesChecked),

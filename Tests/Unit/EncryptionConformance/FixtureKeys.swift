@@ -53,12 +53,24 @@ struct FixtureKeys {
         try fixture.poke(at: (page - 1) * 4096, encrypted)
     }
 
+    /// The pages of a store.
+    func authentic(_ fixture: ConformanceFixture) throws -> AuthenticPages {
+        try AuthenticPages(path: fixture.path, file: RawFile(fixture.path), key: key)
+    }
+
+    /// The last page with the rest of the first row of a leaf.
+    func overflowPage(of leaf: UInt32, _ fixture: ConformanceFixture) throws -> UInt32 {
+        let pages = try authentic(fixture)
+        let bytes = try #require(try pages.page(leaf)).bytes
+        let page = try #require(TreePage(bytes, number: leaf, usableBytes: pages.usableBytes))
+        var last = try #require(page.cell(0)?.overflow)
+        while let next = try pages.page(last)?.bytes.bigEndian(at: 0), next != 0 { last = next }
+        return last
+    }
+
     /// The free pages of a store, without those that list the others.
     func freeLeaves(_ fixture: ConformanceFixture) throws -> [Int] {
         let pages = try AuthenticPages(path: fixture.path, file: RawFile(fixture.path), key: key)
-        let free = try pages.freePages().pages
-        let first = try #require(try pages.page(1)?.bytes).bigEndian(at: 32)
-        let next = try #require(try pages.page(first)?.bytes).bigEndian(at: 0)
-        return (2...Int(pages.pageCount)).filter { free.contains(UInt32($0)) && ![first, next].contains(UInt32($0)) }
+        return try FreeList(pages).leaves.map(Int.init)
     }
 }

@@ -28,6 +28,8 @@ struct HTMLReportTests {
             html.contains(
                 "<tr><td><span class=\"c damaged\" style=\"--e:100%\">!</span></td><th scope=\"row\">damaged</th><td>3</td></tr>"
             ))
+        // The map clips what is outside of it: the outline of a cell at its edge is not.
+        #expect(html.contains(".map{padding:3px;"))
         // Verdicts are text, without a script.
         #expect(html.components(separatedBy: "<script>").first?.contains("Not conformant") == true)
     }

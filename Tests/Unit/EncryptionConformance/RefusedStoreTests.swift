@@ -88,6 +88,8 @@ struct RefusedStoreTests {
         #expect(report.evidence(.sidecar).contains("does not belong to"))
         #expect(report[.pages]?.verdict == .fail && report[.pages]?.remedy?.contains("salvage") == false)
         #expect(report[.pages]?.remedy?.contains("sidecar") == true)
+        // The key of that sidecar is not that of the file.
+        #expect(report[.stockSQLCipher]?.verdict == .notApplicable)
     }
 
     @Test("a store whose beginning is damaged has the right sidecar: other pages are authentic")
@@ -117,6 +119,31 @@ struct RefusedStoreTests {
         #expect(kinds["zero"] == 1 && kinds["authentic"] == report.map.pageCount - 2, "\(kinds)")
         #expect(map?["zero"] as? [[String: Int]] == [["first": 20, "last": 20]])
         #expect(report.html.contains("aria-label=\"page 20: zeros, bytes 77824 to 81919\""))
+    }
+
+    @Test("a page 1 of zeros is called so: its first bytes are no salt")
+    func wipedFirstPage() throws {
+        try fixture.makeStore()
+        try fixture.poke(at: 0, [UInt8](repeating: 0, count: 4096))
+        let report = try fixture.run()
+        #expect(report[.header]?.verdict == .fail && report.evidence(.header).contains("all zeros"), "\(report)")
+        #expect(!report.evidence(.header).contains("salt"))
+    }
+
+    @Test("a WAL that lost commits has a note beside the frames that count, and not in the content")
+    func lostCommits() throws {
+        try fixture.makeStore()
+        let store = try fixture.openStore()
+        for step in 1...3 { try store.write { try $0.execute(sql: "UPDATE note SET text = '\(step)' WHERE id < 99") } }
+        let log = try fixture.bytes("-wal")
+        try store.close()
+        try Data(log).write(to: URL(fileURLWithPath: fixture.path + "-wal"))
+        let last = log.count - 4120
+        try fixture.poke("-wal", at: last + 24 + 100, [log[last + 24 + 100] ^ 1])
+        let report = try fixture.run()
+        #expect(report[.walFrames]?.verdict == .pass && report.map.frameCount > 0, "\(report)")
+        #expect(report.evidence(.walFrames).contains("the WAL has commits after frame"))
+        #expect(report[.content]?.verdict == .pass && !report.evidence(.content).contains("the WAL has"))
     }
 
     @Test("a free page of zeros passes: SQLite need not write a page that it does not use")

@@ -60,6 +60,65 @@ struct StoreStatusTests {
         }
     }
 
+    // Story: no opening accepted the store, and both said that nothing needs attention.
+    @Test("a second name of the database needs attention")
+    func hardLinked() throws {
+        try #require(link(fixture.store, fixture.path("second.db")) == 0)
+        #expect(storeError { try fixture.openStore() } == .hardLinked)
+        for source in [nil, fixture.source] {
+            let attention = try StoreStatus(fixture.store, unlockedBy: source).run().attention
+            #expect(attention.count == 1 && attention.first?.contains("2 names") == true, "\(attention)")
+            let problems = try StoreExamination(fixture.store, unlockedBy: source).run().findings
+                .filter { $0.severity == .problem }
+            #expect(problems.count == 1, "\(problems)")
+        }
+    }
+
+    @Test(
+        "what is no regular file in the place of one of SQLite's needs attention, once",
+        arguments: [
+            "-journal", "-shm", "-wal",
+        ])
+    func noRegularFile(ending: String) throws {
+        let path = fixture.store + ending
+        for isFolder in [false, true] {
+            try? FileManager.default.removeItem(atPath: path)
+            let made = isFolder ? mkdir(path, 0o700) : mkfifo(path, 0o600)
+            try #require(made == 0)
+            let attention = try StoreStatus(fixture.store, unlockedBy: fixture.source).run().attention
+            #expect(attention.count == 1 && attention.first?.contains("not a regular file") == true, "\(attention)")
+            let problems = try StoreExamination(fixture.store, unlockedBy: fixture.source).run().findings
+                .filter { $0.severity == .problem }
+            #expect(problems.count == 1, "\(problems)")
+        }
+    }
+
+    @Test("a page 1 that is damaged in the file and intact in the WAL is no problem", arguments: [21, 99])
+    func firstPageInLog(offset: Int) throws {
+        // Story: a checkpoint was interrupted there. The store opened, and status called it a problem.
+        let store = try fixture.openStore()
+        try store.write { try $0.execute(sql: "CREATE TABLE other (a)") }
+        let copy = fixture.path("copy.db")
+        for ending in ["", "-wal", "-sidecar", "-sidecar.bak", "-keylog"] {
+            try FileManager.default.copyItem(atPath: fixture.store + ending, toPath: copy + ending)
+        }
+        try store.close()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: copy))
+        try file.seek(toOffset: UInt64(offset))
+        try file.write(contentsOf: [65, 1, 2])
+        try file.close()
+        for source in [nil, fixture.source] {
+            let attention = try StoreStatus(copy, unlockedBy: source).run().attention
+            #expect(attention == [], "\(attention)")
+            #expect(try !StoreExamination(copy, unlockedBy: source).run().needsAttention)
+        }
+        let report = try StoreVerification(copy, unlockedBy: fixture.source).run()
+        #expect(report.isSound && report.supersededPages.count == (offset == 99 ? 1 : 0), "\(report.problems)")
+        let opened = try SharedStore.open(at: copy, unlockedBy: fixture.source)
+        #expect(try opened.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM other") } == 0)
+        try opened.close()
+    }
+
     @Test("without a sidecar, what to do depends on what the file is")
     func otherFiles() throws {
         let text = fixture.path("text")

@@ -55,7 +55,49 @@ struct StoreVerificationTests {
         let length =
             "bytes 28 to 31 of the header count \(count / 4096) pages of 4096 bytes, but the file has "
             + "\(count + 4096) bytes"
-        #expect(try verify().problems.contains(length))
+        // Story: the error of the opening, the length and the zeros were three problems.
+        #expect(try verify().problems == [length])
+        try file.seek(toOffset: 28)
+        try file.write(contentsOf: [0, 0, 0, 1])
+        let first = try #require(try verify().problems.first)
+        #expect(first.hasPrefix("bytes 28 to 31 of the header count 1 page of 4096 bytes, but"), "\(first)")
+        #expect(storeError { try fixture.openStore() } == .headerDamaged)
+    }
+
+    @Test("what SQLite cannot read is damage, and no remark about foreign keys")
+    func unreadableMeanwhile() throws {
+        // Story: after a page that SQLCipher could not read it read no other one, and the report said of the foreign keys
+        // that they were not checked: "SQL logic error".
+        let store = try fixture.openStore()
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE child (note REFERENCES note (id)); INSERT INTO child SELECT id FROM note")
+        }
+        try store.checkpoint(.truncate)
+        try store.close()
+        let path = fixture.store
+        let report = try StoreVerification(path, unlockedBy: fixture.source).run(progress: { progress in
+            guard progress.phase == .checkingContent else { return }
+            #expect(throws: Never.self) {
+                let file = try FileHandle(forUpdating: URL(fileURLWithPath: path))
+                try file.seek(toOffset: 299 * 4096)
+                try file.write(contentsOf: [UInt8](repeating: 0, count: 4096))
+                try file.close()
+            }
+        })
+        #expect(!report.isSound && report.foreignKeyViolations == nil, "\(report.problems)")
+        #expect(report.unchecked == [])
+    }
+
+    @Test("foreign keys that the schema does not allow to be checked are no damage")
+    func uncheckedForeignKeys() throws {
+        let store = try fixture.openStore()
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE parent (a); CREATE TABLE child (a REFERENCES parent (a))")
+        }
+        try store.close()
+        let report = try verify()
+        #expect(report.isSound && report.unchecked.count == 1, "\(report.problems) \(report.unchecked)")
+        #expect(report.unchecked.first?.contains("foreign key mismatch") == true)
     }
 
     @Test("a store that SQLite cannot open is verified all the same")

@@ -1,0 +1,176 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import TestKit
+import Testing
+
+@testable import StoreTools
+
+/// Commits of a WAL that do not count any more, and what looks like them and is none.
+@Suite("What a WAL has lost")
+struct WALLossTests {
+    private let fixture = ToolFixture()
+    private static let strideBytes = 24 + 4096
+
+    private func log() throws -> [UInt8] {
+        Array(try Data(contentsOf: URL(fileURLWithPath: fixture.store + "-wal")))
+    }
+
+    /// A WAL with several commits, each of more than one frame.
+    private func makeLog() throws -> [UInt8] {
+        let store = try fixture.openStore()
+        try store.write { try $0.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)") }
+        try store.checkpoint(.truncate)
+        for step in 1...4 { try store.write { try fill($0, step) } }
+        let log = try log()
+        try store.close()
+        return log
+    }
+
+    private func fill(_ db: Database, _ step: Int, rows: Int = 200) throws {
+        try db.execute(
+            sql: """
+                WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < \(rows))
+                INSERT INTO note SELECT NULL, '\(step)' || hex(randomblob(30)) FROM c
+                """)
+    }
+
+    private func key() throws -> PageKey {
+        let files = SidecarFiles(databasePath: fixture.store)
+        return try #require(try files.choose(files.read(), unlock: try UnlockedKey(fixture.source).unlock)).pageKey
+    }
+
+    private func loss(_ log: [UInt8], _ key: PageKey?) throws -> WALContent.Loss? {
+        try Data(log).write(to: URL(fileURLWithPath: fixture.store + "-wal"))
+        return try WALContent(of: fixture.store).loss(of: fixture.store, key)
+    }
+
+    private func count(_ log: [UInt8]) -> Int { (log.count - 32) / Self.strideBytes }
+    /// The offset of a frame, which counts from 1.
+    private func offset(_ frame: Int) -> Int { 32 + (frame - 1) * Self.strideBytes }
+    private func commits(_ log: [UInt8]) -> [Int] {
+        (1...count(log)).filter { log.bigEndian(at: offset($0) + 4) > 0 }
+    }
+
+    enum Damage: String, CaseIterable, Sendable {
+        case countBitOfLast, countOfLast, countOfMiddle, checksumOfLast, saltOfLast, numberOfLast, pageOfLast
+        case pagesToEnd, everySecondPage, zerosToEnd, zerosFromWithin, noiseToEnd, countOfFrameInMiddle
+    }
+
+    @Test("commits that were damaged are noted, wherever the damage is", arguments: Damage.allCases)
+    func damaged(damage: Damage) throws {
+        // Story: a flipped bit in the last commit, and zeros up to the end, were not noted.
+        var log = try makeLog()
+        let commits = commits(log)
+        let (middle, last) = (commits[1], try #require(commits.last))
+        try #require(last == count(log) && last - commits[2] > 2)
+        var broken = last
+        switch damage {
+        case .countBitOfLast: log[offset(last) + 7] ^= 1
+        case .countOfLast: log.replaceSubrange(offset(last) + 4..<offset(last) + 8, with: [0, 0, 0, 0])
+        case .countOfMiddle:
+            broken = middle
+            log[offset(middle) + 6] ^= 2
+        case .countOfFrameInMiddle:
+            broken = middle - 1
+            log[offset(broken) + 6] ^= 2
+        case .checksumOfLast: log[offset(last) + 17] ^= 1
+        case .saltOfLast: log[offset(last) + 9] ^= 1
+        case .numberOfLast: log[offset(last) + 3] ^= 1
+        case .pageOfLast: log[offset(last) + 200] ^= 1
+        case .pagesToEnd, .everySecondPage:
+            broken = middle + 1
+            for frame in stride(from: broken, through: last, by: damage == .pagesToEnd ? 1 : 2) {
+                log[offset(frame) + 200] ^= 1
+            }
+        case .zerosToEnd, .noiseToEnd, .zerosFromWithin:
+            broken = middle + 3
+            var seed = Seed(value: 7).numbers(0)
+            for index in offset(broken) - (damage == .zerosFromWithin ? 50 : 0)..<log.count {
+                log[index] = damage == .noiseToEnd ? UInt8.random(in: 0...255, using: &seed) : 0
+            }
+        }
+        let hasNoFrames = [.zerosToEnd, .noiseToEnd, .zerosFromWithin].contains(damage)
+        let expected: WALContent.Loss = hasNoFrames ? .fromFrame(UInt32(broken)) : .afterFrame(UInt32(broken))
+        #expect(try loss(log, key()) == expected)
+        // Only the key shows that a page was changed which no checksum of a later frame covers, and what is no frame.
+        if ![.pagesToEnd, .everySecondPage, .noiseToEnd].contains(damage) { #expect(try loss(log, nil) == expected) }
+        let status = try StoreStatus(fixture.store, unlockedBy: fixture.source).run()
+        #expect(status.walLoss == expected)
+    }
+
+    @Test("a WAL that lost nothing has no note: whole, without its last commit, and after a reset")
+    func intact() throws {
+        let log = try makeLog()
+        let commits = commits(log)
+        let key = try key()
+        #expect(try loss(log, key) == nil)
+        for frame in 1...count(log) where !commits.contains(frame) {
+            #expect(try loss(Array(log[..<offset(frame + 1)]), key) == nil, "\(frame)")
+            if frame == 1 { continue }
+            #expect(try loss(Array(log[..<(offset(frame + 1) - 100)]), key) == nil, "\(frame)")
+        }
+        // A reset overwrites the first frames only.
+        let store = try fixture.openStore()
+        try store.checkpoint(.restart)
+        try store.write { try fill($0, 9, rows: 1) }
+        let reset = try self.log()
+        try store.close()
+        try #require(count(reset) > 10 && reset[16..<24] != log[16..<24])
+        #expect(try loss(reset, key) == nil && loss(reset, nil) == nil)
+    }
+
+    @Test("the rest of a commit that a kill prevented is none that was lost", arguments: [1, 2, 5])
+    func killed(left: Int) throws {
+        // Two commits of one moment: of the longer one, which was never published, a later one left the end.
+        let store = try fixture.openStore()
+        try store.write { try $0.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)") }
+        let (key, base) = (try key(), try log())
+        try store.write { try fill($0, 1, rows: 1000) }
+        let long = try log()
+        try store.close()
+        let frames = count(long) - count(base)
+        try #require(frames > 8)
+        let short = try LogChain(base, key).adding(frames: frames - left, like: long)
+        #expect(try loss(short + long[short.count...], key) == nil)
+    }
+}
+
+/// A WAL to which frames are added as SQLite adds them.
+private struct LogChain {
+    private let log: [UInt8]
+    private let key: PageKey
+
+    init(_ log: [UInt8], _ key: PageKey) { (self.log, self.key) = (log, key) }
+
+    /// Adds a commit with the pages of the next frames of another WAL, encrypted anew.
+    func adding(frames: Int, like other: [UInt8]) throws -> [UInt8] {
+        var codec = try PageCodec(keys: PageKeys(key))
+        let header = try #require(log.withUnsafeBytes { WALHeader(UnsafeRawBufferPointer(rebasing: $0[..<32])) })
+        let last = log[(log.count - header.frameStrideBytes)...]
+        var checksum = try #require(Array(last).withUnsafeBytes { WALFrameHeader($0) }).checksum
+        var log = log
+        for index in 0..<frames {
+            var frame = Array(other[log.count..<log.count + header.frameStrideBytes])
+            let number = frame.bigEndian(at: 0)
+            var plain = [UInt8](repeating: 0, count: header.pageBytes)
+            var page = plain
+            try frame[24...].withUnsafeBytes { source in
+                try plain.withUnsafeMutableBytes { try codec.decrypt(source, number: number, into: $0) }
+            }
+            try plain.withUnsafeBytes { source in
+                try page.withUnsafeMutableBytes { try codec.encrypt(source, number: number, into: $0) }
+            }
+            frame.replaceSubrange(24..., with: page)
+            frame.replaceSubrange(4..<8, with: index == frames - 1 ? [0, 0, 0, 90] : [0, 0, 0, 0])
+            frame.withUnsafeBytes { checksum.add(frame: $0, bigEndian: header.checksumsAreBigEndian) }
+            for (place, word) in [(16, checksum.first), (20, checksum.second)] {
+                frame.replaceSubrange(place..<place + 4, with: withUnsafeBytes(of: word.bigEndian) { Array($0) })
+            }
+            log += frame
+        }
+        return log
+    }
+}
