@@ -204,7 +204,11 @@ struct AcknowledgementNotes {
     /// The commit that nothing lacks which comes to a remote by way of this store: that of its rows, or the last one that
     /// the stores of other remotes have as well. They know nothing of a checkpoint there.
     private func head(_ state: RepositoryState, at remote: Int64) throws -> CommitID? {
-        guard let head = state.head else { return nil }
+        // Before another remote was read to its end, nobody knows who is there.
+        let isUnread = try Bool.fetchOne(
+            db, sql: "SELECT EXISTS (SELECT 1 FROM main.\(SyncTables.remote) WHERE n <> ? AND stalled < 0)",
+            arguments: [remote])
+        guard let head = state.head, isUnread == false else { return nil }
         let (commits, replicas) = (CommitStore(db: db), try store.replicas())
         let excepted = Set(replicas.filter { $0.remote == remote || $0.isRetired }.map(\.author) + [state.author])
         var heads: Set<Int64> = [head]

@@ -42,16 +42,15 @@ struct Merger {
         guard commits.contains(where: { $0.schema == tables.schema }) else {
             throw SyncError(.olderSchema, commit: heads[0].id)
         }
-        var views = try heads.map { try view(of: $0) }
         // A delta may say of a row what it was for its author alone, who had another default of a column, or not that one.
         var readsAll = paths.contains(where: \.isOpen) || !heads.contains { $0.n == transaction.state.head }
-        for place in heads.indices {
+        let views = try heads.indices.map { place in
+            let (head, tables) = (heads[place], paths[place].changedTables)
             do {
-                try requireDigests(at: heads[place], of: paths[place].changedTables, &views[place])
-            } catch let error as SyncError where error.code == .digestMismatch {
-                views[place] = try wholeView(of: heads[place])
-                try requireDigests(at: heads[place], of: paths[place].changedTables, &views[place])
+                return try requiringDigests(at: head, of: tables, view(of: head))
+            } catch let error as SyncError where [.digestMismatch, .damagedCommit].contains(error.code) {
                 readsAll = true
+                return try requiringDigests(at: head, of: tables, wholeView(of: head))
             }
         }
         let writers = try sides.map { side in
@@ -129,14 +128,18 @@ struct Merger {
 
     /// Throws where this store makes other rows of the commits of a side than they describe, as with another default of a
     /// column: it would make another merge than others.
-    private func requireDigests(at head: CommitNode, of names: Set<String>, _ view: inout StateView) throws {
-        if head.n == transaction.state.head { return }
+    private func requiringDigests(
+        at head: CommitNode, of names: Set<String>, _ view: StateView
+    ) throws -> StateView {
+        if head.n == transaction.state.head { return view }
+        var view = view
         for (name, wanted) in try Pull.digests(of: names, at: head, transaction, graph) {
             guard let table = tables[name] else { continue }
             if try digest(of: table, &view) != wanted {
                 throw SyncError(.digestMismatch, table: name, commit: head.id)
             }
         }
+        return view
     }
 
     /// The digest of a table in a view: that of the rows as they are, with those that differ.

@@ -44,16 +44,20 @@ struct RepositoryTransaction {
             throw SyncError(.foreignWrites, table: foreign[0], foreign.count > 1 ? "So were others." : nil)
         }
         guard hasOtherSchema else { return }
-        // They would be taken for rows of the head.
-        if let table = try tables.all.first(where: hasUnseenWrites) {
-            throw SyncError(.foreignWrites, table: table.name)
+        let present = try tables.all.map { table in
+            let digest = try digestOfRows(table)
+            // They would be taken for rows of the head.
+            if try hasUnseenWrites(table, digest) { throw SyncError(.foreignWrites, table: table.name) }
+            return (table.name, digest)
         }
-        try noteDigests(of: tables.all)
+        digests.merge(present) { $1 }
     }
 
     /// Whether a table has rows of which nothing was recorded, as after an incremental write of a blob.
-    private func hasUnseenWrites(_ table: TrackedTable) throws -> Bool {
-        guard try digestOfRows(table) != digest(of: table.name) else { return false }
+    ///
+    /// - Parameter present: The digest of the rows as they are.
+    private func hasUnseenWrites(_ table: TrackedTable, _ present: RowDigest) throws -> Bool {
+        if try present == digest(of: table.name) { return false }
         return try !hasOtherSchema || ForeignWrites(self).differsFromHead(table)
     }
 
@@ -234,7 +238,7 @@ struct RepositoryTransaction {
         var names = try Set(foreignTables())
         if names.isEmpty || hasOtherSchema {
             for table in tables.all where !names.contains(table.name) {
-                if try hasUnseenWrites(table) { names.insert(table.name) }
+                if try hasUnseenWrites(table, digestOfRows(table)) { names.insert(table.name) }
             }
         }
         var deltas: [TableDelta] = []
