@@ -57,9 +57,6 @@ package struct WALContent {
             .bytes(at: scan.pageOffset(ofFrame: frame), count: scan.header.pageBytes)
     }
 
-    /// Whether it has bytes, but no frame that was ever written completely.
-    private var hasNothing: Bool { bytes > 0 && (scan.map { $0.committedFrames + $0.uncommittedFrames } ?? 0) == 0 }
-
     /// Pages at the last commit.
     ///
     /// - Parameter first: The first bytes of the database file.
@@ -107,7 +104,7 @@ package struct WALContent {
 extension WALContent {
     /// Commits of a WAL that do not count any more.
     package enum Loss: Hashable, Sendable {
-        /// The WAL has bytes but no valid frame.
+        /// The WAL has bytes but no valid header.
         case allContent
         /// Commits follow a frame that is damaged, and SQLite ends the WAL before it.
         case afterFrame(UInt32)
@@ -149,9 +146,9 @@ extension WALContent {
 
     /// What the WAL that was read lost. It may have changed since.
     func loss(of path: String, _ key: PageKey?) throws -> Loss? {
-        if hasNothing { return .allContent }
+        guard let scan else { return bytes > 0 ? .allContent : nil }
         // The last process to close a database may remove its WAL.
-        guard let scan, let file = try? RawFile(wal: StorePaths(path).wal) else { return nil }
+        guard let file = try? RawFile(wal: StorePaths(path).wal) else { return nil }
         return try WALTail(scan, file, bytes: bytes, key).loss()
     }
 }

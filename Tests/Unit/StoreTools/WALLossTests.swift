@@ -54,6 +54,30 @@ struct WALLossTests {
         (1...count(log)).filter { log.bigEndian(at: offset($0) + 4) > 0 }
     }
 
+    /// It was noted as lost: frames that are written a second time in their transaction have no valid checksum before its
+    /// end.
+    @Test("a transaction that writes its first frames again has lost nothing, while it runs and after its rollback")
+    func writtenAgain() throws {
+        let store = try fixture.openStore()
+        try store.write { try $0.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)") }
+        try store.write { try fill($0, 1, rows: 4000) }
+        try store.checkpoint(.truncate)
+        let key = try key()
+        try? store.write { db in
+            try db.execute(sql: "PRAGMA cache_size = 10")
+            for step in 0..<3 {
+                try db.execute(sql: "UPDATE note SET text = text || '\(step)'")
+                let content = try WALContent(of: fixture.store)
+                #expect(content.bytes > 0 && content.scan != nil)
+                #expect(try content.loss(of: fixture.store, key) == nil, "\(step)")
+            }
+            throw DatabaseError(resultCode: .SQLITE_ABORT)
+        }
+        #expect(try WALContent(of: fixture.store).loss(of: fixture.store, key) == nil)
+        #expect(try WALContent(of: fixture.store).loss(of: fixture.store, nil) == nil)
+        try store.close()
+    }
+
     enum Damage: String, CaseIterable, Sendable {
         case countBitOfLast, countOfLast, countOfMiddle, checksumOfLast, saltOfLast, numberOfLast, pageOfLast
         case pagesToEnd, everySecondPage, zerosToEnd, zerosFromWithin, noiseToEnd, countOfFrameInMiddle
