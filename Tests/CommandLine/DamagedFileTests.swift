@@ -76,9 +76,9 @@ struct DamagedFileTests {
         try place.poke("s.db-wal", at: offset, [byte ^ 1])
         for command in ["status", "doctor", "verify"] {
             let outcome = try place.ctl(command, place.path("s.db"))
-            #expect(
-                (outcome.output + outcome.errors).contains("none of which counts"), "\(outcome.output)\(outcome.errors)"
-            )
+            // Where the header of the log is valid, its frames show what was there.
+            let note = offset < 32 ? "none of which counts" : "commits from frame 1 on"
+            #expect((outcome.output + outcome.errors).contains(note), "\(outcome.output)\(outcome.errors)")
             #expect(outcome.status == 0, "\(outcome.output)\(outcome.errors)")
         }
     }

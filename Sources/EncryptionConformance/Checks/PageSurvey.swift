@@ -42,6 +42,8 @@ final class PageSurvey: PageInspector {
         var sampleMask: UInt64 = 0
         var unevenPages: [UInt32] = []
         var unevenCount = 0
+        /// Pages whose newest image is in the WAL.
+        var inLog: Set<UInt32> = []
 
         mutating func keep(_ vector: Vector) {
             guard vector.low & sampleMask == 0 else { return }
@@ -63,8 +65,9 @@ final class PageSurvey: PageInspector {
 
     func beginFrames() { state.withLock { $0.vectors.removeAll { $0.frame > 0 } } }
 
-    func beginPages(_ count: Int) {
+    func beginPages(_ count: Int, inLog: Set<UInt32> = []) {
         state.withLock { state in
+            state.inLog = inLog
             // What an earlier scan saw does not count: a store that SQLite refuses is scanned again.
             state.histogram = [UInt64](repeating: 0, count: 256)
             (state.unevenPages, state.unevenCount) = ([], 0)
@@ -91,6 +94,8 @@ final class PageSurvey: PageInspector {
             let total = Self.count(bytes, from: clear, to: min(end, bytes.count), into: counts)
             let (bits, isEven) = Self.spread(counts, total: total)
             state.withLock { state in
+                // A checkpoint was interrupted in the middle of the page.
+                if !isAuthentic, state.inLog.contains(number) { return }
                 for value in 0..<256 { state.histogram[value] += UInt64(counts[value]) }
                 let cell = (Int(number) - 1) / state.pagesPerCell
                 if cell < state.cells.count { state.cells[cell].add(bits) }

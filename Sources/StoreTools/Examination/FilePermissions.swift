@@ -23,12 +23,21 @@ struct FilePermissions {
     }
 
     /// What has the name of a file and is none: SQLite cannot use it.
-    func kindFindings() -> [Finding] { statuses.compactMap { Self.kindFinding(noun: $0.0, path: $0.1, $0.2) } }
+    func kindFindings() -> [Finding] {
+        // A symbolic link that leads to nothing has no status.
+        let links = files.filter { file in
+            ((try? Files.status(of: file.path)) ?? nil) == nil && (try? Files.entryExists(file.path)) == true
+        }
+        return statuses.compactMap { Self.kindFinding(noun: $0.0, path: $0.1, $0.2) }
+            + links.map { Self.notRegular(noun: $0.noun, path: $0.path) }
+    }
 
     private static func kindFinding(noun: String, path: String, _ status: FileStatus) -> Finding? {
-        guard status.kind != .regular else { return nil }
-        return Finding(
-            .problem, "notRegular", "the \(noun) \"\(path)\" is not a regular file", remedy: "move it away")
+        status.kind == .regular ? nil : notRegular(noun: noun, path: path)
+    }
+
+    private static func notRegular(noun: String, path: String) -> Finding {
+        Finding(.problem, "notRegular", "the \(noun) \"\(path)\" is not a regular file", remedy: "move it away")
     }
 
     func findings() -> [Finding] {

@@ -195,7 +195,7 @@ private struct StoreCheckup {
             Finding(
                 .note, loss == .allContent ? "logWithoutContent" : "logDamaged", loss.note,
                 remedy: "compare with the last backup: cipherctl backup verify"
-                    + (loss.hasFrames ? "; cipherctl salvage copies these commits into another store" : ""))
+                    + (loss.hasFrames ? "; cipherctl salvage copies what it can read of them into another store" : ""))
         }
         return [note].compactMap(\.self) + logFiles()
     }

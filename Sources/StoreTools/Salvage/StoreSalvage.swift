@@ -106,6 +106,8 @@ public struct StoreSalvage: StoreTool {
         public let lostSchemaPages: [UInt32]
         /// Tables, indexes and triggers that could not be created, each with its reason.
         public let notCreated: [String]
+        /// Commits of the WAL that could not be read, as a sentence without its full stop; nil where none are missed.
+        public let lostCommits: String?
         /// Rows that refer to rows which do not exist any more.
         public let foreignKeyViolations: Int
         /// How long it took.
@@ -118,7 +120,7 @@ public struct StoreSalvage: StoreTool {
 
         /// Whether something is lost, or not in the place where it was.
         public var hasLosses: Bool {
-            !lostPages.isEmpty || !listings.isEmpty || !olderPages.isEmpty || !notCreated.isEmpty
+            !lostPages.isEmpty || !listings.isEmpty || !olderPages.isEmpty || !notCreated.isEmpty || lostCommits != nil
                 || tables.contains(where: \.hasLosses)
         }
     }
@@ -139,6 +141,8 @@ public struct StoreSalvage: StoreTool {
         let lock = try SalvageLock(path, run)
         defer { lock.release() }
         let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey, readsPastDamage: true)
+        let hasUnreadCommits = BackupBundle(holding: path) == nil && !pages.hasReadPastDamage
+        let lostCommits = hasUnreadCommits ? try WALContent.loss(of: path, choice.pageKey)?.note : nil
         let found = try SalvageSource(pages, run)
         guard found.lostPages.count < Int(pages.claimedPageCount) else { throw nothingLeft(path) }
         if !found.knowsFreePages {
@@ -153,7 +157,7 @@ public struct StoreSalvage: StoreTool {
             pageCount: Int(pages.pageCount), pageBytes: pages.layout.pageBytes, lostPages: found.lostPages,
             indexPages: outcome.indexPages, unknownPages: outcome.unknownPages, olderPages: found.olderPages,
             lostSchemaPages: outcome.lostSchemaPages, notCreated: outcome.notCreated,
-            foreignKeyViolations: violations, duration: .now - start, notices: run.notices)
+            lostCommits: lostCommits, foreignKeyViolations: violations, duration: .now - start, notices: run.notices)
     }
 
     private func scheme(_ sidecar: Sidecar) -> KeyScheme { KeyScheme(rawValue: sidecar.scheme.name) ?? .slots }

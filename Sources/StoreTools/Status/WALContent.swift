@@ -106,7 +106,7 @@ extension WALContent {
     package enum Loss: Hashable, Sendable {
         /// The WAL has bytes but no valid header.
         case allContent
-        /// Commits follow a frame that is damaged, and SQLite ends the WAL before it.
+        /// A frame is damaged that is of a commit or has some after it, and SQLite ends the WAL before it.
         case afterFrame(UInt32)
         /// What follows from a frame on is no frame of any commit.
         case fromFrame(UInt32)
@@ -121,7 +121,7 @@ extension WALContent {
                 "the WAL has bytes none of which counts: commits that were in it and not yet in the database file are "
                     + "lost if it was damaged"
             case .afterFrame(let frame):
-                "the WAL has commits after frame \(frame), which is damaged or was written in part: they do not count, "
+                "the WAL has commits from frame \(frame) on, which is damaged or was written in part: they do not count, "
                     + "and what of them is not yet in the database file is lost"
             case .fromFrame(let frame):
                 "the WAL has bytes from frame \(frame) on that are no frames: commits that were there and not yet in the "

@@ -93,6 +93,9 @@ package final class AuthenticPages {
         return (try decrypted(number), Origin(frame: 0, isOlder: isOlder))
     }
 
+    /// Whether frames after a damaged one of the WAL count.
+    package var hasReadPastDamage: Bool { frames?.passed.isEmpty == false }
+
     /// Whether it is certain that images were pages of the database at one moment.
     ///
     /// Images of the main file were: the last checkpoint wrote them. The newest images of all are those of the last

@@ -119,7 +119,7 @@ package struct StoreScan {
         let count = UInt32(clamping: count)
         // Nothing is read after the end of the file: a wrong header can claim billions of pages.
         let readable = min(count, UInt32(clamping: length(report).startedPages))
-        inspector?.beginPages(Int(readable))
+        inspector?.beginPages(Int(readable), inLog: inLog)
         let inspect = pageInspection
         let scan = try PageScan.verifyPages(
             keys: keys, pageCount: readable, workers: workers,
@@ -204,8 +204,8 @@ package protocol PageInspector: Sendable {
     /// The frames of the WAL are read: again when it changed meanwhile, and what was seen of it before does not count.
     func beginFrames()
     func see(frame: UInt32, ofPage number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool)
-    /// The pages of the main file are read: 1 to `count`.
-    func beginPages(_ count: Int)
+    /// The pages of the main file are read: 1 to `count`. Of those in the WAL, the images in the file do not count.
+    func beginPages(_ count: Int, inLog: Set<UInt32>)
     func see(page number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool)
 }
 

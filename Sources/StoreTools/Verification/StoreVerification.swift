@@ -285,7 +285,7 @@ private struct VerificationRun {
     private func checkFreeList(
         _ scan: StoreScan, _ db: Database, _ snapshot: Snapshot, _ result: inout Report
     ) throws {
-        guard result.problems.isEmpty else { return }
+        guard result.integrity == ["ok"] else { return }
         let rows = try Row.fetchAll(db, sql: "SELECT type, rootpage FROM sqlite_schema")
         let roots = rows.map { (type: $0[0] as String?, page: ($0[1] as Int64?) ?? 0) }
         guard roots.contains(where: { ["table", "view"].contains($0.type) && $0.page == 0 }) else { return }
@@ -294,7 +294,7 @@ private struct VerificationRun {
             return
         }
         let free = result.scan.freeList
-        result.problems = free.problems
+        result.problems += free.problems
         guard free.pages.count > 0 else { return }
         let used = try free.pagesInUse(
             scan.pages(at: snapshot.moment), roots: [TableReader.schemaRoot] + roots.map { UInt32(clamping: $0.page) },
@@ -319,7 +319,12 @@ private struct VerificationRun {
         do {
             let violations = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check") ?? 0
             result.foreignKeyViolations = violations
-            if violations > 0 { result.problems.append("\(violations) rows refer to rows that do not exist") }
+            if violations > 0 {
+                result.problems.append(
+                    violations == 1
+                        ? "1 row refers to a row that does not exist"
+                        : "\(violations) rows refer to rows that do not exist")
+            }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
             // A foreign key that refers to columns without a unique index: an error of the schema, which SQLite
             // tolerates. After a page that SQLCipher cannot read every other one is an error without a text of its own.

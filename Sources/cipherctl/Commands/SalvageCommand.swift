@@ -65,6 +65,7 @@ struct SalvageCommand: Command {
                 }),
             "lost_schema_pages": .array(report.lostSchemaPages.map { .int($0) }),
             "not_created": .array(report.notCreated.map(JSON.string)),
+            "lost_commits": .optional(report.lostCommits, JSON.string),
             "foreign_key_violations": .int(report.foreignKeyViolations),
             "seconds": .real(report.duration / .seconds(1)),
         ])
@@ -124,6 +125,7 @@ struct SalvageCommand: Command {
             .map { "pages     \($0)" }
         lines += report.olderPages.lines("of an older commit", pageBytes: report.pageBytes).map { "pages     \($0)" }
         lines += report.notCreated.map { "missing   \($0)" }
+        if let note = report.lostCommits { lines.append("commits   \(note)") }
         if report.foreignKeyViolations > 0 {
             lines.append("foreign   \(report.foreignKeyViolations) rows refer to rows that do not exist any more")
         }

@@ -97,6 +97,35 @@ struct PageUseTests {
         #expect(conformance.failed == [.content], "\(conformance)")
     }
 
+    @Test("a damaged list is found beside rows that refer to nothing")
+    func freeListBesideOrphans() throws {
+        // Story: a foreign key violation, which may be tolerated, kept the list from being looked at.
+        let content = Self.content.replacing("text TEXT", with: "text TEXT, parent INT REFERENCES long (id)")
+            .replacing("text || text || text", with: "text || text || text, CASE rowid WHEN 1 THEN 999 END")
+        try importPlain("PRAGMA foreign_keys = OFF; \(content)")
+        let keys = try FixtureKeys(fixture)
+        let trunk = try #require(try keys.authentic(fixture).page(1)).bytes.bigEndian(at: 32)
+        let used = try root("long")
+        try keys.change(page: Int(trunk), fixture) { $0.put(used, at: 8) }
+        let report = try verify()
+        #expect(report.problems.contains("1 row refers to a row that does not exist"), "\(report.problems)")
+        #expect(report.problems.contains { $0.contains("in use") }, "\(report.problems)")
+    }
+
+    @Test("a page whose newest image is in the WAL is not held for readable where its image in the file is torn")
+    func tornCheckpoint() throws {
+        // Story: `conformance` said that half a page of zeros in the file can be read without a key.
+        try makeStore()
+        let store = try fixture.openStore()
+        defer { try? store.close() }
+        let page = try root("long")
+        try store.write { try $0.execute(sql: "DELETE FROM long WHERE id > 3; INSERT INTO long VALUES (99, 'new')") }
+        #expect(try verify().scan.pagesInLog.contains(page))
+        try fixture.poke(at: (Int(page) - 1) * 4096, [UInt8](repeating: 0, count: 2048))
+        let report = try fixture.run()
+        #expect(report.failed.isEmpty, "\(report)")
+    }
+
     private func root(_ table: String) throws -> UInt32 {
         let store = try fixture.openStore()
         defer { try? store.close() }
@@ -133,7 +162,7 @@ struct PageUseTests {
     private struct LateWriter: PageInspector {
         let write: @Sendable () throws -> Void
         func beginFrames() {}
-        func beginPages(_ count: Int) { #expect(throws: Never.self) { try write() } }
+        func beginPages(_ count: Int, inLog: Set<UInt32>) { #expect(throws: Never.self) { try write() } }
         func see(frame: UInt32, ofPage number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool) {}
         func see(page number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool) {}
     }

@@ -26,6 +26,31 @@ struct SalvageDoubtTests {
         return try AuthenticPages(path: path, file: RawFile(path), key: key)
     }
 
+    // MARK: Commits that cannot be read
+
+    @Test("a WAL of which a salvage reads commits no more is no complete one", arguments: [false, true])
+    func lostCommits(isDamaged: Bool) throws {
+        // Story: the salt of a frame was damaged; the rows of the commits after it were missed, and it was complete.
+        let store = try fixture.openStore()
+        try store.write { try $0.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY)") }
+        for _ in 0..<6 { try store.write { try $0.execute(sql: "INSERT INTO t DEFAULT VALUES") } }
+        let path = fixture.path("copy.db")
+        for ending in ["", "-sidecar", "-sidecar.bak", "-wal"] {
+            try FileManager.default.copyItem(atPath: fixture.store + ending, toPath: path + ending)
+        }
+        try store.close()
+        if isDamaged {
+            var log = Array(try Data(contentsOf: URL(fileURLWithPath: path + "-wal")))
+            let frames = (log.count - 32) / 4120
+            log[32 + (frames - 3) * 4120 + 8] ^= 1
+            try Data(log).write(to: URL(fileURLWithPath: path + "-wal"))
+        }
+        let report = try salvage(path)
+        #expect(report.hasLosses == isDamaged && (report.lostCommits != nil) == isDamaged)
+        #expect((report.rowCount < 6) == isDamaged)
+        if isDamaged { #expect(report.lostCommits?.contains("from frame") == true) }
+    }
+
     // MARK: Rows of two moments
 
     /// A page of a row, whose frame in the WAL is damaged.
