@@ -24,12 +24,14 @@ struct FilePermissions {
 
     /// What has the name of a file and is none: SQLite cannot use it.
     func kindFindings() -> [Finding] {
-        // A symbolic link that leads to nothing has no status.
-        let links = files.filter { file in
+        statuses.compactMap { Self.kindFinding(noun: $0.0, path: $0.1, $0.2) } + linkFindings()
+    }
+
+    /// Symbolic links that lead to nothing, and so have no status.
+    private func linkFindings() -> [Finding] {
+        files.filter { file in
             ((try? Files.status(of: file.path)) ?? nil) == nil && (try? Files.entryExists(file.path)) == true
-        }
-        return statuses.compactMap { Self.kindFinding(noun: $0.0, path: $0.1, $0.2) }
-            + links.map { Self.notRegular(noun: $0.noun, path: $0.path) }
+        }.map { Self.notRegular(noun: $0.noun, path: $0.path) }
     }
 
     private static func kindFinding(noun: String, path: String, _ status: FileStatus) -> Finding? {
@@ -43,7 +45,7 @@ struct FilePermissions {
     func findings() -> [Finding] {
         let statuses = statuses
         var findings = statuses.flatMap { Self.findings(noun: $0.0, path: $0.1, $0.2) }
-        findings += directoryFindings()
+        findings += linkFindings() + directoryFindings()
         let readable = statuses.filter { $0.2.permissions & 0o004 != 0 && $0.2.kind == .regular }.map(\.0)
         if readable.contains("database") {
             findings.append(

@@ -81,9 +81,14 @@ struct StoreStatusTests {
         ])
     func noRegularFile(ending: String) throws {
         let path = fixture.store + ending
-        for isFolder in [false, true] {
+        for kind in ["pipe", "folder", "link to nothing"] {
             try? FileManager.default.removeItem(atPath: path)
-            let made = isFolder ? mkdir(path, 0o700) : mkfifo(path, 0o600)
+            let made =
+                switch kind {
+                case "pipe": mkfifo(path, 0o600)
+                case "folder": mkdir(path, 0o700)
+                default: symlink("nothing", path)
+                }
             try #require(made == 0)
             let attention = try StoreStatus(fixture.store, unlockedBy: fixture.source).run().attention
             #expect(attention.count == 1 && attention.first?.contains("not a regular file") == true, "\(attention)")
