@@ -67,7 +67,7 @@ struct BackupTests {
             #expect(outcome.status == status, "\(arguments): \(outcome.errors)")
             if !code.isEmpty { #expect(outcome.errorJSON["code"] as? String == code, "\(arguments)") }
         }
-        try place.poke("b/store.db", at: 9000, [0xff, 0xff])
+        try place.flip("b/store.db", at: 9000)
         let damaged = try place.ctl("restore", place.path("b"), place.path("r.db"))
         #expect(damaged.status == 65 && damaged.errors.contains("complete and unchanged"))
         #expect(damaged.errors.hasSuffix("hint: Use another backup. Nothing was changed.\n"), "\(damaged.errors)")
@@ -107,7 +107,7 @@ struct BackupTests {
         try place.makeStore()
         try #require(place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
         try place.copy("b", to: "damaged")
-        try place.poke("damaged/store.db", at: 9000, [0xff, 0xff])
+        try place.flip("damaged/store.db", at: 9000)
         try Workplace.write([UInt8](repeating: 1, count: 32), to: place.path("other.key"))
         let words = ["restore", place.path("b"), place.path("s.db"), "--replace", "--yes", "--json"]
         let killed = try place.run(

@@ -159,7 +159,7 @@ struct BadInputTests {
     func page(_ number: Int, _ offset: Int) throws {
         let place = place
         let at = (number - 1) * 4096 + offset
-        try place.poke("s.db", at: at, [try place.bytes("s.db")[at] ^ 1])
+        try place.flip("s.db", at: at)
         let verify = try place.ctl("verify", place.path("s.db"), "--json")
         #expect(verify.status == 65)
         #expect(verify.pages("damaged_pages") == [number...number])

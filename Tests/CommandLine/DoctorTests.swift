@@ -124,7 +124,7 @@ struct DoctorTests {
 
     @Test("a damaged header and a damaged first page are problems")
     func damage() throws {
-        try place.poke("s.db", at: 1000, [try place.bytes("s.db")[1000] ^ 1])
+        try place.flip("s.db", at: 1000)
         try expect("problem attention")
         try place.poke("s.db", at: 20, [0])
         try expect("problem attention", key: false)

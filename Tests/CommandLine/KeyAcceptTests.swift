@@ -126,7 +126,7 @@ struct KeyAcceptTests {
     @Test("where the store cannot be asked, they say so and answer from the sidecar alone")
     func unknown() throws {
         try remove()
-        try place.poke("s.db", at: 2000, [try place.bytes("s.db")[2000] ^ 1])
+        try place.flip("s.db", at: 2000)
         try place.remove("s.db-wal", "s.db-shm")
         for command in ["test", "reveal", "list"] {
             let outcome = try place.ctl("key", command, store, "--json")

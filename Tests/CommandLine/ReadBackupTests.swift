@@ -243,11 +243,11 @@ struct ReadBackupTests {
         var expected: (status: Int32, code: String) = (65, "backupDamaged")
         switch damage {
         case "key": expected = (77, "wrongKey")
-        case "page": try place.poke("b/store.db", at: 9000, [0xff, 0xff])
+        case "page": try place.flip("b/store.db", at: 9000)
         // The header's change counter: not authenticated, so only the hash tells.
-        case "hash": try place.poke("b/store.db", at: 24, [0xff, 0xff])
-        case "manifest": try place.poke("b/manifest.json", at: 80, Array("0".utf8))
-        case "sidecar": try place.poke("b/store.db-sidecar", at: 100, [0x21])
+        case "hash": try place.flip("b/store.db", at: 24)
+        case "manifest": try place.flip("b/manifest.json", at: 80)
+        case "sidecar": try place.flip("b/store.db-sidecar", at: 100)
         case "short": try place.truncate("b/store.db", to: 4096)
         case "missing": try place.remove("b/store.db-sidecar")
         default: expected = (66, "noSuchStore")

@@ -57,7 +57,7 @@ struct StatusTests {
 
     @Test("a damaged page 1 and a damaged header need attention")
     func damaged() throws {
-        try place.poke("s.db", at: 1000, [try place.bytes("s.db")[1000] ^ 1])
+        try place.flip("s.db", at: 1000)
         #expect(try withKey().status == 2)
         #expect(try status("--no-key").status == 0)
         try place.poke("s.db", at: 20, [0])

@@ -61,6 +61,11 @@ struct Workplace {
         try file.write(contentsOf: bytes)
     }
 
+    /// Changes one bit of the byte at `offset` of a file, so that it surely differs.
+    func flip(_ name: String, at offset: Int) throws {
+        try poke(name, at: offset, [try bytes(name)[offset] ^ 1])
+    }
+
     func truncate(_ name: String, to count: Int) throws {
         let file = try FileHandle(forUpdating: folder.url.appendingPathComponent(name))
         defer { try? file.close() }
