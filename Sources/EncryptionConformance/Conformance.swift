@@ -91,9 +91,10 @@ public struct Conformance: StoreTool {
         if case .failure(let error) = attacks.sample, SQLiteLibrary.cipherVersion != nil {
             throw Self.noSample(file.path, error)
         }
+        let modes = FileChecks(file: file).fileModes()
         let survey = try PageSurvey(layout: file.layout)
         let pages = try PageChecks(file: file, store: store, survey: survey, run: run).results()
-        var results = pages.results
+        var results = pages.results + [modes]
         results += FileChecks(file: file, refusal: pages.refusal).results()
         try run.check()
         results += try UseChecks(

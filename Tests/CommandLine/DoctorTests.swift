@@ -122,6 +122,33 @@ struct DoctorTests {
         try expect("problem sidecarMissing", key: false)
     }
 
+    @Test("nothing is concluded from a sidecar that is forged")
+    func forgedClaims() throws {
+        // Story: "an adoption was interrupted", and "69 pages are missing: restore the store from a backup".
+        let texts = try ["s.db-sidecar", "s.db-sidecar.bak"].map { name in
+            (name, String(decoding: try place.bytes(name), as: UTF8.self))
+        }
+        for (claim, forged) in [("\"ready\"", "\"creating\""), ("\"page_bytes\":4096", "\"page_bytes\":8192")] {
+            for (name, text) in texts {
+                try #require(text.contains(claim))
+                try place.remove(name)
+                try place.write(text.replacing(claim, with: forged), to: name)
+            }
+            let outcome = try withKey()
+            #expect(serious(outcome) == ["problem sidecarForged"], "\(claim): \(outcome.output)")
+        }
+    }
+
+    @Test("a link in the place of the WAL, which SQLite does not follow, is no regular file")
+    func linkAsWAL() throws {
+        let wal = place.path("s.db-wal")
+        try? FileManager.default.removeItem(atPath: wal)
+        try place.write("", to: "elsewhere")
+        try FileManager.default.createSymbolicLink(atPath: wal, withDestinationPath: place.path("elsewhere"))
+        try expect("problem notRegular")
+        #expect(try place.ctl("status", place.path("s.db")).status == 2)
+    }
+
     @Test("a damaged header and a damaged first page are problems")
     func damage() throws {
         try place.flip("s.db", at: 1000)

@@ -56,6 +56,38 @@ struct VerifyTests {
         try SharedStore.open(at: place.path("s.db"), unlockedBy: .rawKeyFile(path: place.key))
     }
 
+    /// Such a file was called one of another store, or no database.
+    @Test(
+        "a file that has lost its beginning is verified page by page, and salvaged",
+        arguments: [(32, 0), (32, 7), (4096, 0), (4096, 7), (12 * 4096, 7)])
+    func lostBeginning(_ bytes: Int, _ filler: Int) throws {
+        let count = try place.bytes("s.db").count / 4096
+        let noise = (0..<bytes).map { filler == 0 ? 0 : UInt8(truncatingIfNeeded: $0 * 151 + $0 / 7) }
+        try place.poke("s.db", at: 0, noise)
+        let outcome = try verify()
+        #expect(outcome.status == 65 && outcome.json["pages_checked"] as? Int == count, "\(outcome.errors)")
+        let problems = (outcome.json["problems"] as? [String] ?? []).joined(separator: "\n")
+        #expect(problems.contains("header") || problems.contains("page"), "\(problems)")
+        let kind = filler == 0 ? "zero_pages" : "damaged_pages"
+        #expect(outcome.pages(kind) == (bytes < 4096 ? [] : [1...bytes / 4096]), "\(problems)")
+        let salvaged = try place.ctl("salvage", place.path("s.db"), place.path("new.db"), "--json")
+        #expect([0, 2].contains(salvaged.status), "\(salvaged.errors)")
+    }
+
+    @Test("a page count of zero, which SQLite ignores, is a problem to status, verify and conformance alike")
+    func countOfZero() throws {
+        try place.poke("s.db", at: 28, [0, 0, 0, 0])
+        #expect(try verify().json["problems"] as? [String] ?? [] != [])
+        let text = try place.ctl("verify", place.path("s.db"))
+        #expect(text.status == 65, "\(text.errors)")
+        #expect(text.errors.contains("bytes 28 to 31 of the header count 0 pages"), "\(text.errors)")
+        let status = try place.ctl("status", place.path("s.db"))
+        #expect(status.status == 2 && status.output.contains("bytes 28 to 31"), "\(status.output)")
+        #expect(!status.output.contains("no opening"), "\(status.output)")
+        #expect(try place.ctl("conformance", place.path("s.db")).status == 65)
+        #expect(try place.ctl("sql", place.path("s.db"), "SELECT 1").status == 0)
+    }
+
     @Test("counts every page of a sound store")
     func sound() throws {
         let outcome = try verify()

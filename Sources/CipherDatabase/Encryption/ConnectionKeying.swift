@@ -120,7 +120,8 @@ final class ConnectionKeying {
         try check(handle.setRawKey(key))
         if key.settings.plaintextHeaderBytes > 0 {
             // SQLCipher 3 answers OK to the pragma and ignores it; only the returned row proves that it is supported.
-            let answer = handle.pragmaValue("PRAGMA cipher_plaintext_header_size")
+            let (code, answer) = handle.pragmaAnswer("PRAGMA cipher_plaintext_header_size")
+            if code.primaryResultCode == .SQLITE_INTERRUPT { try check(code) }
             guard answer == String(key.settings.plaintextHeaderBytes) else {
                 throw SQLiteLibrary.unsupported(found: "a library that does not know plaintext headers")
             }

@@ -51,6 +51,14 @@ extension FileDiagnosis {
             remedy: "Restore the file from a backup. Do not write to it: a wrong header makes writes destroy pages.")
     }
 
+    func headerLost(bytes: Int) -> StoreError {
+        StoreError(
+            .headerDamaged,
+            what: "The plaintext header of \"\(path)\" is damaged.",
+            why: "Its first \(bytes) bytes are not those of a store, but page 1 is authentic under the key.",
+            remedy: "Restore the file from a backup, or copy its rows into a new store with `cipherctl salvage`.")
+    }
+
     func pageCountLowered(pages: Int, bytes: Int, pageBytes: Int) -> StoreError {
         StoreError(
             .headerDamaged,

@@ -74,7 +74,7 @@ struct FileDiagnosis {
             if problem != nil { Pause.sleep(for: .milliseconds(2)) }
             let (first, size) = try beginning(settings.pageBytes)
             if size == 0 { return }
-            problem = judge(first, size: size, codec: &codec, settings: settings, sidecar: sidecar)
+            problem = judge(first, size: size, codec: &codec, key: key, sidecar: sidecar)
             if problem == nil { return }
             // An error in a file that was replaced does not apply to the store: its opener starts again with the new
             // file.
@@ -83,14 +83,15 @@ struct FileDiagnosis {
         if try Files.byteCount(StorePaths(path).journal) ?? 0 > 0 { return }
         if let logged = try firstPageInLog(pageBytes: settings.pageBytes) {
             let size = file.fileBytes ?? 0
-            if judge(logged, size: size, codec: &codec, settings: settings, sidecar: sidecar) == nil { return }
+            if judge(logged, size: size, codec: &codec, key: key, sidecar: sidecar) == nil { return }
         }
         throw problem
     }
 
     private func judge(
-        _ first: [UInt8], size: Int, codec: inout PageCodec, settings: CipherSettings, sidecar: Sidecar?
+        _ first: [UInt8], size: Int, codec: inout PageCodec, key: PageKey, sidecar: Sidecar?
     ) -> (any Error)? {
+        let settings = key.settings
         if settings.plaintextHeaderBytes > 0 {
             switch DatabaseHeader.examine(first, fileBytes: size, settings: settings) {
             case .empty, .plaintextHeader: break
@@ -98,6 +99,11 @@ struct FileDiagnosis {
             case .plainSQLite: return notEncrypted(.plainSQLite)
             case .tooShort: return truncated(expectedPages: 1, bytes: size, pageBytes: settings.pageBytes)
             case .opaque(let traits):
+                if sidecar != nil, !key.isSaltInFront(of: first),
+                    let error = lostBeginning(first, size: size, codec: &codec, settings: settings)
+                {
+                    return error
+                }
                 return traits.mayBeStandardSQLCipher ? foreignSidecar() : notEncrypted(.noDatabase)
             }
         }
@@ -109,6 +115,18 @@ struct FileDiagnosis {
         guard sidecar != nil else { return wrongKey(first) }
         // The sidecar proves the key, so the page is damaged, or belongs to another store.
         return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar()
+    }
+
+    /// The error of a file that is the store's, but has lost its header; nil where no page shows that it is. The code of
+    /// page 1 leaves the plaintext header out.
+    private func lostBeginning(
+        _ first: [UInt8], size: Int, codec: inout PageCodec, settings: CipherSettings
+    ) -> (any Error)? {
+        let firstPage = first.prefix(settings.pageBytes)
+        if firstPage.count == settings.pageBytes, firstPage.withUnsafeBytes({ codec.verify($0, number: 1) }) {
+            return headerLost(bytes: settings.plaintextHeaderBytes)
+        }
+        return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : nil
     }
 
     private func anyOtherPageVerifies(_ codec: inout PageCodec, size: Int, settings: CipherSettings) -> Bool {

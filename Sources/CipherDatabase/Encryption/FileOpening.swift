@@ -27,6 +27,8 @@ package final class FileOpening: Sendable {
         var notices: [String] = []
         /// Called while waiting for the lock; true ends the wait.
         var isOvertaken: (@Sendable () -> Bool)?
+        /// Whether a suspension has ended the present wait.
+        var wasEndedBySuspension = false
     }
 
     /// - Parameter path: The database file, or a path that ``MemoryPath`` recognizes as a database without a file.
@@ -88,15 +90,10 @@ package final class FileOpening: Sendable {
     package func lock(deadline: ContinuousClock.Instant? = nil) throws {
         guard let paths, !isReadonly, !isLocked else { return }
         if suspension.isSuspended { throw DatabaseError.suspended() }
-        let isOvertaken = state.withLock { $0.isOvertaken }
-        let lock: HeldLock
-        do {
-            let file = try LockFile(path: paths.lock, likeFile: paths.database, permissions: newFilePermissions())
-            lock = try file.lock(
-                .opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait,
-                isCancelled: { [suspension] in suspension.isSuspended || isOvertaken?() == true })
-        } catch is CancellationError where suspension.isSuspended {
-            throw DatabaseError.suspended()
+        let file = try LockFile(path: paths.lock, likeFile: paths.database, permissions: newFilePermissions())
+        let lock = try endingWhenSuspended { isCancelled in
+            try file.lock(
+                .opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait, isCancelled: isCancelled)
         }
         state.withLock { $0.lock = lock }
         vault?.setGuarded(true)
@@ -146,6 +143,26 @@ package final class FileOpening: Sendable {
         state.withLock { $0.isOvertaken = isOvertaken }
         defer { state.withLock { $0.isOvertaken = nil } }
         return try open()
+    }
+
+    /// Runs a wait that a suspension ends, or the caller of the opening.
+    ///
+    /// What has ended it is noted at that moment: the suspension may be over when the error arrives.
+    /// - Throws: `SQLITE_ABORT` after a suspension, `CancellationError` when the opening was overtaken; what `wait` throws.
+    package func endingWhenSuspended<T>(_ wait: (_ isCancelled: @escaping () -> Bool) throws -> T) throws -> T {
+        let isOvertaken = state.withLock { $0.isOvertaken }
+        state.withLock { $0.wasEndedBySuspension = false }
+        do {
+            return try wait { [self] in
+                if suspension.isSuspended {
+                    state.withLock { $0.wasEndedBySuspension = true }
+                    return true
+                }
+                return isOvertaken?() == true
+            }
+        } catch is CancellationError where state.withLock({ $0.wasEndedBySuspension }) {
+            throw DatabaseError.suspended()
+        }
     }
 
     /// Whether a suspension, or the caller of the opening, has ended it.

@@ -34,12 +34,16 @@ extension ConnectionHandle {
     }
 
     /// The first column of a pragma's first row.
-    func pragmaValue(_ sql: String) -> String? {
+    func pragmaValue(_ sql: String) -> String? { pragmaAnswer(sql).value }
+
+    /// The first column of a pragma's first row, and the code of its statement: an interrupted one has no row either.
+    func pragmaAnswer(_ sql: String) -> (code: ResultCode, value: String?) {
         let (code, compiled, _) = prepare(sql, persistent: false)
-        guard code == .SQLITE_OK, let compiled else { return nil }
+        guard code == .SQLITE_OK, let compiled else { return (code, nil) }
         let statement = StatementHandle(compiled)
         defer { statement.finalize() }
-        return statement.step() == ResultCode.SQLITE_ROW.rawValue ? statement.stringOrNil(at: 0) : nil
+        let step = ResultCode(rawValue: statement.step())
+        return (step, step == .SQLITE_ROW ? statement.stringOrNil(at: 0) : nil)
     }
 }
 

@@ -197,7 +197,7 @@ extension SharedStore {
                 continue
             }
             do {
-                if let outcome = try recoverRotation(keyring, key, isCancelled) {
+                if let outcome = try recoverRotation(keyring, key) {
                     return (lease, outcome.completedEpoch)
                 }
             } catch {
@@ -221,15 +221,16 @@ extension SharedStore {
     ///
     /// - Returns: nil when another process holds the admin lock, so that the caller must wait.
     private static func recoverRotation(
-        _ keyring: Keyring, _ key: KeyOrigin, _ isCancelled: @escaping () -> Bool
+        _ keyring: Keyring, _ key: KeyOrigin
     ) throws -> RotationRecovery.Outcome? {
         guard let paths = keyring.paths, keyring.opening.isLocked, let vault = keyring.opening.vault else {
             return RotationRecovery.Outcome()
         }
         if let reason = try MissingDatabase.reason(paths) { throw reason }
-        let outcome = try RotationRecovery.run(
-            paths, vault.read(), isCancelled: { keyring.opening.suspension.isSuspended || isCancelled() },
-            unlock: { try keyring.keys(of: $0, given: key) })
+        let outcome = try keyring.opening.endingWhenSuspended { isCancelled in
+            try RotationRecovery.run(
+                paths, vault.read(), isCancelled: isCancelled, unlock: { try keyring.keys(of: $0, given: key) })
+        }
         // The recovery has written the sidecar only if it reports something.
         if outcome?.notices.isEmpty == false { vault.reread() }
         keyring.opening.report(outcome?.notices ?? [])

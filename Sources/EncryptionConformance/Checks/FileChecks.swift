@@ -14,7 +14,7 @@ struct FileChecks {
 
     private var paths: StorePaths { StorePaths(file.path) }
 
-    func results() -> [CheckResult] { [header(), sidecar(), fileModes()] }
+    func results() -> [CheckResult] { [header(), sidecar()] }
 
     // MARK: Header
 
@@ -67,34 +67,24 @@ struct FileChecks {
             return CheckResult(
                 .header, .fail, "the beginning of the file is all zeros: page 1 was wiped, or never written",
                 remedy: remedy)
+        case .tooShort(let bytes, _):
+            return CheckResult(.header, .fail, "the file has \(bytes) bytes, fewer than any page", remedy: remedy)
         default: return CheckResult(.header, .fail, "the beginning of the file is not that of a store", remedy: remedy)
         }
     }
 
-    /// Compares the page count of the header with the length of the file, again while a checkpoint may be changing both.
+    /// Compares the page count of the header with the WAL and the length of the file.
     ///
     /// - Returns: What is wrong, or nil; and a sentence for a pass.
     private func pageCount(_ settings: CipherSettings) -> (finding: String?, passing: String) {
-        var result: (finding: String?, passing: String) = ("the page count of the header cannot be read", "")
-        _ = try? WALContent.recheck {
-            let fileBytes = try file.file.byteCount
-            let header = DatabaseHeader(try file.file.bytes(at: 0, count: DatabaseHeader.headerBytes))
-            let pages = Int(header?.pageCount ?? 0)
-            let length = DatabaseLength(fileBytes: fileBytes, pageBytes: settings.pageBytes)
-            // A backup has no WAL.
-            let wal = try BackupBundle(holding: file.path) == nil ? WALContent(of: file.path) : nil
-            if let wal, wal.committedPages != nil {
-                result = (nil, "the WAL has \(wal.bytes) bytes, so it decides over the number of pages")
-            } else if length.isExactly(pages: pages) {
-                result = (nil, "the page count of the header is that of the file: \(pages)")
-            } else {
-                result = (
-                    "the header counts \(pages) page\(pages == 1 ? "" : "s"), and the file has \(fileBytes) bytes", ""
-                )
+        do {
+            if let fault = try WALContent.lengthFault(of: file.path, pageBytes: settings.pageBytes) {
+                return (fault.text, "")
             }
-            return result.finding != nil
+            return (nil, "the page count of the header is that of the last commit")
+        } catch {
+            return ("the page count of the header cannot be read", "")
         }
-        return result
     }
 
     // MARK: Sidecar
@@ -124,7 +114,8 @@ struct FileChecks {
 
     // MARK: File modes
 
-    private func fileModes() -> CheckResult {
+    /// Read before the store is opened: SQLite gives an empty WAL the mode of the database.
+    func fileModes() -> CheckResult {
         let files = [
             ("database", paths.database), ("WAL", paths.wal), ("shared memory", paths.sharedMemory),
             ("sidecar", paths.sidecar), ("second copy of the sidecar", paths.sidecarBackup), ("lock file", paths.lock),
@@ -133,7 +124,7 @@ struct FileChecks {
         var (findings, remedies): ([String], Set<String>) = ([], [])
         var passing: [String] = []
         for (noun, path) in files {
-            guard let status = (try? Files.status(of: path)) ?? nil else { continue }
+            guard let status = FilePermissions.status(of: path, paths) else { continue }
             let mode = String(status.permissions & 0o777, radix: 8)
             if status.kind != .regular {
                 findings.append("the \(noun) is not a regular file")

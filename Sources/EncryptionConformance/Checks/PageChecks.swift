@@ -73,11 +73,6 @@ struct PageChecks {
     private func scanned(_ key: PageKey, _ content: Content, refusal: StoreError? = nil) throws -> Outcome {
         let scan = try StoreScan(path: file.path, file: file.file, key: key, run: run, inspector: survey)
             .authenticate(pageCount: nil)
-        // An opening looks at the first pages only. Where others are authentic, the sidecar is that of this file.
-        let others = scan.pagesChecked - scan.damagedPages.count - scan.zeroPages.count
-        if refusal?.code == .foreignSidecar, others > 0 {
-            return try encrypted(scan, key, .unasked("pages are damaged, so SQLite was not asked"))
-        }
         return try encrypted(scan, key, content, refusal: refusal)
     }
 
@@ -118,6 +113,9 @@ struct PageChecks {
             scan.damagedPages.lines("not authentic", pageBytes: bytes)
             + scan.wipedPages.lines("all zeros", pageBytes: bytes)
             + scan.missingPages.lines("missing", pageBytes: bytes)
+        if scan.pagesChecked == 0, problems.isEmpty {
+            return CheckResult(.pages, .notApplicable, "the file has no page")
+        }
         let zeros = scan.zeroPages.count
         var passing = ["\(scan.pagesChecked - zeros) pages were authenticated by their HMAC under the data key"]
         if zeros > 0 { passing.append("\(Self.pages(zeros, "free ")) of zeros: never written, or wiped") }
@@ -219,6 +217,7 @@ struct PageChecks {
 
     private func vectorResult() -> CheckResult {
         let (repeated, compared, share) = survey.repeatedVectors()
+        guard compared > 0 else { return CheckResult(.vectors, .notApplicable, "the file has no page") }
         let sample = share > 1 ? ", one of \(share) of all" : ""
         return CheckResult(
             .vectors, findings: repeated, passing: ["\(compared) vectors were compared\(sample)"],
@@ -228,6 +227,7 @@ struct PageChecks {
     private func ciphertextResult() -> CheckResult {
         let uneven = survey.unevenPages
         let (bytes, deviations) = survey.spread
+        guard bytes > 0 else { return CheckResult(.ciphertext, .notApplicable, "the file has no page") }
         var findings: [String] = []
         if uneven.count > 0 {
             let list = uneven.first.map(String.init).joined(separator: ", ")

@@ -63,6 +63,9 @@ package struct PageKey: Sendable {
         PageKey(try .random(), salt: try .random(), settings: .sqlCipher4)
     }
 
+    /// Whether a file that begins so has its salt in front, as SQLCipher's standard form has.
+    package func isSaltInFront(of first: [UInt8]) -> Bool { first.starts(with: salt.bytes) }
+
     /// Key and salt in the form that SQLCipher reads.
     package var keyspec: SecretBytes { dataKey.secret.keyspec(salt: salt) }
 }

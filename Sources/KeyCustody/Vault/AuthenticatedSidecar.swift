@@ -202,8 +202,8 @@ extension SidecarFiles {
             return "Check the key. Rotations have given the store another one (it is at epoch \(epoch)): a former key "
                 + "opens nothing any more. Leave the sidecar as it is."
         }
-        return "Check the key. If it is surely right, the salt in the sidecar was changed, in both copies: compare "
-            + "them with the one in a backup of the store."
+        return "Check the key. If it is a passphrase, and surely right, the salt in the sidecar was changed, in both "
+            + "copies: compare them with the one in a backup of the store."
     }
 
     /// The error when the key opens a copy, but not the valid one.

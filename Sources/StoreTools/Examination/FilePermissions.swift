@@ -4,7 +4,7 @@ import StorePlatform
 import StoreSharing
 
 /// The users that may use the files of a store.
-struct FilePermissions {
+package struct FilePermissions {
     let paths: StorePaths
 
     /// The files, with their names in findings.
@@ -19,7 +19,13 @@ struct FilePermissions {
 
     /// The files that are there.
     private var statuses: [(noun: String, path: String, FileStatus)] {
-        files.compactMap { file in ((try? Files.status(of: file.path)) ?? nil).map { (file.noun, file.path, $0) } }
+        files.compactMap { file in Self.status(of: file.path, paths).map { (file.noun, file.path, $0) } }
+    }
+
+    /// The status of a file of a store; nil where it is missing. SQLite follows no link in the place of its own files.
+    package static func status(of path: String, _ paths: StorePaths) -> FileStatus? {
+        let isSQLites = [paths.wal, paths.sharedMemory, paths.journal].contains(path)
+        return (try? isSQLites ? Files.ownStatus(of: path) : Files.status(of: path)) ?? nil
     }
 
     /// What has the name of a file and is none: SQLite cannot use it.
@@ -30,7 +36,7 @@ struct FilePermissions {
     /// Symbolic links that lead to nothing, and so have no status.
     private func linkFindings() -> [Finding] {
         files.filter { file in
-            ((try? Files.status(of: file.path)) ?? nil) == nil && (try? Files.entryExists(file.path)) == true
+            Self.status(of: file.path, paths) == nil && (try? Files.entryExists(file.path)) == true
         }.map { Self.notRegular(noun: $0.noun, path: $0.path) }
     }
 

@@ -69,6 +69,7 @@ public struct StoreExamination: StoreTool {
                     findings.append(
                         Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy))
                 }
+                if error.code == .sidecarForged { status = try StoreStatus.Report(withoutSidecar: path) }
             }
         }
         if let finding = status.age?.finding { findings.append(finding) }

@@ -75,7 +75,7 @@ package struct ExaminedFile: Sendable {
 
     /// The key of a file that has its salt in the header, though its sidecar says otherwise; nil when it does not.
     private static func saltInHeader(_ first: [UInt8], _ key: PageKey) throws -> PageKey? {
-        guard key.settings.plaintextHeaderBytes > 0, first.starts(with: key.salt.bytes) else { return nil }
+        guard key.settings.plaintextHeaderBytes > 0, key.isSaltInFront(of: first) else { return nil }
         var settings = key.settings
         settings.plaintextHeaderBytes = 0
         let other = PageKey(key.dataKey, salt: key.salt, settings: settings)

@@ -96,10 +96,8 @@ public struct StoreStatus: StoreTool {
         public let logReaders: [WALReader]
         /// Pages at the last commit, according to header and WAL.
         public let pages: Int
-        /// Pages that header and WAL count and that are in neither; 0 for a whole database.
-        let missingPages: Int
-        /// Bytes after the last page that the header counts, which no commit explains; nil where there are none.
-        let excessBytes: Int?
+        /// What is wrong with the length of the database; nil for nothing.
+        let lengthFault: WALContent.LengthFault?
         /// The names that the database file has.
         let names: UInt64
         /// What the WAL has lost; nil for nothing.
@@ -177,7 +175,12 @@ extension StoreStatus.Report {
         self = report
     }
 
-    private init(reading path: String) throws {
+    /// The same where the sidecar is known to be forged: nothing is concluded from what it claims.
+    ///
+    /// - Throws: `StoreError` `noSuchStore`, `SystemError`.
+    init(withoutSidecar path: String) throws { try self.init(reading: path, believesSidecar: false) }
+
+    private init(reading path: String, believesSidecar: Bool = true) throws {
         self.path = path
         backup = BackupBundle(holding: path)
         guard let kind = try Files.kind(path), kind == .regular else { throw StoreOpening.noSuchStore(path) }
@@ -185,7 +188,7 @@ extension StoreStatus.Report {
         filesystem = try FilesystemKind.of(path)
         let read = SidecarFiles(databasePath: StorePaths(path).database).read()
         copies = SidecarCopy.allCases.map { Copy(copy: $0, state: read[$0].stateName) }
-        sidecar = read.newestClaimed
+        sidecar = believesSidecar ? read.newestClaimed : nil
         let first = try RawFile(path).bytes(at: 0, count: 4096)
         verdict = try WALContent.verdict(of: path, first: first, fileBytes: fileBytes, settings: sidecar?.settings)
         let log = try WALContent(of: path)
@@ -193,8 +196,7 @@ extension StoreStatus.Report {
         walFrames = Int(log.scan?.committedFrames ?? 0)
         pages = log.pages(first)
         walLoss = try log.loss(of: path, nil) == nil ? nil : WALContent.loss(of: path, nil)
-        let pageBytes = sidecar?.settings.pageBytes
-        (missingPages, excessBytes) = try WALContent.lengthFaults(of: path, pageBytes: pageBytes)
+        lengthFault = try (sidecar?.settings.pageBytes).flatMap { try WALContent.lengthFault(of: path, pageBytes: $0) }
         var names = UInt64(1)
         // A name that another program has for a moment is none that matters.
         _ = try WALContent.recheck {
@@ -381,21 +383,19 @@ extension StoreStatus.Report {
         case .opaque where sidecar?.state == .creating: break
         case .tooShort, .opaque: attention.append("the file does not have the header of a store")
         }
-        if let excessBytes {
-            attention.append(
-                "bytes 28 to 31 of the header count \(pages) page\(pages == 1 ? "" : "s"), but the file has \(excessBytes) bytes more, and no "
-                    + "opening accepts that: run `cipherctl verify`, or restore the store from a backup")
-        }
         if names > 1, backup == nil {
             attention.append(
                 "the database file has \(names) names, and no opening accepts that: remove the other links (find them "
                     + "with `find -samefile`)")
         }
-        if missingPages > 0 {
-            let count = missingPages == 1 ? "1 page is" : "\(missingPages) pages are"
-            attention.append(
-                "\(count) missing from the end of the file, and not in the WAL: restore the store from a backup"
-            )
+        if let lengthFault {
+            let remedy =
+                if case .missing = lengthFault {
+                    "restore the store from a backup"
+                } else {
+                    "run `cipherctl verify`, or restore the store from a backup"
+                }
+            attention.append("\(lengthFault.text): \(remedy)")
         }
         if let holders { attention += Self.attention(to: holders) }
         if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }

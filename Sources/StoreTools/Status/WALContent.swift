@@ -65,29 +65,67 @@ package struct WALContent {
         return inLog > 0 ? inLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
     }
 
-    /// Pages of the database that are neither in the file nor in the WAL, and bytes of the file that no header and no
-    /// commit explains.
-    ///
-    /// - Parameter pageBytes: nil where it is unknown: then nothing is reported.
-    static func lengthFaults(of path: String, pageBytes: Int?) throws -> (missing: Int, excess: Int?) {
-        guard let pageBytes else { return (0, nil) }
-        var faults: (missing: Int, excess: Int?) = (0, nil)
-        _ = try recheck {
-            faults = (0, nil)
-            let first = try RawFile(path).bytes(at: 0, count: DatabaseHeader.headerBytes)
-            let log = try WALContent(of: path)
-            let length = DatabaseLength(fileBytes: try Files.byteCount(path) ?? 0, pageBytes: pageBytes)
-            let pages = log.pages(first)
-            // An empty file, and one without a header, are reported as such.
-            switch length.verdict(pages: pages, committed: { log.committedPages }) {
-            case .pagesMissing(let count) where length.fileBytes > 0: faults.missing = count
-            case .pageCountLowered where DatabaseHeader(first) != nil:
-                faults.excess = length.fileBytes - pages * pageBytes
-            default: return false
-            }
-            return true
+    /// What file, header and WAL say differently about the length of a database.
+    package enum LengthFault: Hashable, Sendable {
+        /// Of the pages that header or WAL count, so many are neither in the file nor in the WAL.
+        case missing(pages: Int, of: Int)
+        /// The file has more bytes than the pages that its header counts, and the WAL has no commit.
+        case excess(pages: Int, bytes: Int)
+        /// The last commit in the WAL counts other pages than the header of its page 1. SQLite reads as many as the one says,
+        /// and a checkpoint gives the file the length of the other.
+        case counts(log: Int, header: Int)
+
+        /// Nil where both count alike, or the WAL has no commit.
+        package init?(counts log: Int, _ header: Int) {
+            guard log > 0, log != header else { return nil }
+            self = .counts(log: log, header: header)
         }
-        return faults
+
+        /// A sentence without its full stop.
+        package var text: String {
+            switch self {
+            case .missing(let pages, let counted):
+                (pages == 1 ? "1 page is" : "\(pages) pages are")
+                    + " missing from the end of the file, and not in the WAL, of \(counted) that the header or the WAL counts"
+            case .excess(let pages, let bytes):
+                "bytes 28 to 31 of the header count \(pages) page\(pages == 1 ? "" : "s"), and the file has \(bytes) bytes "
+                    + "more"
+            case .counts(let log, let header):
+                "the last commit in the WAL counts \(log) page\(log == 1 ? "" : "s"), and bytes 28 to 31 of page 1 count "
+                    + "\(header): one of them was changed"
+            }
+        }
+    }
+
+    /// The fault of the length of a database, if it is there repeatedly; nil for none. An empty file, and one without a
+    /// header, are reported as such.
+    ///
+    /// - Parameter pageBytes: Bytes of a page.
+    /// - Throws: `SystemError`.
+    package static func lengthFault(of path: String, pageBytes: Int) throws -> LengthFault? {
+        var fault: LengthFault?
+        _ = try recheck {
+            fault = try lengthFaultNow(of: path, pageBytes: pageBytes)
+            return fault != nil
+        }
+        return fault
+    }
+
+    private static func lengthFaultNow(of path: String, pageBytes: Int) throws -> LengthFault? {
+        let first = try RawFile(path).bytes(at: 0, count: DatabaseHeader.headerBytes)
+        // A backup has no WAL.
+        let log = try BackupBundle(holding: path) == nil ? WALContent(of: path) : nil
+        let length = DatabaseLength(fileBytes: try Files.byteCount(path) ?? 0, pageBytes: pageBytes)
+        let counted = DatabaseHeader(try log?.firstPage(of: path) ?? first).map { Int($0.pageCount) }
+        let inLog = log?.committedPages == nil ? 0 : Int(log?.scan?.databasePages ?? 0)
+        if let counted, let fault = LengthFault(counts: inLog, counted) { return fault }
+        let pages = inLog > 0 ? inLog : counted ?? 0
+        return switch length.verdict(pages: pages, committed: { log?.committedPages }) {
+        case .pagesMissing(let count) where length.fileBytes > 0: .missing(pages: count, of: pages)
+        case .pageCountLowered where DatabaseHeader(first) != nil:
+            .excess(pages: pages, bytes: length.fileBytes - pages * pageBytes)
+        default: nil
+        }
     }
 
     /// Whether a condition holds repeatedly, because a writer or a checkpoint may be active.
@@ -147,8 +185,16 @@ extension WALContent {
     /// What the WAL that was read lost. It may have changed since.
     func loss(of path: String, _ key: PageKey?) throws -> Loss? {
         guard let scan else { return bytes > 0 ? .allContent : nil }
+        if scan.committedFrames == 0, try isOfOtherPages(scan.header, than: path) { return .allContent }
         // The last process to close a database may remove its WAL.
         guard let file = try? RawFile(wal: StorePaths(path).wal) else { return nil }
         return try WALTail(scan, file, bytes: bytes, key).loss()
+    }
+
+    /// Whether frames follow a header that names another page size than the database has: SQLite finds none of them.
+    private func isOfOtherPages(_ header: WALHeader, than path: String) throws -> Bool {
+        guard bytes > WALHeader.headerBytes else { return false }
+        let first = try RawFile(path).bytes(at: 0, count: DatabaseHeader.headerBytes)
+        return DatabaseHeader(first).map { $0.pageBytes != header.pageBytes } ?? false
     }
 }

@@ -130,6 +130,8 @@ private struct VerificationRun {
             store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: run.notice)
         } catch  where Self.isDamage(error) {
             return try withoutSQLite(scan, error)
+        } catch let error as StoreError where [.foreignSidecar, .notEncrypted].contains(error.code) {
+            return try withoutBeginning(scan, error)
         }
         defer { try? store.close() }
         // One transaction around everything: until it ends no process overwrites what it reads. It is rolled back,
@@ -156,8 +158,7 @@ private struct VerificationRun {
     }
 
     private func withoutSQLite(_ scan: StoreScan, _ error: any Error) throws -> Report {
-        var result = Report(
-            path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: nil))
+        var result = try scanned(scan)
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
         let length = lengthProblems(result.scan, Int(header?.pageCount ?? .max))
         if !Self.isNamed(error, by: result.scan, length) {
@@ -167,6 +168,20 @@ private struct VerificationRun {
         // Zeros after the last page that the header counts are no pages that were wiped.
         result.problems += length + pageProblems(result.scan, to: length.isEmpty ? nil : header?.pageCount)
         return result
+    }
+
+    /// An opening looks at the first pages only. Where others are authentic, the file is that of the sidecar.
+    private func withoutBeginning(_ scan: StoreScan, _ error: StoreError) throws -> Report {
+        if choice.pageKey.isSaltInFront(of: try file.bytes(at: 0, count: Salt.byteCount)) { throw error }
+        var result = try scanned(scan)
+        let unreadable = result.damagedPages.count + result.zeroPages.count
+        guard result.pagesChecked > unreadable else { throw error }
+        result.problems = try headerProblems() + pageProblems(result.scan)
+        return result
+    }
+
+    private func scanned(_ scan: StoreScan) throws -> Report {
+        Report(path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: nil))
     }
 
     /// Whether the scan of the pages names what prevented the opening: it is one problem, not two.
@@ -221,7 +236,11 @@ private struct VerificationRun {
             path: path, pageBytes: choice.sidecar.settings.pageBytes,
             scan: try scan.authenticate(pageCount: snapshot.pages, at: snapshot.moment))
         result.problems =
-            try headerProblems() + lengthProblems(result.scan, snapshot.pages) + pageProblems(result.scan)
+            try headerProblems() + lengthProblems(result.scan, try countedPages(result.scan) ?? snapshot.pages)
+            + pageProblems(result.scan)
+        if snapshot.moment != nil, let fault = WALContent.LengthFault(counts: result.scan.pagesByLog, snapshot.pages) {
+            result.problems.append(fault.text)
+        }
         if result.scan.isClean {
             try run.check()
             run.report(ToolProgress(.checkingContent))
@@ -243,6 +262,13 @@ private struct VerificationRun {
             return ["byte \(damage.offset) of the header holds \(damage.found) where \(damage.expected) belongs"]
         default: return ["the header is not that of a store"]
         }
+    }
+
+    /// The pages that the header counts; nil where the WAL has commits, which count instead. SQLite takes the length of the
+    /// file for a count of 0, or of another program.
+    private func countedPages(_ scan: StoreScan.Report) throws -> Int? {
+        guard scan.pagesByLog == 0 else { return nil }
+        return DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes)).map { Int($0.pageCount) }
     }
 
     private func lengthProblems(_ scan: StoreScan.Report, _ pages: Int) -> [String] {

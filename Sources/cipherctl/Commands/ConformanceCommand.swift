@@ -29,8 +29,8 @@ struct ConformanceCommand: Command {
             "Each check says what it proves, what it cannot prove, and what was seen. Attacks are made on a sample store "
                 + "among the temporary files: those that nothing within the files can show are known limits, and no "
                 + "failure.",
-            "The exit code is 65 when header, sidecar, pages, WAL or content fail, and 2 when another check does. A store "
-                + "that is being rotated is refused; nothing is changed without --canary.",
+            "The exit code is 65 when header, sidecar, pages, WAL, content, vectors or ciphertext fail, and 2 when only "
+                + "others do. A store that is being rotated is refused; nothing is changed without --canary.",
             "A file that is no store, such as plain SQLite or a file of SQLCipher, is checked as well: the report says "
                 + "what it lacks.",
         ])

@@ -71,6 +71,22 @@ import Testing
         fixture.expectWhole()
     }
 
+    @Test("a file that has lost its beginning is not called foreign while a page of it fits the key")
+    func lostBeginning() throws {
+        // Story: "none of the file's first pages" fitted, and the operator was sent to look for another sidecar.
+        let fixture = try StoreFixture()
+        for filler in [UInt8(0), 0xa7] {
+            let noise = (0..<4096).map { filler == 0 ? 0 : UInt8(truncatingIfNeeded: $0 * 151 + $0 / 7) }
+            try fixture.withDatabase(changed: { $0.replaceSubrange(0..<32, with: noise[..<32]) }) {
+                fixture.expectRefusal(.headerDamaged, mentions: ["first 32 bytes", "cipherctl salvage"])
+            }
+            try fixture.withDatabase(changed: { $0.replaceSubrange(0..<4096, with: noise) }) {
+                fixture.expectRefusal(.pageDamaged(1), mentions: ["Page 1", "cipherctl verify"])
+            }
+        }
+        fixture.expectWhole()
+    }
+
     @Test("a later sidecar of another store that lies beside a damaged one does not hide the damage")
     func strayCopy() throws {
         // Story: what the copy claims was believed without a key, so that the store passed for one that had been replaced

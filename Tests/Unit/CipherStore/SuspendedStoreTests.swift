@@ -1,4 +1,5 @@
 import Foundation
+import StoreSharing
 import Synchronization
 import TestHarness
 import TestKit
@@ -139,6 +140,37 @@ import Testing
         #expect(outcome.withLock { $0 } == true)
         store.resume()
         try store.close()
+    }
+
+    @Test("a suspension that is over at once ends an opening that waits with SQLITE_ABORT, never as a cancellation")
+    func openingThatWaits() throws {
+        // Story: what had ended the wait was asked for after it, when the store had been resumed.
+        try open().close()
+        let held = try #require(try LockFile(path: path + "-lock", likeFile: path).tryLock(.opening, .exclusive))
+        defer { held.release() }
+        let (isOver, ended) = (Flag(), DispatchSemaphore(value: 0))
+        Thread.detachNewThread {
+            while !isOver.isSet {
+                NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
+                NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
+            }
+            ended.signal()
+        }
+        var aborted = 0
+        for _ in 0..<400 {
+            do {
+                // Where it is suspended at its beginning it waits for nothing.
+                try open(observing: true, at: path).close()
+            } catch DatabaseError.SQLITE_ABORT, DatabaseError.SQLITE_INTERRUPT {
+                aborted += 1
+            } catch {
+                Issue.record("\(error)")
+                break
+            }
+        }
+        isOver.set()
+        ended.wait()
+        #expect(aborted > 0)
     }
 
     @Test("closing a suspended store ends it, and those who wait for its resumption hear of it")

@@ -69,11 +69,15 @@ struct ConformanceTests {
         let bytes = try fixture.bytes()
         let count = bytes.count / 4096
         #expect(bytes[28..<32].reduce(0) { $0 << 8 | Int($1) } == count)
-        try fixture.poke(at: 28, [0, 0, UInt8(count >> 8), UInt8(count & 255) ^ 1])
-        let report = try fixture.run()
-        #expect(report.failed.contains(.header))
-        let evidence = "the header counts \(count ^ 1) pages, and the file has \(bytes.count) bytes"
-        #expect(report.evidence(.header).contains(evidence))
+        for (counted, evidence) in [
+            (count - 1, "bytes 28 to 31 of the header count \(count - 1) pages, and the file has 4096 bytes more"),
+            (count + 1, "1 page is missing from the end of the file"),
+        ] {
+            try fixture.poke(at: 28, [0, 0, UInt8(counted >> 8), UInt8(counted & 255)])
+            let report = try fixture.run()
+            #expect(report.failed.contains(.header))
+            #expect(report.evidence(.header).contains(evidence), "\(report.evidence(.header))")
+        }
     }
 
     @Test("a WAL without a commit does not hide that the header counts too few pages")
@@ -83,7 +87,33 @@ struct ConformanceTests {
         try fixture.poke(at: 28, [0, 0, 0, 2])
         try Data("no WAL".utf8).write(to: URL(fileURLWithPath: fixture.path + "-wal"))
         let report = try fixture.run()
-        #expect(report.evidence(.header).contains("the header counts 2 pages, and the file has \(bytes.count) bytes"))
+        let evidence = "the header count 2 pages, and the file has \(bytes.count - 8192) bytes more"
+        #expect(report.evidence(.header).contains(evidence))
+    }
+
+    @Test("a file without a page passes no check of pages")
+    func withoutPages() throws {
+        try fixture.makeStore()
+        for bytes in [20, 100] {
+            let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.path))
+            try file.truncate(atOffset: UInt64(bytes))
+            try file.close()
+            let report = try fixture.run()
+            #expect(!report.isConformant && report.evidence(.header).contains("\(bytes) bytes"), "\(report)")
+            for check in [Check.pages, .vectors, .ciphertext] {
+                #expect(report[check]?.verdict != .pass, "\(bytes): \(check)")
+            }
+        }
+    }
+
+    @Test("the modes are those of before the checks, which give an empty WAL the mode of the database")
+    func modesBefore() throws {
+        try fixture.makeStore()
+        try Data().write(to: URL(fileURLWithPath: fixture.path + "-wal"))
+        try fixture.setMode(0o600, "-wal")
+        try fixture.setMode(0o644, "")
+        let report = try fixture.run()
+        #expect(report.evidence(.fileModes) == "every user may read the database (mode 644)", "\(report)")
     }
 
     @Test("a store that a rotation gives another key during the checks is no damaged one", arguments: [true, false])

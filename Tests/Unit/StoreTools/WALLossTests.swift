@@ -125,6 +125,60 @@ struct WALLossTests {
         #expect(status.walLoss == expected)
     }
 
+    /// The bytes with right checksums from a frame on, as anybody can make them.
+    private func withChecksums(_ log: [UInt8], from first: Int) throws -> [UInt8] {
+        var log = log
+        let header = try #require(log.withUnsafeBytes { WALHeader($0) })
+        var checksum = try #require(
+            Array(log[offset(first - 1)..<offset(first)]).withUnsafeBytes { WALFrameHeader($0)?.checksum })
+        for frame in first...count(log) {
+            let stored = Array(log[offset(frame)..<offset(frame + 1)])
+            stored.withUnsafeBytes { checksum.add(frame: $0, bigEndian: header.checksumsAreBigEndian) }
+            write(checksum, to: &log, at: offset(frame) + 16)
+        }
+        return log
+    }
+
+    private func write(_ checksum: WALChecksum, to log: inout [UInt8], at place: Int) {
+        for (index, word) in [checksum.first, checksum.second].enumerated() {
+            let start = place + index * 4
+            log.replaceSubrange(start..<start + 4, with: withUnsafeBytes(of: word.bigEndian) { Array($0) })
+        }
+    }
+
+    @Test("a last commit that counts other pages than its page 1 is a problem", arguments: [-1, 29])
+    func forgedCount(_ difference: Int) throws {
+        // Story: `verify` called it sound, and the next checkpoint gave the file a length that no opening accepts.
+        var log = try makeLog()
+        let last = try #require(commits(log).last)
+        let pages = Int(log.bigEndian(at: offset(last) + 4))
+        let forged = UInt32(pages + difference)
+        let place = offset(last) + 4
+        log.replaceSubrange(place..<place + 4, with: withUnsafeBytes(of: forged.bigEndian) { Array($0) })
+        try Data(withChecksums(log, from: last)).write(to: URL(fileURLWithPath: fixture.store + "-wal"))
+        try? FileManager.default.removeItem(atPath: fixture.store + "-shm")
+        let status = try StoreStatus(fixture.store, unlockedBy: fixture.source).run()
+        let sentence = "counts \(forged) pages, and bytes 28 to 31 of page 1 count \(pages)"
+        #expect(status.attention.contains { $0.contains(sentence) }, "\(status.attention)")
+        #expect(!status.attention.contains { $0.contains("missing") }, "\(status.attention)")
+        let report = try StoreVerification(fixture.store, unlockedBy: fixture.source).run()
+        #expect(!report.isSound, "\(report.problems)")
+        if difference > 0 { #expect(report.problems.contains { $0.contains(sentence) }, "\(report.problems)") }
+    }
+
+    @Test("a WAL whose header names another page size has lost its commits", arguments: [512, 8192, 65_536])
+    func otherPageSize(_ bytes: Int) throws {
+        // Story: there was a note for a size that no database has, and none for these.
+        var log = try makeLog()
+        log.replaceSubrange(8..<12, with: withUnsafeBytes(of: UInt32(bytes).bigEndian) { Array($0) })
+        var checksum = WALChecksum()
+        let isBigEndian = log[3] & 1 == 1
+        Array(log[..<24]).withUnsafeBytes { checksum.add($0, bigEndian: isBigEndian) }
+        write(checksum, to: &log, at: 24)
+        #expect(try loss(log, key()) == .allContent)
+        #expect(try loss(log, nil) == .allContent)
+    }
+
     @Test("a WAL that lost nothing has no note: whole, without its last commit, and after a reset")
     func intact() throws {
         let log = try makeLog()
