@@ -221,6 +221,62 @@ struct SyncMessageTests {
         #expect(message(refused).contains("later commit") && !refused.errors.contains("sync commit"))
     }
 
+    @Test("a merge is reverted with --keep only, and a commit that was only fetched after a pull")
+    func revertOfMerge() throws {
+        try begin()
+        try #require(try place.sync("run", "b.db").status == 0)
+        let own = try place.commit("a.db", "INSERT INTO player VALUES ('a', 'Ann', 1)")
+        let other = try place.commit("b.db", "INSERT INTO player VALUES ('b', 'Ben', 2)")
+        try #require(place.sync("push", "b.db").status == 0)
+        try #require(place.sync("fetch", "a.db").status == 0)
+        let early = try place.sync("revert", "a.db", other)
+        #expect(early.status == 2 && code(early) == "notPulled" && hint(early).contains("sync run"), "\(early.errors)")
+        try #require(try place.sync("run", "a.db").status == 0)
+        let refused = try place.sync("revert", "a.db", "HEAD")
+        #expect(refused.status == 64 && code(refused) == "isMerge" && hint(refused).contains("--keep"))
+        let made = try place.sync("revert", "a.db", "HEAD", "--keep", own)
+        #expect(made.status == 0, "\(made.errors)")
+        let players = try place.players("a.db")
+        #expect(players.contains("Ann") && !players.contains("Ben"), "\(players)")
+        let rejoin = try place.sync("rejoin", "a.db")
+        #expect(rejoin.status == 0 && rejoin.json["rejoined"] as? Bool == false, "\(rejoin.output)")
+        let text = try place.place.ctl("sync", "rejoin", place.place.path("a.db"))
+        #expect(text.output.contains("no checkpoint that this store lacks"), "\(text.output)\(text.errors)")
+    }
+
+    @Test("what stands in the place of an object needs attention at once, and a refused one is named with its reason")
+    func foreignObject() throws {
+        try begin()
+        try place.commit("a.db", "INSERT INTO player VALUES ('a', 'Ann', 1)")
+        try #require(place.sync("push", "a.db").status == 0)
+        let files = FileManager.default
+        let folder = place.place.path("remote")
+        let names = files.enumerator(atPath: folder)?.compactMap { $0 as? String } ?? []
+        let object = try #require(
+            names.filter { $0.contains("objects/") && $0.count > 64 }.max { one, other in
+                func date(_ name: String) -> Date {
+                    (try? files.attributesOfItem(atPath: folder + "/" + name)[.modificationDate] as? Date)
+                        ?? .distantPast
+                }
+                return date(one) < date(other)
+            })
+        let bytes = try place.place.bytes("remote/" + object)
+        try place.place.remove("remote/" + object)
+        try #require(mkfifo(folder + "/" + object, 0o600) == 0)
+        let run = try place.sync("run", "b.db")
+        #expect(run.status == 2 && run.output.contains("is damaged"), "\(run.output)\(run.errors)")
+        try place.place.remove("remote/" + object)
+        var damaged = bytes
+        damaged[bytes.count - 1] ^= 1
+        try Workplace.write(damaged, to: folder + "/" + object)
+        let refused = try place.sync("run", "b.db")
+        let name = String(object.suffix(64))
+        #expect(refused.status == 2 && refused.output.contains("was refused (\(name):"), "\(refused.output)")
+        try Workplace.write(bytes, to: folder + "/" + object)
+        #expect(try place.sync("run", "b.db").status == 0)
+        #expect(try place.hash("a.db") == place.hash("b.db"))
+    }
+
     @Test("`sync init` of a store that has a remote names it")
     func initAgain() throws {
         try place.makeStore("a.db")

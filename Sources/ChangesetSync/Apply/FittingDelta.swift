@@ -5,7 +5,11 @@ extension TrackedTables {
     func obstacle(to delta: Delta) -> (table: String, reason: String)? {
         for entry in delta.tables {
             guard let table = self[entry.table.name] else {
-                return (entry.table.name, "The table is not tracked in this store.")
+                return (
+                    entry.table.name,
+                    "The table is not tracked in this store: when the program has made it, track it "
+                        + "(enable(_:), or `cipherctl sync init` with --table)."
+                )
             }
             if table.table == entry.table { continue }
             if let name = entry.table.columns.first(where: { table.index(ofColumn: $0) == nil }) {

@@ -87,7 +87,11 @@ struct DirectoryReader {
                     return
                 }
                 guard let id = DirectoryLayout.id(ofEntry: bytes) else { return stall(position, .entryDamaged) }
-                guard try isThere(id, folders) else { return stall(position, .objectMissing(id)) }
+                switch try kind(of: id, folders) {
+                case .regular: break
+                case nil: return stall(position, .objectMissing(id))
+                case .directory, .other: return stall(position, .entryDamaged)
+                }
                 entries.append(RemoteEntry(id: id, position: position))
                 cursor.advance(after: position)
                 read += 1
@@ -98,11 +102,12 @@ struct DirectoryReader {
             stalled.append(RemoteStall(position: position, reason: reason))
         }
 
-        private mutating func isThere(_ id: ObjectID, _ folders: DirectoryFolders) throws -> Bool {
-            guard let objects else { return false }
+        /// What stands in the place of an object; nil for nothing.
+        private mutating func kind(of id: ObjectID, _ folders: DirectoryFolders) throws -> FileKind? {
+            guard let objects else { return nil }
             let name = DirectoryLayout.shard(of: id)
             if shards[name] == nil { shards[name] = try folders.folder(name, in: objects) }
-            return try shards[name]?.status(of: id.description)?.kind == .regular
+            return try shards[name]?.status(of: id.description)?.kind
         }
 
         /// Why an entry was not read: there are entries after it, or there is something else in its place; nil at the end

@@ -29,6 +29,12 @@ public struct RemoteCursor: Hashable, Sendable {
         return true
     }
 
+    /// Moves the cursor before the last entry of an author, which is then listed again.
+    mutating func stepBack(_ author: AuthorPseudonym) {
+        let last = sequence(of: author)
+        sequences[author] = last > 1 ? last - 1 : nil
+    }
+
     /// Removes what was read of an author, whose log is then read from its beginning.
     public mutating func forget(_ author: AuthorPseudonym) { sequences[author] = nil }
 

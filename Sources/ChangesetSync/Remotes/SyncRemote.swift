@@ -167,7 +167,7 @@ public struct RemoteStall: Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
         /// There is no such entry, and there are later ones.
         case entryMissing
-        /// The entry is not a whole identifier, or something else is in its place.
+        /// The entry is not a whole identifier, or something else is in its place, or in that of its object.
         case entryDamaged
         /// The entry is there, its object is not.
         case objectMissing(ObjectID)
@@ -184,7 +184,7 @@ public struct RemoteStall: Hashable, Sendable {
 
 /// Why a remote could not be used. Nothing was lost: the call may be repeated when the cause is removed.
 public enum RemoteError: Error, Hashable, Sendable {
-    /// An entry that this replica has seen, or has written, is gone.
+    /// An entry that this replica has seen, or has written, is gone, or the object of its own last one.
     case remoteRewound(remote: String, missing: LogPosition)
     /// The remote has other repositories and not this one, or an object is of another repository.
     case otherRepository(remote: String, found: [RepositoryID])
@@ -227,8 +227,8 @@ extension RemoteError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .remoteRewound(let remote, let missing):
-            "remoteRewound: Entry \(missing.sequence) of author \(missing.author) at \(remote) is gone. The remote was "
-                + "emptied, restored from a backup, or replaced. Verify that it is the right one. Then "
+            "remoteRewound: Entry \(missing.sequence) of author \(missing.author) at \(remote) or its object is gone. The "
+                + "remote was emptied, restored from a backup, or replaced. Verify that it is the right one. Then "
                 + "each replica has to be reset for it, and pushes again what it lacks."
         case .otherRepository(let remote, let found):
             "otherRepository: \(remote) does not have this repository, but "

@@ -156,10 +156,13 @@ public final class ChangesetRepository: Sendable {
 
     /// Makes a commit that undoes another one, and changes the rows accordingly.
     ///
-    /// - Throws: ``SyncError`` `.unknownCommit`; `.needsMerge` where the rows do not have it yet; `.changedLater` where a
-    ///   later commit has changed one of the rows; `.foreignKeyViolation`, `.schemaAhead`, `.columnRemoved`. Nothing is changed then.
+    /// - Parameter parent: Of a merge, the parent that stays: what the other side has brought is undone. Nil for other
+    ///   commits.
+    /// - Throws: ``SyncError`` `.unknownCommit`, also where `parent` is none; `.isMerge` for a merge without `parent`;
+    ///   `.notPulled` where the rows do not have it yet; `.changedLater` where a row of it was changed later, is referred to,
+    ///   or has a unique value that was taken since; `.schemaAhead`, `.columnRemoved`. Nothing is changed then.
     @discardableResult
-    public func revert(_ id: CommitID, meta: String = "{}") throws -> Changeset? {
+    public func revert(_ id: CommitID, keeping parent: CommitID? = nil, meta: String = "{}") throws -> Changeset? {
         try applying { transaction in
             let node = try transaction.store.requireNode(id)
             guard node.kind != .checkpoint else {
@@ -168,18 +171,41 @@ public final class ChangesetRepository: Sendable {
             let graph = CommitGraph(transaction.store)
             let isUnderHead = try transaction.state.head.map { try $0 == node.n || graph.isAncestor(node.n, of: $0) }
             guard isUnderHead == true else {
-                throw SyncError(.needsMerge, commit: id, "The rows do not have the commit yet.")
+                throw SyncError(.notPulled, commit: id)
             }
+            let side = try Self.side(of: node, keeping: parent, transaction.store)
             // With the columns of now, which the digests of the commit are about.
-            let delta = try transaction.tables.fitting(transaction.store.delta(node.n)).inverted
+            let delta = try transaction.tables.fitting(transaction.store.delta(node.n, fromParent: side)).inverted
             do {
                 try Pull.applyDelta(delta, in: &transaction)
-            } catch let error as SyncError where error.code == .workingStateDiverged || error.isTakenValue {
+            } catch let error as SyncError {
                 // The rows are those of the head, in which the commit is.
-                throw SyncError(.changedLater, table: error.table, commit: id)
+                throw Self.standsAgainst(error).map { SyncError(.changedLater, table: error.table, commit: id, $0) }
+                    ?? error
             }
             guard let node = try transaction.record(delta, meta: meta) else { return nil }
             return try Self.changeset(node, transaction.db)
+        }
+    }
+
+    /// Which parent of a commit stays when it is undone.
+    private static func side(of node: CommitNode, keeping parent: CommitID?, _ store: CommitStore) throws -> Int {
+        guard let parent else {
+            if node.kind == .merge { throw SyncError(.isMerge, commit: node.id) }
+            return 0
+        }
+        guard let side = try node.parents.firstIndex(where: { try store.node($0).id == parent }) else {
+            throw SyncError(.unknownCommit, commit: parent, "It is no parent of the commit.")
+        }
+        return side
+    }
+
+    /// What prevents that a commit is undone, as a sentence; nil for another error.
+    private static func standsAgainst(_ error: SyncError) -> String? {
+        switch error.code {
+        case .workingStateDiverged: "A row that it has changed was changed again."
+        case .foreignKeyViolation: "Without it a row would refer to one that does not exist."
+        default: error.isTakenValue ? "A unique value that would come back belongs to another row now." : nil
         }
     }
 

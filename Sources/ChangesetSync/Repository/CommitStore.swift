@@ -136,6 +136,22 @@ struct CommitStore {
 
     func graphLeaves() throws -> GraphLeaves { try RepositoryState(db).leaves }
 
+    /// The times of the last commits of all authors that show a clock: one that is a step later than its parents shows
+    /// none.
+    func clocks() throws -> [HybridTime] {
+        let last = try Int64.fetchAll(
+            db,
+            sql: """
+                SELECT max(n) FROM main.\(SyncTables.commit)
+                WHERE kind = \(Commit.Kind.ordinary.rawValue) GROUP BY author
+                """)
+        return try last.compactMap { n in
+            let node = try node(n)
+            let parent = try node.parents.map { try self.node($0).time }.max()
+            return parent.map { $0.rawValue + 1 } == node.time.rawValue ? nil : node.time
+        }
+    }
+
     /// Removes commits.
     ///
     /// - Parameter removed: Those that are no parent.

@@ -30,8 +30,12 @@ public struct SyncError: Error, Hashable, Sendable {
         case trackedTableWritten
         /// A row of a tracked table is not what the commits say.
         case workingStateDiverged
-        /// A commit cannot be undone, because a later one has changed one of its rows.
+        /// A commit cannot be undone, because rows that came later stand against it.
         case changedLater
+        /// A merge cannot be undone without a word which of its parents stays.
+        case isMerge
+        /// The rows of this store do not have a commit yet.
+        case notPulled
         /// The digest of a table is not the one that a commit names.
         case digestMismatch
         /// Rows would refer to rows that do not exist.
@@ -152,7 +156,9 @@ extension SyncError.Code {
         case .foreignWrites: "Rows were written outside of commits."
         case .trackedTableWritten: "The block after a pull wrote a tracked table."
         case .workingStateDiverged: "A row is not what the commits say."
-        case .changedLater: "A later commit has changed a row that this one has changed."
+        case .changedLater: "A later commit stands against it."
+        case .isMerge: "It is a merge of two commits."
+        case .notPulled: "The rows of this store do not have it yet."
         case .digestMismatch: "The rows are not those that the commit describes."
         case .foreignKeyViolation: "A row would refer to one that does not exist."
         case .constraintViolation: "A row of a commit does not satisfy a constraint of the table in this store."
@@ -193,6 +199,8 @@ extension SyncError.Code {
             "Nothing was changed. Call verify() to see which tables differ, and reset() to read all rows again. A new column "
                 + "must have the same default on all devices."
         case .changedLater: "Nothing was changed. Make a commit with the rows as they shall be."
+        case .isMerge: "Nothing was changed. Name the parent that stays, or revert the commits of the other side."
+        case .notPulled: "Call sync(), or mergeAll() and pull()."
         case .foreignKeyViolation: "Nothing was changed. Let the author of the commit repair the row."
         case .constraintViolation:
             "Nothing was changed. Give the table the constraints that it has on the other devices; then pull again."

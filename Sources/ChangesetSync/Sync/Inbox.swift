@@ -280,6 +280,19 @@ final class Inbox {
             Data.fetchAll(db, sql: "SELECT id FROM main.\(SyncTables.pending)").compactMap { CommitID(bytes: $0) })
     }
 
+    /// The commits that others wait for, and that do not wait themselves.
+    func missing() throws -> [CommitID] {
+        guard hasPending else { return [] }
+        return try Data.fetchAll(
+            db,
+            sql: """
+                SELECT DISTINCT missing FROM main.\(SyncTables.pending) AS p
+                WHERE NOT EXISTS (SELECT 1 FROM main.\(SyncTables.pending) WHERE id = p.missing)
+                LIMIT \(Limits.commitsAtOnce)
+                """
+        ).compactMap { CommitID(bytes: $0) }
+    }
+
     /// Sets commits aside that wait for one that is not at the remote, which was read to its end: a checkpoint may have
     /// replaced it, and they would wait for ever. The next fetch asks for them again, and for what it builds on then.
     ///

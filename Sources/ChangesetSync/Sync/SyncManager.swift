@@ -209,6 +209,7 @@ public final class SyncManager: Sendable {
         if !hasBase { return 0 }
         var count = try await fetchQuarantined()
         var awaited = try await pendingCommits()
+        try await requireLastObject()
         while true {
             try Task.checkCancellation()
             let step = try await fetchPage(awaiting: awaited)
@@ -217,7 +218,11 @@ public final class SyncManager: Sendable {
             if !step.isObstructed {
                 // A log that was read before another one may have got what that builds on.
                 let pending = try await pendingCommits()
-                if pending.isSubset(of: awaited) { return count }
+                if pending.isSubset(of: awaited) {
+                    let found = try await fetchMissing()
+                    if found == 0 { return count }
+                    count += found
+                }
                 awaited = pending
                 continue
             }
@@ -288,6 +293,43 @@ public final class SyncManager: Sendable {
             guard case .remoteRewound = error else { throw error }
             return .failure(error)
         case .failure(let error): throw error
+        }
+    }
+
+    /// Verifies that the remote still has the last commit that this store has pushed there. A folder may have lost its
+    /// objects, and kept the entries of the logs.
+    ///
+    /// - Throws: ``RemoteError`` `.remoteRewound`
+    private func requireLastObject() async throws {
+        let state = try await remoteState()
+        let log = try await writer.read { try state.log($0) }
+        let last = LogPosition(author: log, sequence: state.cursor.sequence(of: log))
+        guard last.sequence > 0 else { return }
+        var cursor = state.cursor
+        cursor.stepBack(log)
+        // The entry before it may be one that a checkpoint has replaced.
+        guard case .success(let page) = try await list(after: cursor) else { return }
+        let isLost = page.stalled.contains { stall in
+            if case .objectMissing = stall.reason { stall.position == last } else { false }
+        }
+        guard isLost else { return }
+        let checkpoint = CheckpointStore.best(try await readAcknowledgements())
+        if checkpoint?.replaced.contains(last) == true { return }
+        throw RemoteError.remoteRewound(remote: remote.name, missing: last)
+    }
+
+    /// Gets the commits for which others wait, by their names: the entry that named one may be gone.
+    ///
+    /// - Returns: The number of new commits.
+    private func fetchMissing() async throws -> Int {
+        var (count, asked) = (0, Set<CommitID>())
+        while true {
+            let missing = try await writer.read { db in try Inbox(db: db).missing() }
+            // What has come may wait for another one.
+            let ids = missing.filter { asked.insert($0).inserted }
+            if ids.isEmpty { return count }
+            let found = try await open(ids)
+            count += try await store(found, of: nil).commits
         }
     }
 

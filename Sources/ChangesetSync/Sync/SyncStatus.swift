@@ -41,7 +41,7 @@ public struct SyncStatus: Hashable, Sendable {
     public let foreignWrites: [String]
     /// The error of the last call; nil where it succeeded.
     public let lastError: String?
-    /// How far the clock of an author was ahead of this one; nil up to 24 hours.
+    /// How far the clock of an author was ahead of this one when it made its last commit; nil up to 24 hours.
     public let skew: Duration?
     /// The replicas that have acknowledged something at the remote, those that are retired too.
     public let replicas: [SyncReplica]
@@ -99,11 +99,13 @@ extension SyncManager {
     }
 
     private static func skew(_ db: Database) throws -> Duration? {
-        // No commit is earlier than its parents.
-        let latest = try CommitStore(db: db).leaves().map(\.time).max()
+        let store = CommitStore(db: db)
         let now = try db.transactionDate.timeIntervalSince1970 * 1000
         guard now.isFinite, abs(now) < 9e15 else { return nil }
-        let lead = latest?.lead(overWallClock: Int64(now)) ?? .zero
+        // No commit is earlier than its parents.
+        let latest = try store.leaves().map(\.time).max()
+        guard (latest?.lead(overWallClock: Int64(now)) ?? .zero) > Limits.namedSkew else { return nil }
+        let lead = try store.clocks().map { $0.lead(overWallClock: Int64(now)) }.max() ?? .zero
         return lead > Limits.namedSkew ? lead : nil
     }
 }

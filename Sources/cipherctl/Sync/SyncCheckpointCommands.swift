@@ -130,17 +130,26 @@ struct SyncRejoinCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let meta = meta
-        let (name, made, head) = try SyncAccess.exchange(arguments, with: remote, console) { manager, progress in
+        let (name, made, former, head) = try SyncAccess.exchange(arguments, with: remote, console) {
+            manager, progress in
             progress.begin("rejoining")
+            let former = try manager.repository.summary().head
             let made = try await manager.rejoin(meta: meta)
-            return (manager.remote.name, made, try manager.repository.summary().head)
+            return (manager.remote.name, made, former, try manager.repository.summary().head)
         }
+        let hasRejoined = former != head
         try console.report(
             json: .object([
                 "store": .string(arguments.operands[0]), "remote": .string(name),
-                "commit": .optional(made) { .string($0.uuid) }, "head": .optional(head) { .string("\($0)") },
+                "rejoined": .bool(hasRejoined), "commit": .optional(made) { .string($0.uuid) },
+                "head": .optional(head) { .string("\($0)") },
             ]),
-            lines: [made.map { "commit \($0.uuid) has what was not pushed" } ?? "nothing was left to push"])
+            lines: [
+                made.map { "commit \($0.uuid) has what was not pushed" }
+                    ?? (hasRejoined
+                        ? "the checkpoint was taken up; nothing was left to push"
+                        : "\(name) has no checkpoint that this store lacks: nothing was to be done")
+            ])
         return .ok
     }
 }

@@ -84,6 +84,10 @@ struct SyncErrorReport {
                 + "devices; rows that are gone here are deleted there."
         case .needsMerge, .olderSchema: "Merge, and pull again: cipherctl sync merge"
         case .unknownCommit: "The commits are listed by: cipherctl sync log"
+        case .isMerge:
+            "Nothing was changed. `cipherctl sync log` shows its two parents: name the one that stays with --keep, and the "
+                + "work of the other side is undone. Or revert the commits of that side."
+        case .notPulled: "Take it up first: cipherctl sync run"
         case .unsuitableTable: "Name a table that the program created. Tables are listed by `cipherctl sql`."
         case .tableMissing: "Nothing was changed. Rename it back, or create it again, with: cipherctl sql"
         case .workingStateDiverged, .digestMismatch:
@@ -101,12 +105,13 @@ struct SyncErrorReport {
 
     private static func exitCode(_ code: SyncError.Code) -> ExitCode {
         switch code {
-        case .foreignWrites, .needsMerge, .schemaAhead, .columnRemoved, .olderSchema, .foreignKeyViolation, .baseTooOld,
+        case .foreignWrites, .needsMerge, .notPulled, .schemaAhead, .columnRemoved, .olderSchema, .foreignKeyViolation,
+            .baseTooOld,
             .constraintViolation, .tableMissing:
             .needsAttention
         case .checkpointPending: .tryAgain
-        case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .otherRepository,
-            .unknownReplica, .checkpointUnsupported:
+        case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .isMerge,
+            .otherRepository, .unknownReplica, .checkpointUnsupported:
             .usage
         case .workingStateDiverged, .changedLater, .digestMismatch, .damagedCommit, .damagedRepository, .collision:
             .damagedData

@@ -117,9 +117,16 @@ struct SyncRevertCommand: Command {
             SyncAccess.storeOperand,
             OperandSyntax("COMMIT", "the first digits of its identifier, four at least, or HEAD"),
         ],
-        options: [SyncMeta.option] + SyncAccess.options,
-        examples: ["cipherctl sync revert app.db 3f2a9c --key-file app.key"],
-        notes: ["Refused where a later commit has changed one of its rows (65)."])
+        options: [
+            OptionSyntax(
+                "--keep", value: "PARENT", "of a merge, the parent that stays: the work of the other side is undone"),
+            SyncMeta.option,
+        ] + SyncAccess.options,
+        examples: [
+            "cipherctl sync revert app.db 3f2a9c --key-file app.key",
+            "cipherctl sync revert app.db HEAD --keep 81d0aa --key-file app.key",
+        ],
+        notes: ["Refused where a later commit stands against it (65), and for a merge without --keep (64)."])
 
     private let arguments: ParsedArguments
     private let meta: String
@@ -133,7 +140,8 @@ struct SyncRevertCommand: Command {
         let access = try SyncAccess.writable(arguments, console)
         defer { access.close() }
         let commit = try access.repository.commit(named: arguments.operands[1])
-        let made = try access.repository.revert(commit, meta: meta)
+        let kept = try arguments.value("--keep").map(access.repository.commit(named:))
+        let made = try access.repository.revert(commit, keeping: kept, meta: meta)
         try console.report(
             json: .object([
                 "store": .string(access.path), "reverted": .string("\(commit)"),

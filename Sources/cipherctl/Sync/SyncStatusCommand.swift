@@ -73,9 +73,12 @@ struct SyncReport {
             if !status.quarantined.isEmpty {
                 let count = status.quarantined.count
                 let objects = CountText.text(count, "object")
+                let first = status.quarantined.min { $0.key < $1.key }
+                let example = first.map { " (\(count == 1 ? "" : "one is ")\($0.key): \($0.value))" } ?? ""
                 found.append(
-                    "\(objects) of \(known.name) \(count == 1 ? "was" : "were") refused. Let a device that has the commits "
-                        + "push again (cipherctl sync reset), or give up what stays damaged: cipherctl sync discard")
+                    "\(objects) of \(known.name) \(count == 1 ? "was" : "were") refused\(example). Let a device that has the "
+                        + "commits push again (cipherctl sync reset), or give up what stays damaged: cipherctl sync discard"
+                )
             }
             found += Self.attention(to: status.stalledLogs, at: known.name)
             if status.pending > 0, status.quarantined.isEmpty, status.stalled == 0, status.hasFetched {
@@ -88,7 +91,10 @@ struct SyncReport {
             }
         }
         if let skew = remotes.compactMap(\.status.skew).max() {
-            found.append("A clock is \(AgeText.text(UInt64(max(0, skew.components.seconds)))) ahead.")
+            let lead = AgeText.text(UInt64(max(0, skew.components.seconds)))
+            found.append(
+                "The clock of a device was \(lead) ahead at its last commit. Set it right: its next commit ends this notice"
+            )
         }
         return found
     }

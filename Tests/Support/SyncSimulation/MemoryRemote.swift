@@ -38,6 +38,17 @@ package final class MemoryRemote: SyncRemote {
         package var before: (name: String, action: @Sendable (inout Content) -> Void)?
         /// What happens before a call, by its number.
         package var beforeCall: (number: Int, action: @Sendable (inout Content) -> Void)?
+
+        /// Sets what happens before one of the next calls of a kind; 1 is the next one.
+        package mutating func act(
+            before number: Int, of name: String, _ action: @escaping @Sendable (inout Content) -> Void
+        ) {
+            guard number > 1 else {
+                before = (name, action)
+                return
+            }
+            before = (name, { content in content.act(before: number - 1, of: name, action) })
+        }
     }
 
     package let name: String
@@ -136,6 +147,10 @@ package final class MemoryRemote: SyncRemote {
                         break
                     }
                     let position = LogPosition(author: author, sequence: UInt64(index + 1))
+                    if content.objects[id] == nil {
+                        stalled.append(RemoteStall(position: position, reason: .objectMissing(id)))
+                        break
+                    }
                     entries.append(RemoteEntry(id: id, position: position))
                     next.advance(after: position)
                 }

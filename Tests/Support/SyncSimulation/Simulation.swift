@@ -195,7 +195,7 @@ package final class Simulation {
         case let error as SyncError:
             switch (error.code, step.action) {
             case (.foreignWrites, _), (.checkpointPending, _): return true
-            case (.needsMerge, .pull), (.needsMerge, .revert), (.unknownReplica, .retire): return true
+            case (.needsMerge, .pull), (.notPulled, .revert), (.unknownReplica, .retire): return true
             case (.unknownCommit, .revert), (.workingStateDiverged, .revert), (.changedLater, .revert),
                 (.foreignKeyViolation, .revert):
                 return true

@@ -318,6 +318,52 @@ struct PullTests {
         #expect(try one.commitCount == 4)
     }
 
+    /// One of the sides was undone, and which one was chance.
+    @Test("a merge is reverted only with a word which of its parents stays", arguments: [0, 1])
+    func revertOfMerge(kept: Int) throws {
+        let one = try Replica()
+        let two = try Replica(key: one.key())
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        let sides = [try #require(try one.head)]
+        try two.run("INSERT INTO player VALUES (2, 'Ben', 2)")
+        let all = sides + [try #require(try two.head)]
+        try one.fetch(two)
+        let merges = try one.repository.mergeAll()
+        try one.repository.pull()
+        let merge = try #require(try one.head)
+        #expect(merges.count == 1 && code { try one.repository.revert(merge) } == .isMerge)
+        #expect(code { try one.repository.revert(merge, keeping: merge) } == .unknownCommit)
+        #expect(try one.strings("SELECT id FROM player ORDER BY id") == ["1", "2"])
+        try one.repository.revert(merge, keeping: all[kept])
+        #expect(try one.strings("SELECT id FROM player") == ["\(kept + 1)"])
+        #expect(try one.repository.verify().isEmpty)
+    }
+
+    @Test("what stands against a revert is said: a row that refers to it, and a unique value that was taken")
+    func revertRefused() throws {
+        let one = try Replica(
+            """
+            CREATE TABLE p (id INTEGER PRIMARY KEY NOT NULL, name TEXT UNIQUE);
+            CREATE TABLE c (id INTEGER PRIMARY KEY NOT NULL, p INTEGER REFERENCES p)
+            """, tracking: ["p", "c"])
+        let parent = try #require(try one.run("INSERT INTO p VALUES (1, 'one')"))
+        try one.run("INSERT INTO c VALUES (1, 1)")
+        func detail(_ id: CommitID) -> String? {
+            do {
+                try one.repository.revert(id)
+                return nil
+            } catch {
+                return (error as? SyncError).flatMap { $0.code == .changedLater ? $0.detail : "\($0)" } ?? "\(error)"
+            }
+        }
+        #expect(detail(parent)?.contains("refer to one that does not exist") == true)
+        let renamed = try #require(try one.run("UPDATE p SET name = 'two'"))
+        try one.run("INSERT INTO p VALUES (2, 'one')")
+        #expect(detail(renamed)?.contains("belongs to another row now") == true)
+        try one.run("UPDATE p SET name = 'three' WHERE id = 1")
+        #expect(detail(renamed)?.contains("was changed again") == true)
+    }
+
     /// It stopped at the first part for ever.
     @Test("rows that break a constraint of this store and were repaired later are taken with the repair")
     func constraintRepairedLater() throws {

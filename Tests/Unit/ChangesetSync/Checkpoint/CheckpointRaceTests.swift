@@ -80,22 +80,14 @@ struct CheckpointRaceTests {
             try fleet.insert(1, 10 + id...10 + id)
             try await fleet.settle()
         }
-        // The second listing is that of the maker: it lacks the last entries, as that of a slow medium.
+        // The third listing is that of the maker: it lacks the last entries, as that of a slow medium.
         let logs = Mutex<[AuthorPseudonym: [ObjectID]]>([:])
         fleet.remote.edit { content in
-            content.before = (
-                "list",
-                {
-                    $0.before = (
-                        "list",
-                        { content in
-                            logs.withLock { $0 = content.logs }
-                            content.logs = content.logs.mapValues { Array($0.prefix(1)) }
-                            content.before = ("put", { content in content.logs = logs.withLock { $0 } })
-                        }
-                    )
-                }
-            )
+            content.act(before: 3, of: "list") { content in
+                logs.withLock { $0 = content.logs }
+                content.logs = content.logs.mapValues { Array($0.prefix(1)) }
+                content.before = ("put", { content in content.logs = logs.withLock { $0 } })
+            }
         }
         #expect(try await fleet.managers[0].checkpoint() != nil)
         #expect(try await fleet.managers[1].checkpoint() != nil)

@@ -144,6 +144,41 @@ struct SyncReportTests {
         #expect(try second.status().isInSync && one.state() == two.state())
     }
 
+    /// All devices were "not in sync" for ten years.
+    @Test("a clock that was ahead is named until its device has made a commit with the right time")
+    func skew() async throws {
+        let (right, wrong) = (TestClock(seconds: 1_800_000_000), TestClock(seconds: 1_800_000_000))
+        let one = try Replica(clock: right)
+        let two = try Replica(key: one.key(), clock: wrong)
+        let remote = MemoryRemote(try one.repository.id)
+        let (first, second) = (
+            SyncManager(one.repository, remote: remote), SyncManager(two.repository, remote: remote)
+        )
+        for manager in [first, second] { try await manager.setup() }
+        func exchange() async throws {
+            for manager in [first, second, first] { try await manager.sync() }
+        }
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try await exchange()
+        #expect(try first.status().skew == nil)
+        let year = 365 * 86_400.0
+        wrong.seconds.withLock { $0 += 10 * year }
+        try two.run("INSERT INTO player VALUES (2, 'Ben', 2)")
+        wrong.seconds.withLock { $0 += 60 }
+        try two.run("INSERT INTO player VALUES (3, 'Cleo', 3)")
+        try await exchange()
+        #expect(try first.status().skew == .seconds(10 * year + 60) && !first.status().isInSync)
+        wrong.seconds.withLock { $0 -= 10 * year }
+        // Of others whose clocks are right nothing is said, and does not end it.
+        try one.run("UPDATE player SET score = 5 WHERE id = 2")
+        try await exchange()
+        #expect(try first.status().skew == .seconds(10 * year + 60))
+        try two.run("UPDATE player SET score = 6 WHERE id = 2")
+        try await exchange()
+        #expect(try first.status().skew == nil && first.status().isInSync)
+        #expect(try second.status().skew == nil && second.status().isInSync)
+    }
+
     @Test("a name that nobody has is no error of the exchange")
     func retireUnknown() async throws {
         let replica = try Replica()
@@ -222,7 +257,8 @@ struct SyncReportTests {
         try replica.run("INSERT INTO player VALUES (1, 'Ann', 1)")
         try await manager.sync()
         try replica.run("UPDATE player SET score = 2")
-        remote.edit { content in content.before = ("list", { _ in try? replica.repository.reset() }) }
+        // The first one looks whether the last commit of this store is there.
+        remote.edit { content in content.act(before: 2, of: "list") { _ in try? replica.repository.reset() } }
         try await manager.fetch()
         #expect(try !manager.status().hasFetched)
         try await manager.sync()
