@@ -62,7 +62,7 @@ public struct SyncError: Error, Hashable, Sendable {
         case collision
         /// The store belongs to another repository.
         case otherRepository
-        /// The history that this store builds on was replaced by a checkpoint while it was away.
+        /// A checkpoint that this store does not have has replaced the history at the remote.
         case baseTooOld
         /// A checkpoint is being made, or its rows are still to be pulled.
         case checkpointPending
@@ -172,7 +172,7 @@ extension SyncError.Code {
         case .payloadTooLarge: "It is too long."
         case .collision: "The remote has something else under the same name."
         case .otherRepository: "The store belongs to another repository."
-        case .baseTooOld: "The history that this store builds on was replaced by a checkpoint while it was away."
+        case .baseTooOld: "A checkpoint that this store does not have has replaced the history at the remote."
         case .checkpointPending: "A checkpoint is being made, or its rows are not all here."
         case .checkpointUnsupported: "The remote cannot keep checkpoints."
         case .unknownReplica: "There is no such replica."
