@@ -209,10 +209,11 @@ public final class SyncManager: Sendable {
         if !hasBase { return 0 }
         var count = try await fetchQuarantined()
         var awaited = try await pendingCommits()
-        try await requireLastObject()
+        var isFirst = true
         while true {
             try Task.checkCancellation()
-            let step = try await fetchPage(awaiting: awaited)
+            let step = try await fetchPage(awaiting: awaited, isFirst: isFirst)
+            isFirst = false
             count += step.commits
             if step.hasMore { continue }
             if !step.isObstructed {
@@ -261,10 +262,13 @@ public final class SyncManager: Sendable {
         try await writer.read { db in try Inbox(db: db).pending() }
     }
 
-    /// - Parameter awaited: The commits that have waited since before the logs were read.
-    private func fetchPage(awaiting awaited: Set<CommitID>) async throws -> FetchStep {
+    /// - Parameters:
+    ///   - awaited: The commits that have waited since before the logs were read.
+    ///   - isFirst: Whether it is the first page of a fetch.
+    private func fetchPage(awaiting awaited: Set<CommitID>, isFirst: Bool) async throws -> FetchStep {
         let state = try await remoteState()
-        let listed = try await list(after: state.cursor)
+        let listed: Result<RemotePage, RemoteError>
+        if isFirst { listed = try await listFirst(state) } else { listed = try await list(after: state.cursor) }
         let page: RemotePage
         switch listed {
         case .success(let found): page = found
@@ -278,11 +282,34 @@ public final class SyncManager: Sendable {
             let part = ListedPage(page: page.without(Set(left)), pusher: state.pusher, awaited: awaited)
             let stored = try await store(opened.found, of: part)
             step.commits += stored.commits
-            // Where the cursor does not move, further pages would be the same.
-            step.hasMore = page.hasMore && (step.hasMore || stored.hasAdvanced)
+            // Where the cursor does not move, further pages would be the same. The first one begins before it.
+            step.hasMore = page.hasMore && (step.hasMore || stored.hasAdvanced || isFirst)
             step.isObstructed = !page.stalled.isEmpty || !stored.isWhole
         } while !left.isEmpty
         return step
+    }
+
+    /// Lists a page, and verifies that the remote still has the last commit that this store has pushed there: a folder may
+    /// have lost its objects, and kept the entries of the logs.
+    ///
+    /// - Throws: ``RemoteError`` `.remoteRewound` where it has not.
+    private func listFirst(_ state: RemoteState) async throws -> Result<RemotePage, RemoteError> {
+        let log = try await writer.read { try state.log($0) }
+        let last = LogPosition(author: log, sequence: state.cursor.sequence(of: log))
+        if last.sequence == 0 { return try await list(after: state.cursor) }
+        var cursor = state.cursor
+        cursor.stepBack(log)
+        let listed = try await list(after: cursor)
+        if case .success(let page) = listed {
+            if page.entries.contains(where: { $0.position == last }) { return listed }
+            if case .objectMissing = page.stalled.first(where: { $0.position == last })?.reason {
+                let acknowledgements = try await readAcknowledgements()
+                let isReplaced = CheckpointStore.best(acknowledgements)?.replaced.contains(last) == true
+                if !isReplaced { throw RemoteError.remoteRewound(remote: remote.name, missing: last) }
+            }
+        }
+        // A checkpoint may have replaced the entry before it; or the entry itself is gone, which this notices.
+        return try await list(after: state.cursor)
     }
 
     /// Lists a page of the logs; the failure is that an entry up to the cursor is gone.
@@ -294,28 +321,6 @@ public final class SyncManager: Sendable {
             return .failure(error)
         case .failure(let error): throw error
         }
-    }
-
-    /// Verifies that the remote still has the last commit that this store has pushed there. A folder may have lost its
-    /// objects, and kept the entries of the logs.
-    ///
-    /// - Throws: ``RemoteError`` `.remoteRewound`
-    private func requireLastObject() async throws {
-        let state = try await remoteState()
-        let log = try await writer.read { try state.log($0) }
-        let last = LogPosition(author: log, sequence: state.cursor.sequence(of: log))
-        guard last.sequence > 0 else { return }
-        var cursor = state.cursor
-        cursor.stepBack(log)
-        // The entry before it may be one that a checkpoint has replaced.
-        guard case .success(let page) = try await list(after: cursor) else { return }
-        let isLost = page.stalled.contains { stall in
-            if case .objectMissing = stall.reason { stall.position == last } else { false }
-        }
-        guard isLost else { return }
-        let checkpoint = CheckpointStore.best(try await readAcknowledgements())
-        if checkpoint?.replaced.contains(last) == true { return }
-        throw RemoteError.remoteRewound(remote: remote.name, missing: last)
     }
 
     /// Gets the commits for which others wait, by their names: the entry that named one may be gone.

@@ -110,6 +110,8 @@ private final class SyncService {
         var (fetched, merged, pushed, hasMoved) = (0, 0, 0, false)
         var head: CommitID?
         var isInSync = false
+        /// Why it is not in sync, where nobody has to look at it yet.
+        var obstacle: String?
         var attention: [String] = []
 
         var isWorthALine: Bool { fetched > 0 || merged > 0 || pushed > 0 || hasMoved }
@@ -140,6 +142,7 @@ private final class SyncService {
         let report = try SyncReport(access.repository)
         (round.head, round.isInSync) = (report.summary.head, report.isInSync)
         round.attention = report.attention
+        if round.attention.isEmpty { round.obstacle = report.obstacle }
         if let obstacle, !report.names(obstacle) {
             round.attention.insert(SyncErrorReport(obstacle)?.sentences ?? "\(obstacle)", at: 0)
         }
@@ -155,7 +158,7 @@ private final class SyncService {
             ]),
             lines: [
                 "fetched \(round.fetched), merged \(round.merged), pushed \(round.pushed), "
-                    + (round.isInSync ? "in sync" : "not in sync")
+                    + (round.isInSync ? "in sync" : "not in sync" + (round.obstacle.map { " (\($0))" } ?? ""))
             ] + round.attention.map { "attention: \($0)" })
         try console.output.flush()
     }

@@ -168,6 +168,26 @@ struct SyncReport {
             })
     }
 
+    /// Why the store is not in sync, also where nobody has to look at it yet; nil where it is.
+    var obstacle: String? {
+        let found = remotes.filter { !$0.status.isInSync }.map { "\($0.known.name): \(Self.state($0.status))" }
+        return found.isEmpty ? nil : found.joined(separator: "; ")
+    }
+
+    private static func state(_ status: SyncStatus) -> String {
+        if status.isInSync { return "in sync" }
+        let waiting = status.stalledLogs.first { !$0.needsAttention && !$0.isGivenUp }.map { log in
+            " (entry \(log.position.sequence) of log \(log.position.author) or its object has not come yet)"
+        }
+        let rest = [
+            (status.pending, status.pending == 1 ? "waits for a parent" : "wait for a parent"),
+            (status.stalled, (status.stalled == 1 ? "log" : "logs") + " cannot be read on" + (waiting ?? "")),
+            (status.quarantined.count, "refused"),
+        ].filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
+        return "\(status.ahead) to push, \(status.behind) to pull" + rest
+            + (status.hasFetched ? "" : ", nothing was fetched yet")
+    }
+
     func lines(of path: String) -> [String] {
         var lines = [
             "repository   \(summary.repository), \(CountText.text(summary.commitCount, "commit"))",
@@ -176,14 +196,7 @@ struct SyncReport {
         ]
         if remotes.isEmpty { lines.append("remote       none yet") }
         for (known, status) in remotes {
-            let rest = [
-                (status.pending, status.pending == 1 ? "waits for a parent" : "wait for a parent"),
-                (status.stalled, status.stalled == 1 ? "log cannot be read on" : "logs cannot be read on"),
-                (status.quarantined.count, "refused"),
-            ].filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
-            var state = status.isInSync ? "in sync" : "\(status.ahead) to push, \(status.behind) to pull" + rest
-            if !status.hasFetched { state += ", nothing was fetched yet" }
-            lines.append("remote       \(known.address.map { "\($0)" } ?? known.name): \(state)")
+            lines.append("remote       \(known.address.map { "\($0)" } ?? known.name): \(Self.state(status))")
             lines += SyncReplicaReport.lines(status.replicas)
         }
         return lines + attention.map { "attention    \($0)" }

@@ -80,10 +80,10 @@ struct CheckpointRaceTests {
             try fleet.insert(1, 10 + id...10 + id)
             try await fleet.settle()
         }
-        // The third listing is that of the maker: it lacks the last entries, as that of a slow medium.
+        // The second listing is that of the maker: it lacks the last entries, as that of a slow medium.
         let logs = Mutex<[AuthorPseudonym: [ObjectID]]>([:])
         fleet.remote.edit { content in
-            content.act(before: 3, of: "list") { content in
+            content.act(before: 2, of: "list") { content in
                 logs.withLock { $0 = content.logs }
                 content.logs = content.logs.mapValues { Array($0.prefix(1)) }
                 content.before = ("put", { content in content.logs = logs.withLock { $0 } })

@@ -257,8 +257,7 @@ struct SyncReportTests {
         try replica.run("INSERT INTO player VALUES (1, 'Ann', 1)")
         try await manager.sync()
         try replica.run("UPDATE player SET score = 2")
-        // The first one looks whether the last commit of this store is there.
-        remote.edit { content in content.act(before: 2, of: "list") { _ in try? replica.repository.reset() } }
+        remote.edit { content in content.before = ("list", { _ in try? replica.repository.reset() }) }
         try await manager.fetch()
         #expect(try !manager.status().hasFetched)
         try await manager.sync()
