@@ -78,7 +78,8 @@ struct ConformanceSurroundingsTests {
     func reportNames(ending: String, option: String) throws {
         try place.write("no store at all", to: "s.db")
         let outcome = try conformance(option, place.path("s.db\(ending)"), "--json")
-        #expect(outcome.status == 64 && outcome.errors.contains("belongs to the store"), "\(outcome.errors)")
+        let reason = "belongs to \\\"\(place.path("s.db"))"
+        #expect(outcome.status == 64 && outcome.errors.contains(reason), "\(outcome.errors)")
         #expect(!place.exists("s.db\(ending)"))
     }
 
@@ -88,6 +89,40 @@ struct ConformanceSurroundingsTests {
         #expect(
             try conformance("--report", place.path("s.db.html"), "--junit", place.path("s.db-2026.xml")).status == 0)
         #expect(place.exists("s.db.html") && place.exists("s.db-2026.xml"))
+    }
+
+    @Test("no command puts its output at a name that belongs to its source")
+    func outputNames() throws {
+        // Story: a salvaged store was put at the name of the rotation's copy, and the next opening of the damaged one
+        // removed it.
+        try place.makeStore()
+        try place.makePlain("CREATE TABLE t (a)")
+        try #require(try place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        let commands = [["salvage"], ["export", "--insecure-plaintext"], ["backup"]]
+        let ends = [
+            "-journal", "-wal", "-notify", "-rotating", "-destroying", "-restoring", "-replaced-1", ".importing-1",
+        ]
+        var runs = commands.flatMap { command in
+            ends.map { [command[0], place.path("s.db"), place.path("s.db\($0)")] + command.dropFirst() }
+        }
+        runs.append(["import", place.path("plain.db"), place.path("plain.db-journal")])
+        runs.append(["restore", place.path("b"), place.path("b/store.db-wal")])
+        runs.append(["salvage", place.path("b"), place.path("b/store.db-rotating")])
+        for arguments in runs {
+            let before = Files(of: place)
+            let outcome = try place.run(arguments + ["--json", "--raw-key-file", place.key])
+            #expect(outcome.status == 64 && outcome.errors.contains("\"storeName\""), "\(arguments) \(outcome.errors)")
+            #expect(Files(of: place) == before, "\(arguments)")
+        }
+        #expect(try place.ctl("salvage", place.path("s.db"), place.path("s.db-2026")).status == 0)
+    }
+
+    /// The names in a folder and in that of the backup.
+    private struct Files: Equatable {
+        let names: Set<String>
+        init(of place: Workplace) {
+            names = Set((try? FileManager.default.subpathsOfDirectory(atPath: place.folder.url.path)) ?? [])
+        }
     }
 
     @Test("the folder of a backup stays as it was")

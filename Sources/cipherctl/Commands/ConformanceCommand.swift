@@ -1,9 +1,7 @@
 import CipherStore
 import EncryptionConformance
 import Foundation
-import KeyCustody
 import StorePlatform
-import StoreSharing
 import StoreTools
 
 /// `conformance STORE`: holds a store against every check, and writes reports.
@@ -124,18 +122,13 @@ private struct NewReport {
 
     /// - Returns: Nil when no report was asked for.
     /// - Parameter store: The store that is checked.
-    /// - Throws: ``CommandFailure`` when something is at the path, it is a name of the store's own files, or its
-    ///   directory is missing.
+    /// - Throws: ``CommandFailure`` when something is at the path or its directory is missing; `ToolError` `storeName` when
+    ///   it is a name of the store's own files; `SystemError` when no file can be made there.
     init?(_ path: String?, besides store: String) throws {
         guard let path else { return nil }
         self.path = path
         if try Files.entryExists(path) { throw Self.taken(path) }
-        if Self.isName(path, of: store) {
-            throw CommandFailure(
-                .usage, "storeName", what: "\"\(path)\" is no name for a report.",
-                why: "It belongs to the store: a file there would be taken for a part of it.",
-                hint: "Choose another name.")
-        }
+        try ToolError.requireForeign(path, to: store, "report")
         guard try Files.kind(Files.directory(of: path)) == .directory else {
             throw CommandFailure(
                 .noSuchStore, "noDirectory", what: "\"\(path)\" cannot be created.",
