@@ -106,7 +106,11 @@ public struct StoreVerification: StoreTool {
             try VerificationRun(path: path, file: file, choice: choice, run: run, inspector: inspector).report()
         }
         try run.check()
-        if (try? found.get())?.isSound != true { try KeyChange(of: path).requireNone(since: choice, file) }
+        // A file that is at the path no more may be sound, but nothing is known of what is there now.
+        let isInPlace = try file.isInPlace
+        if !isInPlace || (try? found.get())?.isSound != true {
+            try KeyChange(of: path).requireNone(since: choice, file)
+        }
         var report = try found.get()
         if BackupBundle(holding: path) == nil { report.walLoss = try WALContent.loss(of: path, choice.pageKey) }
         report.notices = run.notices
