@@ -142,6 +142,7 @@ public struct StoreSalvage: StoreTool {
         let lock = try SalvageLock(path, run)
         defer { lock.release() }
         let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey, readsPastDamage: true)
+        if let fault = pages.settledFault { run.notice(fault.text) }
         let hasUnreadCommits = BackupBundle(holding: path) == nil && !pages.hasReadPastDamage
         let lostCommits = hasUnreadCommits ? try WALContent.loss(of: path, choice.pageKey)?.note : nil
         let found = try SalvageSource(pages, run)
