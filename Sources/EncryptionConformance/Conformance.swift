@@ -70,6 +70,8 @@ public struct Conformance: StoreTool {
         let (date, start) = (Date(), ContinuousClock.now)
         try ExaminedFile.requireSuitable(BackupBundle.database(meantBy: store.path))
         let unlocked = try key.unlocked()
+        // The key may have come from a command or a prompt.
+        try run.check()
         let file = try ExaminedFile(store.path, unlocked, onNotice: run.notice)
         let findings = Result { try self.findings(about: file, unlocked, run) }
         try run.check()

@@ -142,13 +142,28 @@ struct ConformanceSurroundingsTests {
         #expect(try place.names() == before)
     }
 
-    @Test("a signal ends it with 130, and the sample store is gone", arguments: [SIGINT, SIGTERM])
-    func interrupted(signal: Int32) throws {
+    // Story: with --canary the signal ended the process, with no word, until the first check after the sample was made.
+    @Test("a signal ends it with 130 from its start, as while it waits for the key", arguments: [[], ["--canary"]])
+    func interruptedAtStart(more: [String]) throws {
+        try place.makeStore()
+        try place.write("#!/bin/sh\ntouch '\(place.path("started"))'; sleep 1; echo key\n", to: "ask", mode: 0o700)
+        let run = try CommandRun(
+            Workplace.program(), ["conformance", place.path("s.db"), "--key-command", place.path("ask")] + more,
+            directory: place.folder.url.path)
+        #expect(waitUntil { place.exists("started") || !run.isRunning })
+        run.send(SIGTERM)
+        if !waitUntil(within: .seconds(20), { !run.isRunning }) { run.send(SIGKILL) }
+        let outcome = run.finish()
+        #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.status) \(outcome.errors)")
+    }
+
+    @Test("a signal ends it with 130, and the sample store is gone", arguments: [SIGINT, SIGTERM], [[], ["--canary"]])
+    func interrupted(signal: Int32, more: [String]) throws {
         try place.makeStore()
         let temporary = place.path("temporary")
         try FileManager.default.createDirectory(atPath: temporary, withIntermediateDirectories: true)
         let run = try CommandRun(
-            Workplace.program(), ["conformance", place.path("s.db"), "--raw-key-file", place.key],
+            Workplace.program(), ["conformance", place.path("s.db"), "--raw-key-file", place.key] + more,
             environment: ["TMPDIR": temporary], directory: place.folder.url.path)
         let left = { (try? FileManager.default.contentsOfDirectory(atPath: temporary)) ?? [] }
         #expect(waitUntil { !left().isEmpty || !run.isRunning })

@@ -52,7 +52,12 @@ struct ConformanceCommand: Command {
     var endsBySignal: Bool { true }
 
     func run(_ console: Console) throws -> ExitCode {
-        if !changesFiles { Self.endAtOnce(isJSON: console.isJSON) }
+        if changesFiles {
+            // From here on a signal ends it at the next check: sample and marker are removed.
+            _ = Interruption.shared
+        } else {
+            Self.endAtOnce(isJSON: console.isJSON)
+        }
         let html = try NewReport(arguments.value("--report"), besides: path)
         let junit = try NewReport(arguments.value("--junit"), besides: path)
         let unused = KeySource.custom("key of the command line") { throw CancellationError() }
