@@ -64,7 +64,8 @@ public struct Conformance: StoreTool {
     }
 
     /// - Throws: `StoreError` `noSuchStore`, `wrongKey`, `rotationPending`, and the errors of its sidecar; `keyRotated` or
-    ///   `storeMoved` when the store was given another key or was replaced meanwhile; `ToolError` `sparse`, and `noSample`
+    ///   `storeMoved` when the store was given another key or was replaced meanwhile, `saltMissing` when its sidecar was
+    ///   removed; `ToolError` `sparse`, and `noSample`
     ///   where no sample store can be made; `SystemError`; `CancellationError`. Whatever is wrong with the store itself is in the report.
     public func perform(_ run: ToolRun) throws -> Report {
         let (date, start) = (Date(), ContinuousClock.now)
