@@ -116,6 +116,12 @@ struct ConformanceCommand: Command {
             throw UsageError(
                 "\"\(path)\" is not what `key reveal --json` prints.", hint: "See: cipherctl help key reveal")
         }
+        guard revealed.headerBytes == 0 || (16...96).contains(revealed.headerBytes) && revealed.headerBytes % 16 == 0
+        else {
+            throw UsageError(
+                "\"\(path)\" names a plaintext header of \(revealed.headerBytes) bytes, which no page has.",
+                hint: "`key reveal --json` prints 32, or 0 for a file of SQLCipher. See: cipherctl help key reveal")
+        }
         return FormerKey(
             try RawKey(bytes: key), salt: try Salt(hex: revealed.salt), plaintextHeaderBytes: revealed.headerBytes)
     }
