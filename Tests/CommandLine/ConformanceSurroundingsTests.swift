@@ -174,6 +174,31 @@ struct ConformanceSurroundingsTests {
         #expect(left().isEmpty, "\(left())")
     }
 
+    @Test("the right to write a report is tried before anything is checked")
+    func unwritableReport() throws {
+        // Story: all checks ran, and then nothing was printed, because the report could not be written.
+        try place.makeStore()
+        let other = place.path("other.key")
+        try Workplace.write([UInt8](repeating: 0x2b, count: 32), to: other)
+        let outcome = try conformance("--report", "/proc/report.html", key: other)
+        #expect(outcome.errors.contains("/proc/report.html"), "\(outcome.errors)")
+        // What was tried leaves nothing.
+        #expect(try conformance("--report", place.path("r.html"), key: other).status == 77)
+        #expect(!place.exists("r.html"))
+    }
+
+    @Test("a report that cannot be written at the end does not take the result with it")
+    func lostReport() throws {
+        try place.makePlain("CREATE TABLE t (a)")
+        try FileManager.default.createDirectory(atPath: place.path("d"), withIntermediateDirectories: true)
+        // The key is asked for when the right to write was tried.
+        try place.write("#!/bin/sh\nrmdir '\(place.path("d"))'; echo key\n", to: "ask", mode: 0o700)
+        let arguments = ["conformance", place.path("plain.db"), "--report", place.path("d/r.html")]
+        let outcome = try place.run(arguments + ["--key-command", place.path("ask"), "--json"])
+        #expect(outcome.json["conformant"] as? Bool == false, "\(outcome.output)")
+        #expect(outcome.status == 66 && outcome.errors.contains("d/r.html"), "\(outcome.status) \(outcome.errors)")
+    }
+
     @Test("without a folder for the sample store nothing is called conformant")
     func noTemporaryFolder() throws {
         try place.makeStore()

@@ -72,13 +72,14 @@ struct ConformanceCommand: Command {
             while Interruption.shared.isSet, !changesFiles { Thread.sleep(forTimeInterval: 1) }
             throw error
         }
-        try html?.write(report.html)
-        try junit?.write(report.junit)
+        // Before the files: a disk that is full must not take the result with it.
         if console.isJSON {
             try console.output.line(report.json)
         } else {
             for line in report.lines { try console.line(line) }
         }
+        try html?.write(report.html)
+        try junit?.write(report.junit)
         for written in [html, junit] { if let written { console.note("wrote \"\(written.path)\"") } }
         return Self.exitCode(report)
     }
@@ -145,23 +146,9 @@ private struct NewReport {
                 .noSuchStore, "noDirectory", what: "\"\(path)\" cannot be created.",
                 why: "Its directory does not exist.", hint: "Create it, or check the path.")
         }
-    }
-
-    /// Whether a path is a name of a store's own files, or of those that a command makes beside it.
-    private static func isName(_ path: String, of store: String) -> Bool {
-        // The database exists, and its directory with it.
-        guard let path = try? Files.resolvingLinks(of: path) else { return false }
-        let paths = StorePaths(BackupBundle.database(meantBy: store))
-        let database = paths.database
-        let own = [
-            paths.wal, paths.sharedMemory, paths.journal, paths.lock, paths.notifications, paths.rotationCopy,
-            paths.destroying, paths.sidecar, paths.sidecarBackup, KeyLog(databasePath: database).path,
-            database + "-restoring",
-        ]
-        let staged = StagingDirectory.Purpose.allCases.map { "\(database).\($0.rawValue)-" }
-        // Such as -sidecar.damaged, -lock.tmp-1, -keylog.1 and -replaced-<time>.
-        return own.contains { path == $0 || path.hasPrefix($0 + ".") }
-            || (["\(database)-replaced-"] + staged).contains { path.hasPrefix($0) }
+        // The right to write is tried now: the checks take long.
+        _ = try make()
+        try Files.remove(path)
     }
 
     func write(_ text: String) throws {
