@@ -225,7 +225,8 @@ extension HTMLReport {
         .counts{list-style:none;display:flex;flex-wrap:wrap;gap:.3rem 1.5rem;padding:0;margin:.5rem 0}
         table{border-collapse:collapse;width:100%}caption{text-align:left;color:var(--dim)}
         th,td{overflow-wrap:anywhere;text-align:left;vertical-align:top;padding:.5rem .6rem;border-bottom:1px solid var(--line)}
-        .kinds{width:auto;margin:.5rem 0 1rem}.kinds th,.kinds td{padding:.2rem .8rem .2rem 0}
+        .kinds{width:auto;margin:.5rem 0 1rem}
+        .kinds th,.kinds td{overflow-wrap:normal;padding:.2rem .8rem .2rem 0}
         .kinds th{font-weight:400}.checks th[scope=row]{font-weight:600;width:34%}
         .checks ul{margin:0;padding-left:1.1rem}.name{display:block;color:var(--dim);font:13px ui-monospace,monospace}
         .remedy{margin:.4rem 0 0;font-weight:600}details{margin-top:.4rem;color:var(--dim)}summary{cursor:pointer}
