@@ -339,13 +339,15 @@ def wal_headers(v: Vectors, base: str, frames: list, headers: dict, result) -> N
               base=base, edits=[f"flip: wal {offset} bit 4"],
               limit="a damaged WAL header loses all commits of the WAL without a trace")
     for name, more, comment in [
-        ("version-3007001", {"version": 3_007_001}, "an unknown version, with a right checksum"),
         ("magic-unknown", {"magic": 0x377F0684}, "an unknown magic, with a right checksum"),
         ("page-size-1000", {"page_field": 1000}, "a page size that is no power of two, with a right checksum"),
         ("page-size-256", {"page_field": 256}, "a page size that is too small, with a right checksum"),
         ("page-size-zero", {"page_field": 0}, "no page size, with a right checksum"),
     ]:
         v.add(f"wal/header-{name}", "walIgnored", comment, {"wal": wal(frames[:1], 1024, **more)}, **headers)
+    v.add("wal/header-version-3007001", "logDamaged",
+          "an unknown version, with a right checksum: SQLite does not open a database with it",
+          {"wal": wal(frames[:1], 1024, version=3_007_001)}, **headers)
 
 
 def forged_frames(v: Vectors, base: str, frames: list, image: dict, newer: dict, headers: dict, result) -> None:

@@ -372,9 +372,10 @@ class WAL:
         order = ">" if magic & 1 else "<"
         sums = checksum(content[:24], (0, 0), order)
         is_size = 512 <= size <= 65536 and size & (size - 1) == 0
-        if magic | 1 != 0x377F0683 or version != 3_007_000 or not is_size or sums != (a, b):
+        if magic | 1 != 0x377F0683 or not is_size or sums != (a, b):
             return
-        if size != page_bytes:
+        # SQLite refuses to open a database with a WAL of another version.
+        if version != 3_007_000 or size != page_bytes:
             raise Refused("logDamaged")
         self.is_used = True
         pending, offset = [], 32

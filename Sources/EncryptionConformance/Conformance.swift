@@ -64,12 +64,15 @@ public struct Conformance: StoreTool {
     }
 
     /// - Throws: `StoreError` `noSuchStore`, `wrongKey`, `rotationPending`, and the errors of its sidecar; `keyRotated` or
-    ///   `storeMoved` when the store was given another key or was replaced meanwhile; `ToolError` `sparse`, and `noSample`
+    ///   `storeMoved` when the store was given another key or was replaced meanwhile, `saltMissing` when its sidecar was
+    ///   removed; `ToolError` `sparse`, and `noSample`
     ///   where no sample store can be made; `SystemError`; `CancellationError`. Whatever is wrong with the store itself is in the report.
     public func perform(_ run: ToolRun) throws -> Report {
         let (date, start) = (Date(), ContinuousClock.now)
         try ExaminedFile.requireSuitable(BackupBundle.database(meantBy: store.path))
         let unlocked = try key.unlocked()
+        // The key may have come from a command or a prompt.
+        try run.check()
         let file = try ExaminedFile(store.path, unlocked, onNotice: run.notice)
         let findings = Result { try self.findings(about: file, unlocked, run) }
         try run.check()

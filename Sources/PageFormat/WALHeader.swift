@@ -32,13 +32,31 @@ package struct WALHeader: Hashable, Sendable {
     /// The initial checksum, with which that of the first frame continues.
     package var checksum: WALChecksum
 
-    /// Reads a header; nil when SQLite would not use it and treats the WAL as empty.
+    /// Reads a header; nil when SQLite does not use it: it treats the WAL as empty then, or refuses to open the database
+    /// (``unknownVersion(_:)``).
     package init?(_ bytes: UnsafeRawBufferPointer) {
+        guard let (header, version) = WALHeader.read(bytes), version == WALHeader.formatVersion else { return nil }
+        self = header
+    }
+
+    /// The format version of an intact header, when it is one that SQLite does not know: it opens no database with such a
+    /// WAL (`SQLITE_CANTOPEN`). Nil for all other headers.
+    ///
+    /// - SeeAlso: `walIndexRecover` in <https://www.sqlite.org/src/file/src/wal.c>
+    package static func unknownVersion(_ bytes: UnsafeRawBufferPointer) -> UInt32? {
+        guard let (_, version) = read(bytes), version != formatVersion else { return nil }
+        return version
+    }
+
+    /// A header of any version.
+    private static func read(_ bytes: UnsafeRawBufferPointer) -> (WALHeader, version: UInt32)? {
+        WALHeader(ofAnyVersion: bytes).map { ($0, bytes.bigEndian(at: Offset.formatVersion, as: UInt32.self)) }
+    }
+
+    private init?(ofAnyVersion bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= WALHeader.headerBytes else { return nil }
         let magic = bytes.bigEndian(at: Offset.magic, as: UInt32.self)
-        guard magic & ~1 == WALHeader.magic,
-            bytes.bigEndian(at: Offset.formatVersion, as: UInt32.self) == WALHeader.formatVersion
-        else { return nil }
+        guard magic & ~1 == WALHeader.magic else { return nil }
         checksumsAreBigEndian = magic & 1 == 1
         pageBytes = Int(bytes.bigEndian(at: Offset.pageBytes, as: UInt32.self))
         guard PageLayout.isPageSize(pageBytes) else { return nil }

@@ -1,5 +1,6 @@
 import CipherStore
 import StorePlatform
+import StoreSharing
 
 /// Why a tool failed, where the reason is not an error of a store (`StoreError`), of SQLite (`DatabaseError`) or of the
 /// system (`SystemError`).
@@ -14,6 +15,8 @@ public struct ToolError: Error, Sendable {
         case noDirectory
         /// The file to be created, or one that belongs to it, already exists.
         case exists
+        /// The file to be created has a name of the files of its source.
+        case storeName
         /// The file is not a plain SQLite database.
         case notPlain
         /// The plain database cannot be read without writing: its journal or WAL needs recovery.
@@ -56,6 +59,19 @@ public struct ToolError: Error, Sendable {
         self.why = why
         self.remedy = remedy
         self.cause = cause
+    }
+
+    /// Refuses to make a file at a name that belongs to another store.
+    ///
+    /// - Parameters:
+    ///   - store: The database file of the other store, or the folder of a backup.
+    ///   - noun: The kind of the new file.
+    package static func requireForeign(_ path: String, to store: String, _ noun: String) throws(ToolError) {
+        guard StorePaths(BackupBundle.database(meantBy: store)).owns(path) else { return }
+        throw ToolError(
+            .storeName, what: "\"\(path)\" is no name for a \(noun).",
+            why: "It belongs to \"\(store)\": a file there would be taken for a part of it.",
+            remedy: "Choose another name.")
     }
 
     /// The text and the reason of any error that a tool throws.

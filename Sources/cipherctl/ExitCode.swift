@@ -64,7 +64,7 @@ enum ExitCode: Int32, CaseIterable {
         self =
             switch error.code {
             case .noSuchFile, .noDirectory: .noSuchStore
-            case .exists, .alreadyStore, .otherVersion: .usage
+            case .exists, .storeName, .alreadyStore, .otherVersion: .usage
             case .notPlain, .notAdoptable, .sparse: .damagedData
             case .plainNeedsRecovery, .needsWriting: .notPermitted
             case .importInterrupted, .noSample: .inputOutput

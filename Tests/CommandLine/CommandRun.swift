@@ -53,7 +53,16 @@ final class CommandRun: @unchecked Sendable {
         process.standardInput = try FileHandle(forReadingFrom: folder.url.appendingPathComponent("in"))
         process.standardOutput = try FileHandle(forWritingTo: folder.url.appendingPathComponent("out"))
         process.standardError = try FileHandle(forWritingTo: folder.url.appendingPathComponent("err"))
-        try process.run()
+        try Self.withoutBlockedSignals { try process.run() }
+    }
+
+    /// Dispatch blocks signals on its threads, on which tests run, and a child inherits that: no signal would end it.
+    private static func withoutBlockedSignals(_ run: () throws -> Void) rethrows {
+        var (none, former) = (sigset_t(), sigset_t())
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, &former)
+        defer { pthread_sigmask(SIG_SETMASK, &former, nil) }
+        try run()
     }
 
     deinit { if process.isRunning { send(SIGKILL) } }

@@ -78,7 +78,8 @@ struct ConformanceSurroundingsTests {
     func reportNames(ending: String, option: String) throws {
         try place.write("no store at all", to: "s.db")
         let outcome = try conformance(option, place.path("s.db\(ending)"), "--json")
-        #expect(outcome.status == 64 && outcome.errors.contains("belongs to the store"), "\(outcome.errors)")
+        let reason = "belongs to \\\"\(place.path("s.db"))"
+        #expect(outcome.status == 64 && outcome.errors.contains(reason), "\(outcome.errors)")
         #expect(!place.exists("s.db\(ending)"))
     }
 
@@ -88,6 +89,40 @@ struct ConformanceSurroundingsTests {
         #expect(
             try conformance("--report", place.path("s.db.html"), "--junit", place.path("s.db-2026.xml")).status == 0)
         #expect(place.exists("s.db.html") && place.exists("s.db-2026.xml"))
+    }
+
+    @Test("no command puts its output at a name that belongs to its source")
+    func outputNames() throws {
+        // Story: a salvaged store was put at the name of the rotation's copy, and the next opening of the damaged one
+        // removed it.
+        try place.makeStore()
+        try place.makePlain("CREATE TABLE t (a)")
+        try #require(try place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        let commands = [["salvage"], ["export", "--insecure-plaintext"], ["backup"]]
+        let ends = [
+            "-journal", "-wal", "-notify", "-rotating", "-destroying", "-restoring", "-replaced-1", ".importing-1",
+        ]
+        var runs = commands.flatMap { command in
+            ends.map { [command[0], place.path("s.db"), place.path("s.db\($0)")] + command.dropFirst() }
+        }
+        runs.append(["import", place.path("plain.db"), place.path("plain.db-journal")])
+        runs.append(["restore", place.path("b"), place.path("b/store.db-wal")])
+        runs.append(["salvage", place.path("b"), place.path("b/store.db-rotating")])
+        for arguments in runs {
+            let before = Files(of: place)
+            let outcome = try place.run(arguments + ["--json", "--raw-key-file", place.key])
+            #expect(outcome.status == 64 && outcome.errors.contains("\"storeName\""), "\(arguments) \(outcome.errors)")
+            #expect(Files(of: place) == before, "\(arguments)")
+        }
+        #expect(try place.ctl("salvage", place.path("s.db"), place.path("s.db-2026")).status == 0)
+    }
+
+    /// The names in a folder and in that of the backup.
+    private struct Files: Equatable {
+        let names: Set<String>
+        init(of place: Workplace) {
+            names = Set((try? FileManager.default.subpathsOfDirectory(atPath: place.folder.url.path)) ?? [])
+        }
     }
 
     @Test("the folder of a backup stays as it was")
@@ -107,13 +142,28 @@ struct ConformanceSurroundingsTests {
         #expect(try place.names() == before)
     }
 
-    @Test("a signal ends it with 130, and the sample store is gone", arguments: [SIGINT, SIGTERM])
-    func interrupted(signal: Int32) throws {
+    // Story: with --canary the signal ended the process, with no word, until the first check after the sample was made.
+    @Test("a signal ends it with 130 from its start, as while it waits for the key", arguments: [[], ["--canary"]])
+    func interruptedAtStart(more: [String]) throws {
+        try place.makeStore()
+        try place.write("#!/bin/sh\ntouch '\(place.path("started"))'; sleep 1; echo key\n", to: "ask", mode: 0o700)
+        let run = try CommandRun(
+            Workplace.program(), ["conformance", place.path("s.db"), "--key-command", place.path("ask")] + more,
+            directory: place.folder.url.path)
+        #expect(waitUntil { place.exists("started") || !run.isRunning })
+        run.send(SIGTERM)
+        if !waitUntil(within: .seconds(20), { !run.isRunning }) { run.send(SIGKILL) }
+        let outcome = run.finish()
+        #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.status) \(outcome.errors)")
+    }
+
+    @Test("a signal ends it with 130, and the sample store is gone", arguments: [SIGINT, SIGTERM], [[], ["--canary"]])
+    func interrupted(signal: Int32, more: [String]) throws {
         try place.makeStore()
         let temporary = place.path("temporary")
         try FileManager.default.createDirectory(atPath: temporary, withIntermediateDirectories: true)
         let run = try CommandRun(
-            Workplace.program(), ["conformance", place.path("s.db"), "--raw-key-file", place.key],
+            Workplace.program(), ["conformance", place.path("s.db"), "--raw-key-file", place.key] + more,
             environment: ["TMPDIR": temporary], directory: place.folder.url.path)
         let left = { (try? FileManager.default.contentsOfDirectory(atPath: temporary)) ?? [] }
         #expect(waitUntil { !left().isEmpty || !run.isRunning })
@@ -122,6 +172,31 @@ struct ConformanceSurroundingsTests {
         let outcome = run.finish()
         #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.status) \(outcome.errors)")
         #expect(left().isEmpty, "\(left())")
+    }
+
+    @Test("the right to write a report is tried before anything is checked")
+    func unwritableReport() throws {
+        // Story: all checks ran, and then nothing was printed, because the report could not be written.
+        try place.makeStore()
+        let other = place.path("other.key")
+        try Workplace.write([UInt8](repeating: 0x2b, count: 32), to: other)
+        let outcome = try conformance("--report", "/proc/report.html", key: other)
+        #expect(outcome.errors.contains("/proc/report.html"), "\(outcome.errors)")
+        // What was tried leaves nothing.
+        #expect(try conformance("--report", place.path("r.html"), key: other).status == 77)
+        #expect(!place.exists("r.html"))
+    }
+
+    @Test("a report that cannot be written at the end does not take the result with it")
+    func lostReport() throws {
+        try place.makePlain("CREATE TABLE t (a)")
+        try FileManager.default.createDirectory(atPath: place.path("d"), withIntermediateDirectories: true)
+        // The key is asked for when the right to write was tried.
+        try place.write("#!/bin/sh\nrmdir '\(place.path("d"))'; echo key\n", to: "ask", mode: 0o700)
+        let arguments = ["conformance", place.path("plain.db"), "--report", place.path("d/r.html")]
+        let outcome = try place.run(arguments + ["--key-command", place.path("ask"), "--json"])
+        #expect(outcome.json["conformant"] as? Bool == false, "\(outcome.output)")
+        #expect(outcome.status == 66 && outcome.errors.contains("d/r.html"), "\(outcome.status) \(outcome.errors)")
     }
 
     @Test("without a folder for the sample store nothing is called conformant")

@@ -110,6 +110,15 @@ struct ConformanceTests {
         #expect(outcome.status == 65)
         #expect(outcome.output.contains("page 5 is authentic under a former key"))
         #expect(try conformance("--former-key", place.key).status == 64)
+        // Story: such a header was no usage error, but one without a name or a hint.
+        for bytes in [-5, 8, 4096] {
+            let header = "\"plaintext_header_bytes\":\(bytes)"
+            let text = revealed.output.replacing(#/"plaintext_header_bytes": ?32/#, with: header)
+            try #require(text != revealed.output)
+            try place.write(text, to: "\(bytes).json")
+            let refused = try conformance("--former-key", place.path("\(bytes).json"), "--json")
+            #expect(refused.status == 64 && refused.errors.contains("hint"), "\(bytes) \(refused.errors)")
+        }
     }
 
     @Test("salvage lists what is lost by table and page, and verify names it")

@@ -234,6 +234,39 @@ struct VerifyTests {
         try store.close()
     }
 
+    // Story: status and doctor found nothing, and the others blamed missing rights, with a remedy that failed.
+    @Test("a WAL of another format version, with which nobody opens the store, is named by every command")
+    func otherFormatVersion() throws {
+        try copyWithLog()
+        var log = try place.bytes("c.db-wal")
+        log[7] ^= 4
+        LogChecksums.repairHeader(&log)
+        try Workplace.write(log, to: place.path("c.db-wal"))
+        let sentence = "version 3007004"
+        for more in [[], ["--write"]] {
+            let arguments = ["sql", place.path("c.db"), "SELECT 1"] + more
+            let outcome = try place.run(arguments + ["--raw-key-file", place.key, "--json"])
+            #expect(outcome.status == 65 && outcome.errors.contains("\"logDamaged\""), "\(more) \(outcome.errors)")
+            #expect(outcome.errors.contains(sentence) && outcome.errors.contains("move it away"), "\(outcome.errors)")
+        }
+        let count = try place.bytes("c.db").count / 4096
+        let verified = try verify("c.db")
+        #expect(verified.status == 65 && verified.json["pages_checked"] as? Int == count, "\(verified.errors)")
+        let problems = verified.json["problems"] as? [String] ?? []
+        #expect(problems.count == 1 && problems[0].contains(sentence), "\(problems)")
+        for command in ["status", "doctor", "conformance"] {
+            let outcome = try place.ctl(command, place.path("c.db"))
+            #expect(outcome.status == (command == "conformance" ? 65 : 2), "\(command) \(outcome.errors)")
+            #expect(outcome.output.contains(sentence), "\(command) \(outcome.output) \(outcome.errors)")
+            let hasRemedy = outcome.output.lowercased().contains("move it away")
+            #expect(hasRemedy && !outcome.output.contains("none of which counts"), "\(command) \(outcome.output)")
+        }
+        let findings = try place.ctl("doctor", place.path("c.db"), "--json").output
+        #expect(findings.contains("logDamaged") && findings.split(separator: sentence).count == 2, "\(findings)")
+        try place.remove("c.db-wal")
+        #expect(try place.ctl("sql", place.path("c.db"), "SELECT 1", "--write").status == 0)
+    }
+
     @Test("raises no false alarm while another process writes and checkpoints, and takes none of its locks")
     func underLoad() throws {
         let store = try open()
@@ -274,6 +307,15 @@ private enum LogChecksums {
                 }
             }
             frame += 4120
+        }
+    }
+
+    /// The checksum of the header.
+    static func repairHeader(_ log: inout [UInt8]) {
+        var sums: (UInt32, UInt32) = (0, 0)
+        add(log, 0..<24, log[3] & 1 == 1, &sums)
+        for (offset, sum) in [(24, sums.0), (28, sums.1)] {
+            for byte in 0..<4 { log[offset + byte] = UInt8(truncatingIfNeeded: sum >> (24 - 8 * UInt32(byte))) }
         }
     }
 

@@ -267,10 +267,20 @@ final class ConnectionKeying {
                 return .allow
             }
             throw refused(
-                "PRAGMA \(name) is reserved for the library while a database is shared (use checkpoint() in "
-                    + "a program)")
+                "PRAGMA \(name) is reserved for the library while a database is shared"
+                    + Self.reason(forReserving: name.lowercased()))
         case .setting(let setting):
             return try authorizeSetting(setting, value: value ?? "", name: name)
+        }
+    }
+
+    /// Why a pragma is reserved, or what takes its place.
+    private static func reason(forReserving name: String) -> String {
+        switch name {
+        case "temp_store", "temp_store_directory":
+            ": sorts and temporary tables stay in memory, since a file of them is not encrypted"
+        case "wal_checkpoint", "wal_autocheckpoint": " (use checkpoint() in a program)"
+        default: ""
         }
     }
 

@@ -96,6 +96,16 @@ extension FileDiagnosis {
                 + "that were only in the WAL are then missing.")
     }
 
+    func logOfOtherVersion(_ version: UInt32) -> StoreError {
+        StoreError(
+            .logDamaged,
+            what: "\"\(path)\" cannot be opened with its WAL.",
+            why: "The header of \"\(StorePaths(path).wal)\" names format version \(version), and SQLite knows version "
+                + "\(WALHeader.formatVersion) only.",
+            remedy: "Put the WAL of this database back in its place. If there is none, move it away: commits that were "
+                + "only in the WAL are then missing.")
+    }
+
     func foreignSidecar() -> StoreError {
         StoreError(
             .foreignSidecar,

@@ -172,6 +172,14 @@ struct FileDiagnosis {
     /// The page size in the header of the WAL, which SQLite then takes for that of the database; nil without commits.
     private func pageBytesInLog() throws -> Int? { try scanLog(.saltsOnly) { scan, _ in scan.header.pageBytes } }
 
+    /// The format version of the WAL, when it is one with which SQLite opens no database.
+    private func unknownLogVersion() throws -> UInt32? {
+        let wal = StorePaths(path).wal
+        guard try Files.kind(wal) == .regular else { return nil }
+        let log = try FileDescriptor(opening: wal, .readOnly)
+        return try log.read(at: 0, byteCount: WALHeader.headerBytes).withUnsafeBytes(WALHeader.unknownVersion)
+    }
+
     /// Page 1 of the last commit in the WAL; nil when the WAL does not contain it.
     private func firstPageInLog(pageBytes: Int) throws -> [UInt8]? {
         try scanLog(.checksums) { scan, log in
@@ -203,6 +211,9 @@ struct FileDiagnosis {
     ///
     /// - Parameter settings: The settings of a key that was verified; nil when none is known.
     func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
+        if error.resultCode == .SQLITE_CANTOPEN, let version = try? unknownLogVersion() {
+            return logOfOtherVersion(version)
+        }
         let unopened: [ResultCode] = [.SQLITE_CANTOPEN, .SQLITE_READONLY]
         if unopened.contains(error.resultCode), let reason = reasonLogNotOpened() { return reason }
         let unreadable: [ResultCode] = [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_NOMEM]

@@ -1,4 +1,5 @@
 import Foundation
+import KeyCustody
 import StorePlatform
 import StoreSharing
 
@@ -158,5 +159,22 @@ package final class StagingDirectory: Sendable {
     private static func systemError(_ call: String, _ path: String, _ error: any Error) -> SystemError {
         let number = ((error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError)?.code
         return SystemError(call: call, path: path, errorNumber: number.map { Int32(clamping: $0) } ?? EACCES)
+    }
+}
+
+extension StorePaths {
+    /// Whether a path is a name of the store's own files, or of those that a command makes beside it: what is put there
+    /// is taken for a part of the store, and overwritten or removed.
+    package func owns(_ path: String) -> Bool {
+        // A directory that does not exist is not that of the store.
+        guard let path = try? Files.resolvingLinks(of: path) else { return false }
+        let own = [
+            wal, sharedMemory, journal, lock, notifications, rotationCopy, destroying, sidecar, sidecarBackup,
+            KeyLog(databasePath: database).path, database + "-restoring",
+        ]
+        let staged = StagingDirectory.Purpose.allCases.map { "\(database).\($0.rawValue)-" }
+        // Such as -sidecar.damaged, -lock.tmp-1, -keylog.1 and -replaced-<time>.
+        return own.contains { path == $0 || path.hasPrefix($0 + ".") }
+            || (["\(database)-replaced-"] + staged).contains { path.hasPrefix($0) }
     }
 }

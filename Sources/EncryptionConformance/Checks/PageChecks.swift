@@ -136,6 +136,10 @@ struct PageChecks {
     private func frameResult(_ scan: StoreScan.Report, _ content: Content) -> CheckResult {
         var notes: [String] = []
         if case .verified(let report) = content, let loss = report.walLoss { notes = [loss.note] }
+        if case .verified(let report) = content, let loss = report.walLoss, loss.preventsOpening {
+            let (first, rest) = (WALContent.Loss.removal.prefix(1), WALContent.Loss.removal.dropFirst())
+            return CheckResult(.walFrames, .fail, notes, remedy: "\(first.uppercased())\(rest).")
+        }
         if scan.framesChecked == 0 {
             return CheckResult(.walFrames, .notApplicable, ["the WAL holds no committed frame"] + notes)
         }
@@ -165,7 +169,8 @@ struct PageChecks {
         }
         // The check of the header reports its problems.
         let isOfHeader = { (problem: String) in ["byte ", "bytes ", "the header "].contains { problem.hasPrefix($0) } }
-        let problems = report.problems.filter { !isOfHeader($0) }
+        // And that of the frames, of a WAL with which nobody opens the store.
+        let problems = report.walLoss?.preventsOpening == true ? [] : report.problems.filter { !isOfHeader($0) }
         if problems.isEmpty, report.integrity == nil {
             return CheckResult(.content, .notApplicable, "SQLite was not asked")
         }

@@ -224,8 +224,9 @@ extension HTMLReport {
         .verdict{font-weight:700;white-space:nowrap}
         .counts{list-style:none;display:flex;flex-wrap:wrap;gap:.3rem 1.5rem;padding:0;margin:.5rem 0}
         table{border-collapse:collapse;width:100%}caption{text-align:left;color:var(--dim)}
-        th,td{text-align:left;vertical-align:top;padding:.5rem .6rem;border-bottom:1px solid var(--line)}
-        .kinds{width:auto;margin:.5rem 0 1rem}.kinds th,.kinds td{padding:.2rem .8rem .2rem 0}
+        th,td{overflow-wrap:anywhere;text-align:left;vertical-align:top;padding:.5rem .6rem;border-bottom:1px solid var(--line)}
+        .kinds{width:auto;margin:.5rem 0 1rem}
+        .kinds th,.kinds td{overflow-wrap:normal;padding:.2rem .8rem .2rem 0}
         .kinds th{font-weight:400}.checks th[scope=row]{font-weight:600;width:34%}
         .checks ul{margin:0;padding-left:1.1rem}.name{display:block;color:var(--dim);font:13px ui-monospace,monospace}
         .remedy{margin:.4rem 0 0;font-weight:600}details{margin-top:.4rem;color:var(--dim)}summary{cursor:pointer}
@@ -244,6 +245,10 @@ extension HTMLReport {
         .damaged{--k:var(--damaged)}.former{--k:var(--former)}.missing{--k:var(--missing)}.zero{--k:var(--zero)}\
         .plain{--k:var(--plain)}
         .missing.c{color:var(--back)}footer{margin-top:2rem;color:var(--dim)}
+        /* The cells of a check one below the other: the third column would be outside of a narrow window. */
+        @media (max-width:40rem){.checks,.checks tbody,.checks tr,.checks th,.checks td{display:block}\
+        .checks thead{display:none}.checks th,.checks td,.checks th[scope=row]{width:auto;border:0;padding:.15rem 0}\
+        .checks tr{padding:.5rem 0;border-bottom:1px solid var(--line)}main{padding:1rem}}
         @media print{details{display:block}}
         """
 

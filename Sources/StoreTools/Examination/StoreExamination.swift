@@ -143,7 +143,10 @@ private struct StoreCheckup {
                     remedy: "run `cipherctl adopt` again; until then it opens as before")
             ]
         }
-        var findings = status.attention.map { Finding(.problem, "attention", $0) }
+        // A WAL that prevents each opening is a finding of its own.
+        let log = status.walLoss.flatMap { $0.preventsOpening ? $0.note : nil }
+        var findings = status.attention.filter { text in log.map { !text.hasPrefix($0) } ?? true }
+            .map { Finding(.problem, "attention", $0) }
         if let note = status.rotationNote {
             findings.append(Finding(.note, "rotationRuns", note, remedy: "see: cipherctl rotate --status"))
         }
@@ -193,7 +196,10 @@ private struct StoreCheckup {
         // interrupted.
         if status.backup != nil || status.interruptedRestoration != nil { return [] }
         let note = status.walLoss.map { loss in
-            Finding(
+            if loss.preventsOpening {
+                return Finding(.problem, "logDamaged", loss.note, remedy: WALContent.Loss.removal)
+            }
+            return Finding(
                 .note, loss == .allContent ? "logWithoutContent" : "logDamaged", loss.note,
                 remedy: "compare with the last backup: cipherctl backup verify"
                     + (loss.hasFrames ? "; cipherctl salvage copies what it can read of them into another store" : ""))

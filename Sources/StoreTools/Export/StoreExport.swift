@@ -47,11 +47,11 @@ public struct StoreExport: StoreTool {
         public let notices: [String]
     }
 
-    /// - Throws: ``ToolError`` `noDirectory`, `exists`, `needsWriting`, `contentDiffers`; the errors of opening and
+    /// - Throws: ``ToolError`` `noDirectory`, `exists`, `storeName`, `needsWriting`, `contentDiffers`; the errors of opening and
     ///   reading the store and of writing the file; `CancellationError`. The plain database is removed then.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
-        let place = TargetPlace(path: target, noun: "database", run: run)
+        let place = TargetPlace(path: target, noun: "database", source: source, run: run)
         try place.requireFree()
         let store = try StoreOpening.readOnly(
             BackupBundle.database(meantBy: source), key.unlocked(), onNotice: run.notice)

@@ -63,11 +63,12 @@ public struct StoreImport: StoreTool {
     }
 
     /// - Throws: ``ToolError`` `noSuchFile`, `notPlain`, `plainNeedsRecovery`, `noDirectory`, `exists`,
-    ///   `contentDiffers`, and the errors of reading and writing: the store is removed then. `importInterrupted` and
+    ///   `storeName`, `contentDiffers`, and the errors of reading and writing: the store is removed then. `importInterrupted` and
     ///   `incomplete` describe the state and the remaining steps. `CancellationError`.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
-        let place = TargetPlace(path: target, run: run)
+        let place = TargetPlace(path: target, source: source, run: run)
+        try ToolError.requireForeign(target, to: source, place.noun)
         try place.removeAbandoned(.importing, whose: "a killed import had left")
         try place.requireFree()
         let plain = try PlainSource.open(source)

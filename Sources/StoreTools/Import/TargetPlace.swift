@@ -9,6 +9,8 @@ struct TargetPlace {
     let path: String
     /// The kind of file to create there, for messages.
     var noun = "store"
+    /// The store or database from which it is made, to which its path must not belong; nil for none.
+    var source: String?
     let run: ToolRun
 
     private var paths: StorePaths { StorePaths(path) }
@@ -17,6 +19,7 @@ struct TargetPlace {
     ///
     /// - Throws: ``ToolError`` that names the file in the way.
     func requireFree() throws {
+        if let source { try ToolError.requireForeign(path, to: source, noun) }
         let directory = Files.directory(of: path)
         guard try Files.kind(directory) == .directory else {
             throw ToolError(

@@ -106,11 +106,17 @@ package struct ExaminedFile: Sendable {
     /// Refuses findings about a file that was given another key or was replaced while it was examined: they belong to
     /// no store.
     ///
-    /// - Throws: `StoreError` `keyRotated`, `storeMoved`, `rotationPending`; `SystemError`.
+    /// - Throws: `StoreError` `keyRotated`, `storeMoved`, `rotationPending`, `saltMissing`; `SystemError`.
     package func requireCurrent() throws {
         guard case .store(let choice) = form else {
             guard try file.isInPlace else { throw Self.moved(path) }
             return
+        }
+        if SidecarFiles(databasePath: StorePaths(path).database).read().areAbsent, try file.isInPlace {
+            throw StoreError(
+                .saltMissing, what: "The sidecar of \"\(path)\" was removed, with its second copy.",
+                why: "That happened during the check.",
+                remedy: "Put one of them back: without its salt nothing opens the store. Then run the check again.")
         }
         try KeyChange(of: path).requireNone(since: choice, file)
     }

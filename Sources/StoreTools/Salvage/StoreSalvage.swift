@@ -125,14 +125,15 @@ public struct StoreSalvage: StoreTool {
         }
     }
 
-    /// - Throws: ``ToolError`` `exists`, `noDirectory`, `sparse`; `StoreError` `storeInUse`, `wrongKey`, `noSuchStore`,
+    /// - Throws: ``ToolError`` `exists`, `storeName`, `noDirectory`, `sparse`; `StoreError` `storeInUse`, `wrongKey`, `noSuchStore`,
     ///   and the errors of the sidecar, without which no page can be authenticated; `pageDamaged` when no page is
     ///   authentic; `SystemError`; `CancellationError`. The new store is removed then.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let path = BackupBundle.database(meantBy: source)
         try ExaminedFile.requireSuitable(path)
-        let place = TargetPlace(path: target, run: run)
+        let place = TargetPlace(path: target, source: source, run: run)
+        try ToolError.requireForeign(target, to: source, place.noun)
         try place.removeAbandoned(.importing, whose: "a killed run had left")
         try place.requireFree()
         let key = try key.unlocked()
@@ -141,6 +142,7 @@ public struct StoreSalvage: StoreTool {
         let lock = try SalvageLock(path, run)
         defer { lock.release() }
         let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey, readsPastDamage: true)
+        if let fault = pages.settledFault { run.notice(fault.text) }
         let hasUnreadCommits = BackupBundle(holding: path) == nil && !pages.hasReadPastDamage
         let lostCommits = hasUnreadCommits ? try WALContent.loss(of: path, choice.pageKey)?.note : nil
         let found = try SalvageSource(pages, run)

@@ -397,6 +397,9 @@ extension StoreStatus.Report {
                 }
             attention.append("\(lengthFault.text): \(remedy)")
         }
+        if let walLoss, walLoss.preventsOpening, backup == nil {
+            attention.append("\(walLoss.note): \(WALContent.Loss.removal)")
+        }
         if let holders { attention += Self.attention(to: holders) }
         if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }
         if walBytes > Limits.largeWALBytes {

@@ -10,18 +10,21 @@ package struct WALContent {
     package let bytes: Int
     /// nil where SQLite would not use the header of the WAL.
     let scan: WALScan?
+    /// The format version, when SQLite does not know it and opens no database with this WAL.
+    private let unknownVersion: UInt32?
 
     /// - Throws: `SystemError`.
     package init(of path: String) throws {
         let wal = StorePaths(path).wal
         // A folder or a pipe holds no frames.
         guard try Files.kind(wal) == .regular, let bytes = try Files.byteCount(wal), bytes > 0 else {
-            (self.bytes, scan) = (0, nil)
+            (self.bytes, scan, unknownVersion) = (0, nil, nil)
             return
         }
         let file = try RawFile(wal: wal)
         self.bytes = bytes
         scan = try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) }
+        unknownVersion = try file.bytes(at: 0, count: WALHeader.headerBytes).withUnsafeBytes(WALHeader.unknownVersion)
     }
 
     /// The pages in its committed frames; nil where it has no commit.
@@ -148,6 +151,15 @@ extension WALContent {
         case afterFrame(UInt32)
         /// What follows from a frame on is no frame of any commit.
         case fromFrame(UInt32)
+        /// The WAL has another format version: SQLite refuses to open the database.
+        case unknownVersion(UInt32)
+
+        /// Whether nobody can open the database with this WAL.
+        package var preventsOpening: Bool { if case .unknownVersion = self { true } else { false } }
+
+        /// What to do about a WAL that prevents each opening.
+        package static let removal =
+            "move it away: commits that are only in it are then missing, so compare with the last backup"
 
         /// Whether frames follow that a salvage can read.
         package var hasFrames: Bool { if case .afterFrame = self { true } else { false } }
@@ -164,6 +176,9 @@ extension WALContent {
             case .fromFrame(let frame):
                 "the WAL has bytes from frame \(frame) on that are no frames: commits that were there and not yet in the "
                     + "database file are lost if they were damaged"
+            case .unknownVersion(let version):
+                "the WAL has format version \(version), with which SQLite opens no database (it knows "
+                    + "\(WALHeader.formatVersion) only)"
             }
         }
     }
@@ -184,6 +199,7 @@ extension WALContent {
 
     /// What the WAL that was read lost. It may have changed since.
     func loss(of path: String, _ key: PageKey?) throws -> Loss? {
+        if let unknownVersion { return .unknownVersion(unknownVersion) }
         guard let scan else { return bytes > 0 ? .allContent : nil }
         if scan.committedFrames == 0, try isOfOtherPages(scan.header, than: path) { return .allContent }
         // The last process to close a database may remove its WAL.

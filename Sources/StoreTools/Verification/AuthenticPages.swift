@@ -22,6 +22,8 @@ package final class AuthenticPages {
     package let pageCount: UInt32
     /// Pages that the database should have, as far as WAL and header say so.
     package let claimedPageCount: UInt32
+    /// What WAL and header count differently, where that was settled by the pages that are there; nil for nothing.
+    package let settledFault: WALContent.LengthFault?
     /// Bytes of a page that SQLite uses for itself.
     package let usableBytes: Int
     package let layout: PageLayout
@@ -34,7 +36,8 @@ package final class AuthenticPages {
 
     /// - Parameters:
     ///   - moment: The moment whose pages are read, while a transaction keeps it; nil for the last commit.
-    ///   - readsPastDamage: Whether frames after a damaged one of the WAL count, which SQLite ignores.
+    ///   - readsPastDamage: Whether frames after a damaged one of the WAL count, which SQLite ignores; and pages after the
+    ///     last one that the last commit counts, where page 1 counts others.
     /// - Throws: `SystemError`, `PageFormatError`.
     package init(
         path: String, file: RawFile, key: PageKey, at moment: CommitPosition? = nil, readsPastDamage: Bool = false
@@ -44,11 +47,12 @@ package final class AuthenticPages {
         layout = codec.layout
         // The WAL may be reset, and its frames replaced, while the file has everything.
         let log = moment?.isInFile == true ? nil : try Self.openLog(of: path)
-        let frames = try log.flatMap { try LogFrames($0, &codec, at: moment, readsPastDamage: readsPastDamage) }
-        (self.log, self.frames) = (frames == nil ? nil : log, frames)
-        self.codec = codec
+        var frames = try log.flatMap { try LogFrames($0, &codec, at: moment, readsPastDamage: readsPastDamage) }
         let length = DatabaseLength(fileBytes: try file.byteCount, pageBytes: layout.pageBytes)
         let inFile = UInt32(clamping: length.wholePages)
+        settledFault = try readsPastDamage ? frames?.settleCount(log, file, &codec, inFile: inFile) : nil
+        (self.log, self.frames) = (frames == nil ? nil : log, frames)
+        self.codec = codec
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
         let inLog = frames?.last.keys.max() ?? 0
         let byLog = frames?.databasePages ?? 0
@@ -134,6 +138,10 @@ private struct LogFrames {
     let header: WALHeader
     private(set) var last: [UInt32: UInt32]
     private(set) var databasePages: UInt32
+    /// The same as `last`, with pages that the last commit does not count.
+    private var all: [UInt32: UInt32] = [:]
+    /// The frame that ends the last commit.
+    private var lastCommit: UInt32
     /// Damaged frames before others that count, and the last of them for each page.
     private(set) var passed: [UInt32] = []
     private var lastPassed: [UInt32: UInt32] = [:]
@@ -147,6 +155,8 @@ private struct LogFrames {
         header = scan.header
         last = scan.lastFrames
         databasePages = scan.databasePages
+        lastCommit = scan.committedFrames
+        for (index, page) in scan.pageNumbers.enumerated() { all[page] = UInt32(index + 1) }
         if readsPastDamage { try readOn(log, &codec, after: scan.committedFrames) }
         if databasePages == 0 { return nil }
     }
@@ -181,7 +191,8 @@ private struct LogFrames {
                 if isOwn { lastPassed[found.pageNumber] = frame } else { unknown.append(frame) }
             }
             if isOwn, found.endsTransaction, !passed.isEmpty {
-                for (page, frame) in waiting { last[page] = frame }
+                for (page, frame) in waiting { (last[page], all[page]) = (frame, frame) }
+                lastCommit = frame
                 waiting = []
                 databasePages = found.databasePages
             }
@@ -189,6 +200,58 @@ private struct LogFrames {
         }
         // What no commit follows never happened.
         last = last.filter { $0.key <= databasePages }
+    }
+
+    // MARK: Page counts
+
+    /// Corrects the count of the last commit where it is not that of page 1, or where page 1 is lost and the commit has
+    /// pages after it. No key protects either count: of two that differ, the one counts to which the pages reach that
+    /// are there.
+    ///
+    /// - Parameter inFile: Whole pages of the file.
+    /// - Returns: The fault; nil where nothing was corrected.
+    mutating func settleCount(
+        _ log: RawFile?, _ file: RawFile, _ codec: inout PageCodec, inFile: UInt32
+    ) throws -> WALContent.LengthFault? {
+        guard let log else { return nil }
+        let byHeader = try pagesByHeader(log, file, &codec)
+        let written = try highestPageOfLastCommit(log, &codec)
+        guard byHeader.map({ $0 != databasePages }) ?? (written > databasePages) else { return nil }
+        let fault = WALContent.LengthFault.counts(log: Int(databasePages), header: Int(byHeader ?? written))
+        let counts = [databasePages, byHeader ?? written, written]
+        let most = counts.max() ?? databasePages
+        let there = max(min(inFile, most), all.keys.filter { $0 <= most }.max() ?? 0)
+        databasePages = counts.filter { $0 >= there }.min() ?? there
+        last = all.filter { $0.key <= databasePages }
+        return fault
+    }
+
+    /// The pages that page 1 counts; nil where its newest image is not authentic.
+    private func pagesByHeader(_ log: RawFile, _ file: RawFile, _ codec: inout PageCodec) throws -> UInt32? {
+        let frame = last[1]
+        guard !isPassed(1, after: frame ?? 0) else { return nil }
+        let page =
+            try frame.map { try log.bytes(at: header.pageOffset(ofFrame: $0), count: header.pageBytes) }
+            ?? file.bytes(at: 0, count: header.pageBytes)
+        guard page.count == header.pageBytes, page.withUnsafeBytes({ codec.verify($0, number: 1) }) else { return nil }
+        return DatabaseHeader(page)?.pageCount
+    }
+
+    /// The highest page of the last commit that is authentic: SQLite writes no page with a commit that removes it.
+    private func highestPageOfLastCommit(_ log: RawFile, _ codec: inout PageCodec) throws -> UInt32 {
+        var (highest, frame) = (UInt32(0), lastCommit)
+        while frame > 0 {
+            let bytes = try log.bytes(at: offset(of: frame), count: header.frameStrideBytes)
+            guard let found = bytes.withUnsafeBytes({ WALFrameHeader($0) }),
+                frame == lastCommit || !found.endsTransaction
+            else { break }
+            let page = bytes[WALFrameHeader.headerBytes...]
+            if found.pageNumber > highest, page.withUnsafeBytes({ codec.verify($0, number: found.pageNumber) }) {
+                highest = found.pageNumber
+            }
+            frame -= 1
+        }
+        return highest
     }
 }
 

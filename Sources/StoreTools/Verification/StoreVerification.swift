@@ -49,7 +49,10 @@ public struct StoreVerification: StoreTool {
         /// What the WAL has lost; nil for nothing.
         package internal(set) var walLoss: WALContent.Loss?
         /// Checks that were not possible, and what the WAL has lost, which is not damage.
-        public var unchecked: [String] { impossible + (walLoss.map { [$0.note] } ?? []) }
+        public var unchecked: [String] {
+            // What prevents each opening is a problem already.
+            impossible + (walLoss.flatMap { $0.preventsOpening ? nil : [$0.note] } ?? [])
+        }
         /// The notices of opening the store.
         public internal(set) var notices: [String] = []
 
@@ -106,7 +109,11 @@ public struct StoreVerification: StoreTool {
             try VerificationRun(path: path, file: file, choice: choice, run: run, inspector: inspector).report()
         }
         try run.check()
-        if (try? found.get())?.isSound != true { try KeyChange(of: path).requireNone(since: choice, file) }
+        // A file that is at the path no more may be sound, but nothing is known of what is there now.
+        let isInPlace = try file.isInPlace
+        if !isInPlace || (try? found.get())?.isSound != true {
+            try KeyChange(of: path).requireNone(since: choice, file)
+        }
         var report = try found.get()
         if BackupBundle(holding: path) == nil { report.walLoss = try WALContent.loss(of: path, choice.pageKey) }
         report.notices = run.notices
@@ -148,7 +155,7 @@ private struct VerificationRun {
         switch error {
         case let error as StoreError:
             switch error.code {
-            case .headerDamaged, .pageDamaged, .truncated: true
+            case .headerDamaged, .pageDamaged, .truncated, .logDamaged: true
             default: false
             }
         case let error as DatabaseError:
@@ -162,7 +169,9 @@ private struct VerificationRun {
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
         let length = lengthProblems(result.scan, Int(header?.pageCount ?? .max))
         if !Self.isNamed(error, by: result.scan, length) {
-            let message = ToolError.explanation(of: error)
+            var message = ToolError.explanation(of: error)
+            // The pages may all be sound: then only this says what to do.
+            if let error = error as? StoreError, error.code == .logDamaged { message += " \(error.remedy)" }
             result.problems = [message.hasSuffix(".") ? String(message.dropLast()) : message]
         }
         // Zeros after the last page that the header counts are no pages that were wiped.

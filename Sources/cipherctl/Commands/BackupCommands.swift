@@ -43,6 +43,7 @@ struct BackupCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        try ToolError.requireForeign(folder, to: storePath, "backup")
         announceSettlement(console)
         let store = try StoreOpening.writable(storePath, key, onNotice: console.note)
         defer { try? store.close() }
@@ -161,6 +162,7 @@ struct RestoreCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
+        try ToolError.requireForeign(storePath, to: folder, "store")
         try confirm(console)
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let watch = TransferWatch("restoring", console)

@@ -1,9 +1,7 @@
 import CipherStore
 import EncryptionConformance
 import Foundation
-import KeyCustody
 import StorePlatform
-import StoreSharing
 import StoreTools
 
 /// `conformance STORE`: holds a store against every check, and writes reports.
@@ -54,7 +52,12 @@ struct ConformanceCommand: Command {
     var endsBySignal: Bool { true }
 
     func run(_ console: Console) throws -> ExitCode {
-        if !changesFiles { Self.endAtOnce(isJSON: console.isJSON) }
+        if changesFiles {
+            // From here on a signal ends it at the next check: sample and marker are removed.
+            _ = Interruption.shared
+        } else {
+            Self.endAtOnce(isJSON: console.isJSON)
+        }
         let html = try NewReport(arguments.value("--report"), besides: path)
         let junit = try NewReport(arguments.value("--junit"), besides: path)
         let unused = KeySource.custom("key of the command line") { throw CancellationError() }
@@ -69,13 +72,14 @@ struct ConformanceCommand: Command {
             while Interruption.shared.isSet, !changesFiles { Thread.sleep(forTimeInterval: 1) }
             throw error
         }
-        try html?.write(report.html)
-        try junit?.write(report.junit)
+        // Before the files: a disk that is full must not take the result with it.
         if console.isJSON {
             try console.output.line(report.json)
         } else {
             for line in report.lines { try console.line(line) }
         }
+        try html?.write(report.html)
+        try junit?.write(report.junit)
         for written in [html, junit] { if let written { console.note("wrote \"\(written.path)\"") } }
         return Self.exitCode(report)
     }
@@ -113,6 +117,12 @@ struct ConformanceCommand: Command {
             throw UsageError(
                 "\"\(path)\" is not what `key reveal --json` prints.", hint: "See: cipherctl help key reveal")
         }
+        guard revealed.headerBytes == 0 || (16...96).contains(revealed.headerBytes) && revealed.headerBytes % 16 == 0
+        else {
+            throw UsageError(
+                "\"\(path)\" names a plaintext header of \(revealed.headerBytes) bytes, which no page has.",
+                hint: "`key reveal --json` prints 32, or 0 for a file of SQLCipher. See: cipherctl help key reveal")
+        }
         return FormerKey(
             try RawKey(bytes: key), salt: try Salt(hex: revealed.salt), plaintextHeaderBytes: revealed.headerBytes)
     }
@@ -124,40 +134,21 @@ private struct NewReport {
 
     /// - Returns: Nil when no report was asked for.
     /// - Parameter store: The store that is checked.
-    /// - Throws: ``CommandFailure`` when something is at the path, it is a name of the store's own files, or its
-    ///   directory is missing.
+    /// - Throws: ``CommandFailure`` when something is at the path or its directory is missing; `ToolError` `storeName` when
+    ///   it is a name of the store's own files; `SystemError` when no file can be made there.
     init?(_ path: String?, besides store: String) throws {
         guard let path else { return nil }
         self.path = path
         if try Files.entryExists(path) { throw Self.taken(path) }
-        if Self.isName(path, of: store) {
-            throw CommandFailure(
-                .usage, "storeName", what: "\"\(path)\" is no name for a report.",
-                why: "It belongs to the store: a file there would be taken for a part of it.",
-                hint: "Choose another name.")
-        }
+        try ToolError.requireForeign(path, to: store, "report")
         guard try Files.kind(Files.directory(of: path)) == .directory else {
             throw CommandFailure(
                 .noSuchStore, "noDirectory", what: "\"\(path)\" cannot be created.",
                 why: "Its directory does not exist.", hint: "Create it, or check the path.")
         }
-    }
-
-    /// Whether a path is a name of a store's own files, or of those that a command makes beside it.
-    private static func isName(_ path: String, of store: String) -> Bool {
-        // The database exists, and its directory with it.
-        guard let path = try? Files.resolvingLinks(of: path) else { return false }
-        let paths = StorePaths(BackupBundle.database(meantBy: store))
-        let database = paths.database
-        let own = [
-            paths.wal, paths.sharedMemory, paths.journal, paths.lock, paths.notifications, paths.rotationCopy,
-            paths.destroying, paths.sidecar, paths.sidecarBackup, KeyLog(databasePath: database).path,
-            database + "-restoring",
-        ]
-        let staged = StagingDirectory.Purpose.allCases.map { "\(database).\($0.rawValue)-" }
-        // Such as -sidecar.damaged, -lock.tmp-1, -keylog.1 and -replaced-<time>.
-        return own.contains { path == $0 || path.hasPrefix($0 + ".") }
-            || (["\(database)-replaced-"] + staged).contains { path.hasPrefix($0) }
+        // The right to write is tried now: the checks take long.
+        _ = try make()
+        try Files.remove(path)
     }
 
     func write(_ text: String) throws {

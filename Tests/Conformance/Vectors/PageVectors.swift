@@ -101,7 +101,10 @@ enum PageVectors {
         }
         let limit = vector.headers["max_frame"] == nil ? nil : UInt32(try vector.number("max_frame"))
         let scan = try WALScan.scan(fileBytes: content.count, maximumFrame: limit, read: read)
-        guard let scan else { return VectorVerdict("walIgnored") }
+        guard let scan else {
+            let isRefused = content.withUnsafeBytes(WALHeader.unknownVersion) != nil
+            return VectorVerdict(isRefused ? "logDamaged" : "walIgnored")
+        }
         if scan.header.pageBytes != keys.layout.pageBytes { return VectorVerdict("logDamaged") }
         let images = scan.lastFrames.sorted { $0.key < $1.key }.map { "\($0.key):\($0.value)" }
         let results = [

@@ -115,6 +115,20 @@ import Testing
         ])
     func enginePragmas(sql: String) throws { try expectRefusal(of: sql) }
 
+    @Test("the refusal of a temporary file says why, and does not name checkpoints")
+    func temporaryFiles() throws {
+        let fixture = fixture
+        try Opening.sharedStore.open(fixture.path, fixture.key) { writer in
+            writer.writeWithoutTransaction { db in
+                let error = #expect(throws: DatabaseError.self) { try db.execute(sql: "PRAGMA temp_store = FILE") }
+                let text = error?.message ?? ""
+                #expect(text.contains("not encrypted") && !text.contains("checkpoint()"), "\(text)")
+                let other = #expect(throws: DatabaseError.self) { try db.execute(sql: "PRAGMA wal_checkpoint") }
+                #expect(other?.message?.contains("checkpoint()") == true)
+            }
+        }
+    }
+
     @Test("forms that only read are allowed")
     func readingForms() throws {
         try Opening.sharedStore.open(fixture.path, fixture.key) { writer in

@@ -192,6 +192,16 @@ struct ConformanceTests {
         #expect(report[.sidecar]?.verdict == .pass, "\(report)")
     }
 
+    @Test("both copies of the sidecar that are removed during the checks end them with a word of that")
+    func sidecarRemovedMeanwhile() throws {
+        // Story: the sidecar passed, and the refusal of another key was blamed.
+        try fixture.makeStore()
+        let paths = ["-sidecar", "-sidecar.bak"].map { fixture.path + $0 }
+        let store = LateCopyStore(fixture) { for path in paths { try FileManager.default.removeItem(atPath: path) } }
+        let error = #expect(throws: StoreError.self) { try Conformance(of: store).run() }
+        #expect(error?.code == .saltMissing && error?.why.contains("during the check") == true)
+    }
+
     /// A store to which something happens after its sidecar was read, before its pages are.
     private final class LateCopyStore: StoreUnderTest {
         let path: String

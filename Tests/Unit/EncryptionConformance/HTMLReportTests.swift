@@ -98,6 +98,33 @@ struct HTMLReportTests {
         #expect(text.contains("<title>LOOK true true true fixed 16px</title>"))
     }
 
+    // Story: in a window of 320 px the evidence was wholly outside, and the page scrolled sideways.
+    @Test(
+        "it fits a window of 320 px: only the map scrolls sideways",
+        .enabled(if: chromium != nil, "chromium is not installed"))
+    func narrow() throws {
+        let html = try damagedReport().html
+        #expect(html.contains("th,td{overflow-wrap:anywhere;"))
+        let stacked = ".checks,.checks tbody,.checks tr,.checks th,.checks td{display:block}"
+        #expect(html.contains("@media (max-width:40rem){\(stacked)"))
+        let tell =
+            "<script>window.onload=function(){var page=document.documentElement;"
+            + "parent.postMessage('WIDTH '+page.scrollWidth+' of '+page.clientWidth,'*')}</script></body>"
+        try html.replacing("</body>", with: tell)
+            .write(toFile: fixture.folder.path("inner.html"), atomically: true, encoding: .utf8)
+        for width in [320, 500] {
+            let file = fixture.folder.path("outer.html")
+            let frame = "<iframe src=\"inner.html\" style=\"border:0;width:\(width)px;height:600px\"></iframe>"
+            let listen = "<script>window.onmessage=function(event){document.title=event.data}</script>"
+            try "<!DOCTYPE html><title>-</title>\(listen)\(frame)"
+                .write(toFile: file, atomically: true, encoding: .utf8)
+            let text = try open(file, "--dump-dom", "--virtual-time-budget=5000").text
+            let found = text.firstMatch(of: #/WIDTH (\d+) of (\d+)/#)
+            let (scrolled, seen) = (found.flatMap { Int($0.1) }, found.flatMap { Int($0.2) })
+            #expect(try #require(scrolled, "\(text)") <= #require(seen), "\(width)")
+        }
+    }
+
     private func open(_ file: String, _ options: String...) throws -> (text: String, log: String) {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: try #require(Self.chromium))

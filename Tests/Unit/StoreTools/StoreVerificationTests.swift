@@ -88,6 +88,37 @@ struct StoreVerificationTests {
         #expect(report.unchecked == [])
     }
 
+    /// What takes the place of a store while it is verified.
+    enum Replacement: String, CaseIterable, Sendable { case noise, otherStore, nothing }
+
+    @Test("a file that is replaced or removed during the check is not called sound", arguments: Replacement.allCases)
+    func replaced(by replacement: Replacement) throws {
+        // Story: random bytes lay at the path, and the report said: sound.
+        let (path, other) = (fixture.store, fixture.path("other.db"))
+        switch replacement {
+        case .noise:
+            let noise = (0..<600_000).map { _ in UInt8.random(in: 0...255) }
+            try Data(noise).write(to: URL(fileURLWithPath: other))
+        case .otherStore:
+            let store = try SharedStore.open(at: other, unlockedBy: fixture.source)
+            try store.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+            try store.close()
+        case .nothing: break
+        }
+        let choice = try StoreOpening.sidecar(path, UnlockedKey(fixture.source)) { _ in }
+        let replace: @Sendable (ToolProgress) -> Void = { progress in
+            guard progress.phase == .checkingContent else { return }
+            #expect(throws: Never.self) {
+                if replacement == .nothing { return try Files.remove(path) }
+                if Files.exists(other) { try Files.rename(other, to: path) }
+            }
+        }
+        let verification = StoreVerification(path, unlockedBy: fixture.source)
+        #expect(storeError { try verification.perform(ToolRun(progress: replace), choice) } == .storeMoved)
+        // Then the check is made again, of what is there now.
+        #expect((try? verification.run())?.isSound != true)
+    }
+
     @Test("foreign keys that the schema does not allow to be checked are no damage")
     func uncheckedForeignKeys() throws {
         let store = try fixture.openStore()

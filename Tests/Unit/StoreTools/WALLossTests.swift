@@ -3,6 +3,7 @@ import Foundation
 import KeyCustody
 import PageFormat
 import StoreCrypto
+import StorePlatform
 import TestKit
 import Testing
 
@@ -164,6 +165,61 @@ struct WALLossTests {
         let report = try StoreVerification(fixture.store, unlockedBy: fixture.source).run()
         #expect(!report.isSound, "\(report.problems)")
         if difference > 0 { #expect(report.problems.contains { $0.contains(sentence) }, "\(report.problems)") }
+    }
+
+    private func salvage(to name: String) throws -> StoreSalvage.Report {
+        try StoreSalvage(of: fixture.store, to: fixture.path(name), unlockedBy: fixture.source).run()
+    }
+
+    @Test(
+        "a salvage reads every page although the last commit counts others, and lists none that never was",
+        arguments: [UInt32(1), 3, 200, .max], [false, true])
+    func salvagedForgedCount(_ forged: UInt32, isInFile: Bool) throws {
+        // Story: of a count of 1 nothing was left but page 1, and of one of 200 pages were lost that never were.
+        var log = try makeLog()
+        if isInFile {
+            // The pages are in the file, and the WAL has one small commit.
+            let store = try fixture.openStore()
+            try store.checkpoint(.truncate)
+            try store.write { try fill($0, 5, rows: 1) }
+            log = try self.log()
+            try store.close()
+        }
+        try Data(log).write(to: URL(fileURLWithPath: fixture.store + "-wal"))
+        try? FileManager.default.removeItem(atPath: fixture.store + "-shm")
+        let truth = try salvage(to: "truth.db")
+        try #require(truth.rowCount == (isInFile ? 801 : 800) && !truth.hasLosses && truth.pageCount > 4)
+        let last = try #require(commits(log).last)
+        let place = offset(last) + 4
+        log.replaceSubrange(place..<place + 4, with: withUnsafeBytes(of: forged.bigEndian) { Array($0) })
+        try Data(withChecksums(log, from: last)).write(to: URL(fileURLWithPath: fixture.store + "-wal"))
+        let report = try salvage(to: "out.db")
+        #expect(report.rowCount == truth.rowCount && report.pageCount == truth.pageCount, "\(report.tables)")
+        #expect(report.lostPages.isEmpty && report.listings.isEmpty && !report.hasLosses, "\(report)")
+        #expect(report.notices.contains { $0.contains("the last commit in the WAL counts \(forged) page") })
+    }
+
+    @Test("pages that a commit removed are no part of what a salvage reads, while the file is still longer")
+    func salvagedShorter() throws {
+        let store = try fixture.openStore()
+        try store.write { try $0.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)") }
+        try store.write { try fill($0, 1, rows: 2000) }
+        try store.checkpoint(.truncate)
+        try store.write { try $0.execute(sql: "DELETE FROM note WHERE id > 100") }
+        try store.writeWithoutTransaction { try $0.execute(sql: "VACUUM") }
+        let log = try log()
+        let last = try #require(commits(log).last)
+        let counted = log.bigEndian(at: offset(last) + 4)
+        let bytes = try #require(try Files.byteCount(fixture.store))
+        try #require(Int(counted) < bytes / 4096)
+        let copy = fixture.path("copy.db")
+        for ending in ["", "-sidecar", "-sidecar.bak", "-wal"] {
+            try FileManager.default.copyItem(atPath: fixture.store + ending, toPath: copy + ending)
+        }
+        try store.close()
+        let report = try StoreSalvage(of: copy, to: fixture.path("out.db"), unlockedBy: fixture.source).run()
+        #expect(report.pageCount == Int(counted) && report.rowCount == 100 && !report.hasLosses, "\(report)")
+        #expect(report.notices.isEmpty)
     }
 
     @Test("a WAL whose header names another page size has lost its commits", arguments: [512, 8192, 65_536])
