@@ -43,7 +43,9 @@ import Testing
         #expect(stock.execute("BEGIN; INSERT INTO t VALUES (3, 3); UPDATE t SET a = 4; COMMIT") == 0)
         values.wait { $0.last == 3 }
         regions.wait { $0.last == 3 }
-        #expect(values.all == [0, 1, 2, 3])
+        // What another connection writes may be noticed twice, by its wake-up and by the next commit.
+        let distinct = values.all.reduce(into: [Int]()) { if $0.last != $1 { $0.append($1) } }
+        #expect(distinct == [0, 1, 2, 3], "\(values.all)")
         #expect(regions.all == [1, 2, 3])
         withExtendedLifetime([first, second]) {}
         try pool.close()
