@@ -62,6 +62,7 @@ struct VerifyTests {
         arguments: [(32, 0), (32, 7), (4096, 0), (4096, 7), (12 * 4096, 7)])
     func lostBeginning(_ bytes: Int, _ filler: Int) throws {
         let count = try place.bytes("s.db").count / 4096
+        let content = try place.ctl("hash", place.path("s.db"), "--json").json["content_hash"] as? String
         let noise = (0..<bytes).map { filler == 0 ? 0 : UInt8(truncatingIfNeeded: $0 * 151 + $0 / 7) }
         try place.poke("s.db", at: 0, noise)
         let outcome = try verify()
@@ -72,6 +73,9 @@ struct VerifyTests {
         #expect(outcome.pages(kind) == (bytes < 4096 ? [] : [1...bytes / 4096]), "\(problems)")
         let salvaged = try place.ctl("salvage", place.path("s.db"), place.path("new.db"), "--json")
         #expect([0, 2].contains(salvaged.status), "\(salvaged.errors)")
+        // Without the header nothing of the content is lost; with page 1 the definitions are.
+        let found = try place.ctl("hash", place.path("new.db"), "--json").json["content_hash"] as? String
+        #expect(content != nil && (found == content) == (bytes < 4096), "\(salvaged.output)")
     }
 
     @Test("a page count of zero, which SQLite ignores, is a problem to status, verify and conformance alike")

@@ -13,12 +13,17 @@ struct DamagedRemoteTests {
         return manager
     }
 
+    /// Two stores of one repository, and a remote for it.
+    private func pair(isCompacting: Bool = false) throws -> (Replica, Replica, MemoryRemote) {
+        let one = try Replica()
+        let two = try Replica(key: one.key())
+        return (one, two, MemoryRemote(try one.repository.id, isCompacting: isCompacting))
+    }
+
     /// It was "in sync", and what it had pushed was at no other place.
     @Test("a remote that has lost only what a store pushed last is rewound, and a push of nothing does not deny it")
     func ownPushesLost() async throws {
-        let one = try Replica()
-        let two = try Replica(key: one.key())
-        let remote = MemoryRemote(try one.repository.id)
+        let (one, two, remote) = try pair()
         let first = try await manager(one, remote)
         let second = try await manager(two, remote)
         try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
@@ -54,9 +59,7 @@ struct DamagedRemoteTests {
     /// Every device was "in sync", and a new one got nothing.
     @Test("a remote that has lost all objects, and kept the entries of the logs, is rewound", arguments: [1, 3])
     func objectsLost(commits: Int) async throws {
-        let one = try Replica()
-        let two = try Replica(key: one.key())
-        let remote = MemoryRemote(try one.repository.id)
+        let (one, two, remote) = try pair()
         let first = try await manager(one, remote)
         let second = try await manager(two, remote)
         for number in 1...commits { try one.run("INSERT INTO player VALUES (\(number), 'Ann', 1)") }
@@ -94,9 +97,7 @@ struct DamagedRemoteTests {
         "an entry that another one has replaced for a while hides its commit until the next one only",
         arguments: [1, 2])
     func replayedEntry(replays: Int) async throws {
-        let one = try Replica()
-        let two = try Replica(key: one.key())
-        let remote = MemoryRemote(try one.repository.id)
+        let (one, two, remote) = try pair()
         let first = try await manager(one, remote)
         let second = try await manager(two, remote)
         try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
@@ -120,9 +121,7 @@ struct DamagedRemoteTests {
     /// Its author pushed nothing any more, and `reset()` ended with a collision.
     @Test("a damaged object is pushed again by a store that has its commit", arguments: [true, false])
     func damagedObject(isShort: Bool) async throws {
-        let one = try Replica()
-        let two = try Replica(key: one.key())
-        let remote = MemoryRemote(try one.repository.id, isCompacting: true)
+        let (one, two, remote) = try pair(isCompacting: true)
         let first = try await manager(one, remote)
         let second = try await manager(two, remote)
         try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
