@@ -45,11 +45,12 @@ public struct SQL: Sendable {
     /// The same with all fragments written.
     func written(_ db: Database) throws -> SQL {
         if insertions.isEmpty { return self }
+        let plain = try mayNameParameters ? withQuestionMarks() : self
         var bytes: [UInt8] = []
         var values: [DatabaseValue] = []
-        let (text, given) = (Array(text.utf8), arguments.values)
+        let (text, given) = (Array(plain.text.utf8), plain.arguments.values)
         var (offset, count) = (0, 0)
-        for insertion in insertions {
+        for insertion in plain.insertions {
             bytes += text[offset..<insertion.textOffset]
             values += given[count..<insertion.argumentCount]
             (offset, count) = (insertion.textOffset, insertion.argumentCount)
@@ -57,9 +58,21 @@ public struct SQL: Sendable {
             bytes += fragment.text.utf8
             values += fragment.values
         }
-        var written = SQL(sql: String(decoding: bytes + text[offset...], as: UTF8.self))
-        written.arguments = StatementArguments(plain: values + given[count...], named: arguments.namedValues)
-        return written
+        return SQL(
+            sql: String(decoding: bytes + text[offset...], as: UTF8.self),
+            arguments: StatementArguments(plain: values + given[count...]))
+    }
+
+    /// The same without names and numbers of parameters, which would mean other values in a longer text.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when parameters and values do not correspond.
+    private func withQuestionMarks() throws -> SQL {
+        var plain = SQL(sql: "")
+        for (index, piece) in try positionalPieces().enumerated() {
+            if index > 0 { plain.append(insertions[index - 1].fragment) }
+            plain.append(sql: piece.text, arguments: StatementArguments(plain: piece.values))
+        }
+        return plain
     }
 
     // MARK: Joining
@@ -71,12 +84,25 @@ public struct SQL: Sendable {
     }
 
     public static func += (left: inout SQL, right: SQL) {
+        var right = right
+        // Where the values do not fit the parameters, the statement says so.
+        if right.disagrees(with: left) { right = (try? right.withQuestionMarks()) ?? right }
         let (length, count) = (left.text.utf8.count, left.arguments.values.count)
-        left.append(sql: right.text, arguments: right.arguments)
+        left.text += right.text
+        left.arguments += right.arguments
         for var insertion in right.insertions {
             insertion.textOffset += length
             insertion.argumentCount += count
             left.insertions.append(insertion)
+        }
+    }
+
+    /// Whether a name or number of a parameter means another value behind this text than it means alone.
+    private func disagrees(with former: SQL) -> Bool {
+        if arguments.isEmpty || former.arguments.isEmpty || !mayNameParameters { return false }
+        if !arguments.values.isEmpty { return true }
+        return arguments.namedValues.contains { name, value in
+            former.arguments.namedValues[name].map { $0 != value } ?? false
         }
     }
 
@@ -91,6 +117,7 @@ public struct SQL: Sendable {
 
     /// Appends SQL text, used unchanged, with the values of its parameters.
     public mutating func append(sql: String, arguments: StatementArguments = StatementArguments()) {
+        if !arguments.isEmpty && !self.arguments.isEmpty { return self += SQL(sql: sql, arguments: arguments) }
         text += sql
         self.arguments += arguments
     }
@@ -168,12 +195,12 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
         sql.append(sql: collation.rawValue.quotedDatabaseIdentifier)
     }
 
-    /// A value, as a parameter.
-    public mutating func appendInterpolation<Value: DatabaseValueConvertible>(_ value: Value) {
-        appendParameter(value.databaseValue)
-    }
+    /// A text, as a parameter.
+    // Literals are texts, and no SQL.
+    public mutating func appendInterpolation(_ value: String) { appendParameter(value.databaseValue) }
 
     /// A value, as a parameter; `NULL` for nil.
+    // There is no form for values that are never nil: it would take a Bool that Swift makes of two columns.
     public mutating func appendInterpolation<Value: DatabaseValueConvertible>(_ value: Value?) {
         appendParameter(value?.databaseValue)
     }

@@ -20,14 +20,43 @@ extension SQL {
     /// The text with something written in place of its parameters, and their values.
     private func spelled(_ spelling: (DatabaseValue) -> String) throws -> (text: String, values: [DatabaseValue]) {
         if arguments.isEmpty && !text.utf8.contains(where: Self.mayBeginParameter) { return (text, []) }
-        var values: [DatabaseValue] = []
+        let pieces = try spelledPieces(spelling)
+        return (pieces.map(\.text).joined(), pieces.flatMap(\.values))
+    }
+
+    /// The texts between the insertions, one more than these, with question marks for their parameters and the values
+    /// in their order. Names and numbers of parameters hold for all of them.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when parameters and values do not correspond; the message names
+    ///   no value.
+    package func positionalPieces() throws -> [(text: String, values: [DatabaseValue])] {
+        try spelledPieces { _ in "?" }
+    }
+
+    private func spelledPieces(
+        _ spelling: (DatabaseValue) -> String
+    ) throws -> [(text: String, values: [DatabaseValue])] {
         let bytes = Array(text.utf8)
+        let bounds = [0] + insertions.map(\.textOffset) + [bytes.count]
         var parameters = ParameterValues(arguments)
+        let pieces = zip(bounds, bounds.dropFirst()).map { start, end in
+            Self.spelled(String(decoding: bytes[start..<end], as: UTF8.self), &parameters, spelling)
+        }
+        if pieces.contains(where: { $0 == nil }) || !parameters.areAllUsed { throw mismatch() }
+        return pieces.compactMap { $0 }
+    }
+
+    /// nil where a parameter has no value.
+    private static func spelled(
+        _ text: String, _ parameters: inout ParameterValues, _ spelling: (DatabaseValue) -> String
+    ) -> (text: String, values: [DatabaseValue])? {
+        let bytes = Array(text.utf8)
+        var values: [DatabaseValue] = []
         var written: [UInt8] = []
         var position = 0
         for token in SQLToken.tokens(of: text) where token.kind == .parameter {
             written += bytes[position..<token.bytes.lowerBound]
-            guard let value = parameters.value(of: token.text) else { throw mismatch() }
+            guard let value = parameters.value(of: token.text) else { return nil }
             let literal = spelling(value)
             values.append(value)
             // A minus sign before a negative number would begin a comment.
@@ -35,9 +64,20 @@ extension SQL {
             written += literal.utf8
             position = token.bytes.upperBound
         }
-        guard parameters.areAllUsed else { throw mismatch() }
         written += bytes[position...]
         return (String(decoding: written, as: UTF8.self), values)
+    }
+
+    /// Whether a parameter may have a name or a number: its value is then not found by its place in the text alone.
+    package var mayNameParameters: Bool {
+        if !arguments.namedValues.isEmpty { return true }
+        var isNumber = false
+        for byte in text.utf8 {
+            if ":@$".utf8.contains(byte) { return true }
+            if isNumber, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) { return true }
+            isNumber = byte == UInt8(ascii: "?")
+        }
+        return false
     }
 
     private static func mayBeginParameter(_ byte: UInt8) -> Bool { "?:@$".utf8.contains(byte) }

@@ -263,6 +263,17 @@ extension TableRecord {
     /// - Parameter condition: The condition, given this table and the common table expression.
     public static func association<Destination>(
         to cte: CommonTableExpression<Destination>,
+        on condition: (_ left: TableAlias<Self>, _ right: TableAlias<Destination>) -> any SQLSpecificExpressible
+    ) -> JoinAssociation<Self, Destination> {
+        JoinAssociation(sqlAssociation: SQLAssociation(cte.all().relation, condition))
+    }
+
+    /// An association to the rows of a common table expression for which a condition is true.
+    ///
+    /// - Parameter condition: The condition, given this table and the common table expression.
+    @_disfavoredOverload
+    public static func association<Destination>(
+        to cte: CommonTableExpression<Destination>,
         on condition: (_ left: TableAlias<Self>, _ right: TableAlias<Destination>) -> any SQLExpressible
     ) -> JoinAssociation<Self, Destination> {
         JoinAssociation(sqlAssociation: SQLAssociation(cte.all().relation, condition))
@@ -379,6 +390,15 @@ extension Table {
     /// An association to the rows of a common table expression for which a condition is true.
     public func association<Destination>(
         to cte: CommonTableExpression<Destination>,
+        on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLSpecificExpressible
+    ) -> JoinAssociation<RowDecoder, Destination> {
+        JoinAssociation(sqlAssociation: SQLAssociation(cte.all().relation, condition))
+    }
+
+    /// An association to the rows of a common table expression for which a condition is true.
+    @_disfavoredOverload
+    public func association<Destination>(
+        to cte: CommonTableExpression<Destination>,
         on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLExpressible
     ) -> JoinAssociation<RowDecoder, Destination> {
         JoinAssociation(sqlAssociation: SQLAssociation(cte.all().relation, condition))
@@ -400,6 +420,17 @@ extension CommonTableExpression {
     /// - Parameter condition: The condition, given this expression and the table.
     public func association<Destination: TableRecord>(
         to destination: Destination.Type,
+        on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLSpecificExpressible
+    ) -> JoinAssociation<RowDecoder, Destination> {
+        JoinAssociation(sqlAssociation: SQLAssociation(Destination.relation, condition))
+    }
+
+    /// An association to the rows of a table for which a condition is true.
+    ///
+    /// - Parameter condition: The condition, given this expression and the table.
+    @_disfavoredOverload
+    public func association<Destination: TableRecord>(
+        to destination: Destination.Type,
         on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLExpressible
     ) -> JoinAssociation<RowDecoder, Destination> {
         JoinAssociation(sqlAssociation: SQLAssociation(Destination.relation, condition))
@@ -408,12 +439,30 @@ extension CommonTableExpression {
     /// An association to the rows of a table for which a condition is true.
     public func association<Destination>(
         to destination: Table<Destination>,
+        on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLSpecificExpressible
+    ) -> JoinAssociation<RowDecoder, Destination> {
+        JoinAssociation(sqlAssociation: SQLAssociation(destination.all().relation, condition))
+    }
+
+    /// An association to the rows of a table for which a condition is true.
+    @_disfavoredOverload
+    public func association<Destination>(
+        to destination: Table<Destination>,
         on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLExpressible
     ) -> JoinAssociation<RowDecoder, Destination> {
         JoinAssociation(sqlAssociation: SQLAssociation(destination.all().relation, condition))
     }
 
     /// An association to the rows of another common table expression for which a condition is true.
+    public func association<Destination>(
+        to cte: CommonTableExpression<Destination>,
+        on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLSpecificExpressible
+    ) -> JoinAssociation<RowDecoder, Destination> {
+        JoinAssociation(sqlAssociation: SQLAssociation(cte.all().relation, condition))
+    }
+
+    /// An association to the rows of another common table expression for which a condition is true.
+    @_disfavoredOverload
     public func association<Destination>(
         to cte: CommonTableExpression<Destination>,
         on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLExpressible

@@ -352,11 +352,23 @@ extension AssociationAggregate {
     public static func && (left: Self, right: Self) -> Self { left.combined(right) { Term.chain(.and, [$0, $1]) } }
 
     /// `AND`
+    public static func && (left: Self, right: some SQLSpecificExpressible) -> Self {
+        left.changed { Term.chain(.and, [$0, Term(right)]) }
+    }
+
+    /// `AND`
+    public static func && (left: some SQLSpecificExpressible, right: Self) -> Self {
+        right.changed { Term.chain(.and, [Term(left), $0]) }
+    }
+
+    /// `AND`
+    @_disfavoredOverload
     public static func && (left: Self, right: some SQLExpressible) -> Self {
         left.changed { Term.chain(.and, [$0, Term(right)]) }
     }
 
     /// `AND`
+    @_disfavoredOverload
     public static func && (left: some SQLExpressible, right: Self) -> Self {
         right.changed { Term.chain(.and, [Term(left), $0]) }
     }
@@ -365,11 +377,23 @@ extension AssociationAggregate {
     public static func || (left: Self, right: Self) -> Self { left.combined(right) { Term.chain(.or, [$0, $1]) } }
 
     /// `OR`
+    public static func || (left: Self, right: some SQLSpecificExpressible) -> Self {
+        left.changed { Term.chain(.or, [$0, Term(right)]) }
+    }
+
+    /// `OR`
+    public static func || (left: some SQLSpecificExpressible, right: Self) -> Self {
+        right.changed { Term.chain(.or, [Term(left), $0]) }
+    }
+
+    /// `OR`
+    @_disfavoredOverload
     public static func || (left: Self, right: some SQLExpressible) -> Self {
         left.changed { Term.chain(.or, [$0, Term(right)]) }
     }
 
     /// `OR`
+    @_disfavoredOverload
     public static func || (left: some SQLExpressible, right: Self) -> Self {
         right.changed { Term.chain(.or, [Term(left), $0]) }
     }

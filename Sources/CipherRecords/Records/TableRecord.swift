@@ -148,6 +148,14 @@ extension TableRecord {
 
     /// The rows for which a condition is true.
     public static func filter(
+        _ predicate: (DatabaseComponents) throws -> any SQLSpecificExpressible
+    ) rethrows -> QueryInterfaceRequest<Self> {
+        try all().filter(predicate)
+    }
+
+    /// The rows for which a condition is true.
+    @_disfavoredOverload
+    public static func filter(
         _ predicate: (DatabaseComponents) throws -> any SQLExpressible
     ) rethrows -> QueryInterfaceRequest<Self> {
         try all().filter(predicate)

@@ -16,6 +16,12 @@ public struct ColumnAssignment: Sendable {
 
 extension ColumnExpression {
     /// Gives the column a value.
+    public func set(to value: any SQLSpecificExpressible) -> ColumnAssignment {
+        ColumnAssignment(column: name, value: Term(value.sqlExpression))
+    }
+
+    /// Gives the column a value.
+    @_disfavoredOverload
     public func set(to value: (any SQLExpressible)?) -> ColumnAssignment {
         ColumnAssignment(column: name, value: value.map { Term($0.sqlExpression) } ?? Term(DatabaseValue.null))
     }
@@ -24,41 +30,89 @@ extension ColumnExpression {
     public var noOverwrite: ColumnAssignment { ColumnAssignment(column: name, value: nil) }
 
     /// Adds to the column.
+    public static func += (column: Self, value: some SQLSpecificExpressible) -> ColumnAssignment {
+        column.set(to: column + value)
+    }
+
+    /// Adds to the column.
+    @_disfavoredOverload
     public static func += (column: Self, value: some SQLExpressible) -> ColumnAssignment {
         column.set(to: column + value)
     }
 
     /// Subtracts from the column.
+    public static func -= (column: Self, value: some SQLSpecificExpressible) -> ColumnAssignment {
+        column.set(to: column - value)
+    }
+
+    /// Subtracts from the column.
+    @_disfavoredOverload
     public static func -= (column: Self, value: some SQLExpressible) -> ColumnAssignment {
         column.set(to: column - value)
     }
 
     /// Multiplies the column.
+    public static func *= (column: Self, value: some SQLSpecificExpressible) -> ColumnAssignment {
+        column.set(to: column * value)
+    }
+
+    /// Multiplies the column.
+    @_disfavoredOverload
     public static func *= (column: Self, value: some SQLExpressible) -> ColumnAssignment {
         column.set(to: column * value)
     }
 
     /// Divides the column.
+    public static func /= (column: Self, value: some SQLSpecificExpressible) -> ColumnAssignment {
+        column.set(to: column / value)
+    }
+
+    /// Divides the column.
+    @_disfavoredOverload
     public static func /= (column: Self, value: some SQLExpressible) -> ColumnAssignment {
         column.set(to: column / value)
     }
 
     /// Keeps the bits of the column that the value has too.
+    public static func &= (column: Self, value: some SQLSpecificExpressible) -> ColumnAssignment {
+        column.set(to: column & value)
+    }
+
+    /// Keeps the bits of the column that the value has too.
+    @_disfavoredOverload
     public static func &= (column: Self, value: some SQLExpressible) -> ColumnAssignment {
         column.set(to: column & value)
     }
 
     /// Adds the bits of the value to the column.
+    public static func |= (column: Self, value: some SQLSpecificExpressible) -> ColumnAssignment {
+        column.set(to: column | value)
+    }
+
+    /// Adds the bits of the value to the column.
+    @_disfavoredOverload
     public static func |= (column: Self, value: some SQLExpressible) -> ColumnAssignment {
         column.set(to: column | value)
     }
 
     /// Shifts the bits of the column to the left.
+    public static func <<= (column: Self, value: some SQLSpecificExpressible) -> ColumnAssignment {
+        column.set(to: column << value)
+    }
+
+    /// Shifts the bits of the column to the left.
+    @_disfavoredOverload
     public static func <<= (column: Self, value: some SQLExpressible) -> ColumnAssignment {
         column.set(to: column << value)
     }
 
     /// Shifts the bits of the column to the right.
+    public static func >>= (column: Self, value: some SQLSpecificExpressible) -> ColumnAssignment {
+        column.set(to: column >> value)
+    }
+
+    /// Shifts the bits of the column to the right.
+    @_disfavoredOverload
     public static func >>= (column: Self, value: some SQLExpressible) -> ColumnAssignment {
         column.set(to: column >> value)
     }

@@ -135,6 +135,14 @@ extension FilteredRequest {
 
 extension FilteredRequest where Self: TypedRequest, RowDecoder: TableRecord {
     /// The rows for which this condition is true as well.
+    public func filter(_ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLSpecificExpressible) rethrows
+        -> Self
+    {
+        filtering(Term(try predicate(RowDecoder.databaseComponents).sqlExpression))
+    }
+
+    /// The rows for which this condition is true as well.
+    @_disfavoredOverload
     public func filter(_ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLExpressible) rethrows -> Self {
         filtering(Term(try predicate(RowDecoder.databaseComponents).sqlExpression))
     }
@@ -236,9 +244,19 @@ extension TableRequest where Self: FilteredRequest {
 
 extension AggregatingRequest {
     /// Makes one row of all rows that have the same values, in the place of former groups.
+    public func group(_ expressions: any SQLSpecificExpressible...) -> Self { group(expressions) }
+
+    /// Makes one row of all rows that have the same values, in the place of former groups.
+    @_disfavoredOverload
     public func group(_ expressions: any SQLExpressible...) -> Self { group(expressions) }
 
     /// Makes one row of all rows that have the same values, in the place of former groups.
+    public func group(_ expressions: [any SQLSpecificExpressible]) -> Self {
+        changed { $0.groups = expressions.map { Term($0.sqlExpression) } }
+    }
+
+    /// Makes one row of all rows that have the same values, in the place of former groups.
+    @_disfavoredOverload
     public func group(_ expressions: [any SQLExpressible]) -> Self {
         changed { $0.groups = expressions.map { Term($0.sqlExpression) } }
     }
@@ -252,6 +270,12 @@ extension AggregatingRequest {
     public func group(literal: SQL) -> Self { group([literal]) }
 
     /// The groups for which this condition is true as well.
+    public func having(_ predicate: some SQLSpecificExpressible) -> Self {
+        changed { $0.having.append(Term(predicate)) }
+    }
+
+    /// The groups for which this condition is true as well.
+    @_disfavoredOverload
     public func having(_ predicate: some SQLExpressible) -> Self { changed { $0.having.append(Term(predicate)) } }
 
     /// The groups for which this condition in SQL text is true as well.
@@ -270,16 +294,40 @@ extension AggregatingRequest where Self: TableRequest {
 
 extension AggregatingRequest where Self: TypedRequest, RowDecoder: TableRecord {
     /// Makes one row of all rows that have the same value, in the place of former groups.
+    public func group(_ expression: (RowDecoder.DatabaseComponents) throws -> any SQLSpecificExpressible) rethrows
+        -> Self
+    {
+        try group([expression(RowDecoder.databaseComponents)])
+    }
+
+    /// Makes one row of all rows that have the same value, in the place of former groups.
+    @_disfavoredOverload
     public func group(_ expression: (RowDecoder.DatabaseComponents) throws -> any SQLExpressible) rethrows -> Self {
         try group([expression(RowDecoder.databaseComponents)])
     }
 
     /// Makes one row of all rows that have the same values, in the place of former groups.
+    public func group(_ expressions: (RowDecoder.DatabaseComponents) throws -> [any SQLSpecificExpressible]) rethrows
+        -> Self
+    {
+        try group(expressions(RowDecoder.databaseComponents))
+    }
+
+    /// Makes one row of all rows that have the same values, in the place of former groups.
+    @_disfavoredOverload
     public func group(_ expressions: (RowDecoder.DatabaseComponents) throws -> [any SQLExpressible]) rethrows -> Self {
         try group(expressions(RowDecoder.databaseComponents))
     }
 
     /// The groups for which this condition is true as well.
+    public func having(_ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLSpecificExpressible) rethrows
+        -> Self
+    {
+        try changed { $0.having.append(Term(try predicate(RowDecoder.databaseComponents).sqlExpression)) }
+    }
+
+    /// The groups for which this condition is true as well.
+    @_disfavoredOverload
     public func having(_ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLExpressible) rethrows -> Self {
         try changed { $0.having.append(Term(try predicate(RowDecoder.databaseComponents).sqlExpression)) }
     }
@@ -308,6 +356,9 @@ extension OrderedRequest {
     public func order(literal: SQL) -> Self { order([literal]) }
 
     /// The rows in the opposite order, that of joined tables included; without any, nothing changes.
+    ///
+    /// Fetching throws `DatabaseError` `.SQLITE_MISUSE` where the order has SQL text without a direction, as that of
+    /// `order(sql:)`.
     public func reversed() -> Self { changed { $0.ordering.isReversed.toggle() } }
 
     /// The rows in any order, joined tables included.

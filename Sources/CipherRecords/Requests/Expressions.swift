@@ -46,6 +46,8 @@ extension DatabaseValue: SQLSpecificExpressible {}
 extension SQL: SQLSpecificExpressible {
     public var sqlExpression: SQLExpression { Term(.literal(LiteralText(self))).expression }
     public var sqlSelection: SQLSelection { SQLSelection(.literal(LiteralText(self))) }
+    /// The text as it stands after `ORDER BY`. It cannot be reversed, unless it gets a direction: `.asc`, `.desc`.
+    public var sqlOrdering: SQLOrdering { SQLOrdering(term: Term(self), direction: .unknown) }
 }
 
 // MARK: - Columns
@@ -60,9 +62,28 @@ extension SQL: SQLSpecificExpressible {
 /// Player.filter(Column("score") > 100)
 /// Player.filter { $0.score > 100 }
 /// ```
+///
+/// The operators of two columns of one type are SQL, also where the type is an enum, or another type that is `Hashable`.
+/// Swift's own `==` is left to places that want a `Bool`.
 public protocol ColumnExpression: SQLSpecificExpressible {
     /// The name of the column, without quotes.
     var name: String { get }
+
+    // Swift prefers the operators that a protocol requires. Those of `Equatable` and `Comparable` return a Bool, which
+    // is a value to SQL.
+
+    /// `=`
+    static func == (left: Self, right: Self) -> SQLExpression
+    /// `<>`
+    static func != (left: Self, right: Self) -> SQLExpression
+    /// `<`
+    static func < (left: Self, right: Self) -> SQLExpression
+    /// `<=`
+    static func <= (left: Self, right: Self) -> SQLExpression
+    /// `>`
+    static func > (left: Self, right: Self) -> SQLExpression
+    /// `>=`
+    static func >= (left: Self, right: Self) -> SQLExpression
 }
 
 extension ColumnExpression {
@@ -78,7 +99,9 @@ extension ColumnExpression where Self: RawRepresentable, RawValue == String {
 }
 
 /// A column by its name.
-public struct Column: ColumnExpression, Hashable, Sendable {
+///
+/// A column has no `==` of Swift's: `Column("a") == Column("b")` is always SQL. Compare the names to compare columns.
+public struct Column: ColumnExpression, Sendable {
     public let name: String
 
     public init(_ name: String) { self.name = name }

@@ -223,6 +223,15 @@ public struct Case: SQLSpecificExpressible, Sendable {
     /// Conditions that are values which `value` may have.
     public init(_ value: some SQLExpressible) { base = Term(value) }
 
+    /// The result where a condition is true, or has the value that the choice is made by.
+    public func when(_ condition: some SQLSpecificExpressible, then result: some SQLExpressible) -> Case {
+        var changed = self
+        changed.pairs += [Term(condition), Term(result)]
+        return changed
+    }
+
+    /// The result where a condition is true, or has the value that the choice is made by.
+    @_disfavoredOverload
     public func when(_ condition: some SQLExpressible, then result: some SQLExpressible) -> Case {
         var changed = self
         changed.pairs += [Term(condition), Term(result)]
@@ -230,6 +239,14 @@ public struct Case: SQLSpecificExpressible, Sendable {
     }
 
     /// The result where no condition is true; NULL if nothing is said.
+    public func otherwise(_ result: some SQLSpecificExpressible) -> Case {
+        var changed = self
+        changed.otherwise = Term(result)
+        return changed
+    }
+
+    /// The result where no condition is true; NULL if nothing is said.
+    @_disfavoredOverload
     public func otherwise(_ result: some SQLExpressible) -> Case {
         var changed = self
         changed.otherwise = Term(result)

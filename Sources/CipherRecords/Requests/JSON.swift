@@ -51,7 +51,9 @@ extension SQLSpecificExpressible {
 }
 
 /// A column that holds JSON.
-public struct JSONColumn: ColumnExpression, SQLJSONExpressible, Hashable, Sendable {
+///
+/// As ``Column``, it has no `==` of Swift's.
+public struct JSONColumn: ColumnExpression, SQLJSONExpressible, Sendable {
     public let name: String
 
     public init(_ name: String) { self.name = name }

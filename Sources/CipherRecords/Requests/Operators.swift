@@ -2,6 +2,9 @@ import CipherDatabase
 
 // The operators of SQL. Each has three forms: an operand that is specific to SQL on the left, on the right, or on both
 // sides. Operands that are compared with nil are looked at with `IS NULL`.
+//
+// A Bool is a value to SQL. Where an expression of SQL fits, it is preferred (`@_disfavoredOverload`): otherwise Swift
+// may compare two operands itself, and `a == b && c` becomes `0 AND c`.
 
 extension SQLSpecificExpressible {
     // MARK: Comparisons
@@ -305,11 +308,13 @@ extension SQLSpecificExpressible {
     // MARK: Logic
 
     /// `AND`
+    @_disfavoredOverload
     public static func && (left: Self, right: some SQLExpressible) -> SQLExpression {
         Term.chain(.and, [Term(left), Term(right)], flattening: true).expression
     }
 
     /// `AND`
+    @_disfavoredOverload
     public static func && (left: some SQLExpressible, right: Self) -> SQLExpression {
         Term.chain(.and, [Term(left), Term(right)], flattening: true).expression
     }
@@ -320,11 +325,13 @@ extension SQLSpecificExpressible {
     }
 
     /// `OR`
+    @_disfavoredOverload
     public static func || (left: Self, right: some SQLExpressible) -> SQLExpression {
         Term.chain(.or, [Term(left), Term(right)], flattening: true).expression
     }
 
     /// `OR`
+    @_disfavoredOverload
     public static func || (left: some SQLExpressible, right: Self) -> SQLExpression {
         Term.chain(.or, [Term(left), Term(right)], flattening: true).expression
     }

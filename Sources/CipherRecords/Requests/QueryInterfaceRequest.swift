@@ -139,6 +139,12 @@ extension SQLSubqueryable {
     public var sqlExpression: SQLExpression { Term(.subquery(sqlSubquery.content)).expression }
 
     /// Whether an expression has the value of one of the rows: `IN`.
+    public func contains(_ element: some SQLSpecificExpressible) -> SQLExpression {
+        Term(.apply(.inRows(negated: false), [Term(element), Term(.subquery(sqlSubquery.content))])).expression
+    }
+
+    /// Whether an expression has the value of one of the rows: `IN`.
+    @_disfavoredOverload
     public func contains(_ element: some SQLExpressible) -> SQLExpression {
         Term(.apply(.inRows(negated: false), [Term(element), Term(.subquery(sqlSubquery.content))])).expression
     }
@@ -213,6 +219,12 @@ public struct CommonTableExpression<RowDecoder>: Sendable {
     }
 
     /// Whether an expression has the value of one of the rows: `IN`.
+    public func contains(_ element: some SQLSpecificExpressible) -> SQLExpression {
+        Term(.apply(.inRows(negated: false), [Term(element), Term(.tableName(tableName))])).expression
+    }
+
+    /// Whether an expression has the value of one of the rows: `IN`.
+    @_disfavoredOverload
     public func contains(_ element: some SQLExpressible) -> SQLExpression {
         Term(.apply(.inRows(negated: false), [Term(element), Term(.tableName(tableName))])).expression
     }

@@ -114,15 +114,30 @@ struct Ordering: Hashable, Sendable {
         case deferred(Deferred<Element>)
     }
 
-    enum Direction: String, Sendable {
-        case ascending = ""
-        case explicitlyAscending = " ASC"
-        case descending = " DESC"
-        case ascendingNullsLast = " ASC NULLS LAST"
-        case descendingNullsFirst = " DESC NULLS FIRST"
+    enum Direction: Sendable {
+        case ascending
+        case explicitlyAscending
+        case descending
+        case ascendingNullsLast
+        case descendingNullsFirst
+        /// That of SQL text, which may have directions in it, and commas.
+        case unknown
 
-        var reversed: Direction {
+        /// What stands behind the expression.
+        var sql: String {
             switch self {
+            case .ascending, .unknown: ""
+            case .explicitlyAscending: " ASC"
+            case .descending: " DESC"
+            case .ascendingNullsLast: " ASC NULLS LAST"
+            case .descendingNullsFirst: " DESC NULLS FIRST"
+            }
+        }
+
+        /// The opposite direction; nil where it is unknown.
+        var reversed: Direction? {
+            switch self {
+            case .unknown: nil
             case .ascending, .explicitlyAscending: .descending
             case .descending: .explicitlyAscending
             case .ascendingNullsLast: .descendingNullsFirst

@@ -106,7 +106,9 @@ private struct RowPins {
         return switch function {
         case .chain: operands.contains(where: mayName)
         case .infix(.equal), .infix(.is), .among(negated: false), .primaryKey, .uniqueKeys: true
-        default: false
+        case .infix, .prefix, .between, .among, .inRows, .exists, .like, .collate, .cast, .function, .choice, .named,
+            .isEmpty, .linked, .amongRows:
+            false
         }
     }
 
@@ -132,10 +134,17 @@ private struct RowPins {
         case .among(negated: false): return operands.first.map(isRowID) == true ? values(operands[1...]) : nil
         case .primaryKey: return keyIsRowID ? values(operands[...]) : nil
         case .uniqueKeys(let columns):
+            // Many keys are the rows of a query.
+            guard operands.count.isMultiple(of: columns.count), !operands.contains(where: \.isSubquery) else {
+                return nil
+            }
             guard let index = columns.firstIndex(where: { names.contains($0.lowercased()) }) else { return nil }
             let keys = stride(from: index, to: operands.count, by: columns.count).map { operands[$0] }
             return values(keys[...])
-        default: return nil
+        // No default: an operator that is missing here names no rows, and an observation of them sees no change.
+        case .infix, .chain, .prefix, .between, .among, .inRows, .exists, .like, .collate, .cast, .function, .choice,
+            .named, .isEmpty, .linked, .amongRows:
+            return nil
         }
     }
 

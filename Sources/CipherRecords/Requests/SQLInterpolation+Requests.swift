@@ -72,7 +72,7 @@ extension SQLInterpolation {
     /// An expression with its direction: `ORDER BY \(Column("score").desc)`.
     public mutating func appendInterpolation(_ ordering: SQLOrdering) {
         append(ordering.term)
-        appendLiteral(ordering.direction.rawValue)
+        appendLiteral(ordering.direction.sql)
     }
 
     /// A request as a query, without parentheses: `SELECT COUNT(*) FROM (\(request))`.

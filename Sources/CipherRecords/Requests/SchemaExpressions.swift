@@ -4,6 +4,10 @@ import CipherDatabase
 
 extension TableDefinition {
     /// Refuses rows for which a condition is false: `t.check(Column("a") < Column("b"))`.
+    public func check(_ condition: some SQLSpecificExpressible) { check(literal: SQL(Term(condition))) }
+
+    /// Refuses rows for which a condition is false: `t.check(Column("a") < Column("b"))`.
+    @_disfavoredOverload
     public func check(_ condition: some SQLExpressible) { check(literal: SQL(Term(condition))) }
 }
 
@@ -12,6 +16,15 @@ extension ColumnDefinition {
     ///
     /// - Parameter condition: The condition, given the column.
     @discardableResult
+    public func check(_ condition: (Column) -> any SQLSpecificExpressible) -> Self {
+        check(literal: SQL(Term(condition(Column(name)).sqlExpression)))
+    }
+
+    /// Refuses rows for which a condition on the column is false: `t.column("score").check { $0 >= 0 }`.
+    ///
+    /// - Parameter condition: The condition, given the column.
+    @discardableResult
+    @_disfavoredOverload
     public func check(_ condition: (Column) -> any SQLExpressible) -> Self {
         check(literal: SQL(Term(condition(Column(name)).sqlExpression)))
     }
@@ -19,6 +32,16 @@ extension ColumnDefinition {
     /// Computes the column from others: `t.column("total").generatedAs(Column("price") * Column("count"))`.
     /// - SeeAlso: <https://www.sqlite.org/gencol.html>
     @discardableResult
+    public func generatedAs(
+        _ expression: some SQLSpecificExpressible, _ qualification: GeneratedColumnQualification = .virtual
+    ) -> Self {
+        generatedAs(literal: SQL(Term(expression)), qualification)
+    }
+
+    /// Computes the column from others: `t.column("total").generatedAs(Column("price") * Column("count"))`.
+    /// - SeeAlso: <https://www.sqlite.org/gencol.html>
+    @discardableResult
+    @_disfavoredOverload
     public func generatedAs(
         _ expression: some SQLExpressible, _ qualification: GeneratedColumnQualification = .virtual
     ) -> Self {
@@ -34,7 +57,7 @@ extension Database {
     @_disfavoredOverload
     public func create(
         index name: String, on table: String, columns: [String], options: IndexOptions = [],
-        condition: some SQLExpressible
+        condition: some SQLSpecificExpressible
     ) throws {
         try create(index: name, on: table, columns: columns, options: options, condition: SQL(Term(condition)))
     }
@@ -43,7 +66,7 @@ extension Database {
     @_disfavoredOverload
     public func create(
         index name: String, on table: String, columns: [String], unique: Bool, ifNotExists: Bool = false,
-        condition: some SQLExpressible
+        condition: some SQLSpecificExpressible
     ) throws {
         var options: IndexOptions = []
         if unique { options.insert(.unique) }
@@ -56,7 +79,7 @@ extension Database {
     /// - Parameter condition: The rows that it contains.
     @_disfavoredOverload
     public func create(
-        indexOn table: String, columns: [String], options: IndexOptions = [], condition: some SQLExpressible
+        indexOn table: String, columns: [String], options: IndexOptions = [], condition: some SQLSpecificExpressible
     ) throws {
         try create(indexOn: table, columns: columns, options: options, condition: SQL(Term(condition)))
     }
@@ -72,7 +95,7 @@ extension Database {
     @_disfavoredOverload
     public func create(
         index name: String, on table: String, expressions: [any SQLExpressible], options: IndexOptions = [],
-        condition: (any SQLExpressible)? = nil
+        condition: (any SQLSpecificExpressible)? = nil
     ) throws {
         try create(
             index: name, on: table, expressions: expressions.map { SQL(Term($0.sqlExpression)) }, options: options,

@@ -240,6 +240,14 @@ extension Table where RowDecoder: TableRecord {
 
     /// The rows for which a condition is true.
     public func filter(
+        _ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLSpecificExpressible
+    ) rethrows -> QueryInterfaceRequest<RowDecoder> {
+        try all().filter(predicate)
+    }
+
+    /// The rows for which a condition is true.
+    @_disfavoredOverload
+    public func filter(
         _ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLExpressible
     ) rethrows -> QueryInterfaceRequest<RowDecoder> {
         try all().filter(predicate)

@@ -298,37 +298,33 @@ struct LiteralText: Hashable, Sendable {
     var pieces: [Piece] = []
 
     init(_ sql: SQL) {
-        if sql.insertions.isEmpty, !sql.arguments.namedValues.isEmpty || sql.text.utf8.contains(UInt8(ascii: ":")) {
-            pieces = [Self.positional(sql)]
+        guard let texts = Self.texts(of: sql) else {
+            let message = "the arguments do not fit the parameters of this SQL text: \(sql.text)"
+            pieces = [.failure(message)]
             return
         }
-        let (bytes, values) = (Array(sql.text.utf8), sql.arguments.values)
-        var (offset, count) = (0, 0)
-        for insertion in sql.insertions {
-            add(bytes[offset..<insertion.textOffset], values[count..<insertion.argumentCount])
-            (offset, count) = (insertion.textOffset, insertion.argumentCount)
-            if let query = insertion.fragment as? NestedQuery {
-                pieces.append(.node(Node(.bareQuery(.literal(LiteralText(query.literal))))))
-            } else {
-                // As in ``Term``.
-                pieces.append(.node(unsafeDowncast(insertion.fragment as AnyObject, to: Node.self)))
-            }
+        for (index, text) in texts.enumerated() {
+            if index > 0 { pieces.append(Self.piece(sql.insertions[index - 1].fragment)) }
+            if text.text.isEmpty && text.values.isEmpty { continue }
+            pieces.append(.text(text.text, text.values.map(RawValue.init)))
         }
-        add(bytes[offset...], values[count...])
     }
 
-    private mutating func add(_ text: ArraySlice<UInt8>, _ values: ArraySlice<DatabaseValue>) {
-        if text.isEmpty && values.isEmpty { return }
-        pieces.append(.text(String(decoding: text, as: UTF8.self), values.map(RawValue.init)))
+    private static func piece(_ fragment: any SQLFragment) -> Piece {
+        if let query = fragment as? NestedQuery { return .node(Node(.bareQuery(.literal(LiteralText(query.literal))))) }
+        // As in ``Term``.
+        return .node(unsafeDowncast(fragment as AnyObject, to: Node.self))
     }
 
-    /// Parameters with names would meet those of other texts in one statement, so they become question marks.
-    private static func positional(_ sql: SQL) -> Piece {
-        do {
-            let (text, values) = try sql.positional()
-            return .text(text, values.map(RawValue.init))
-        } catch {
-            return .failure("the arguments do not fit the parameters of this SQL text: \(sql.text)")
+    /// The texts between the insertions, with their values; nil where these do not fit. Names and numbers of parameters
+    /// would meet those of other texts in one statement, so they become question marks.
+    private static func texts(of sql: SQL) -> [(text: String, values: [DatabaseValue])]? {
+        if sql.mayNameParameters { return try? sql.positionalPieces() }
+        let (bytes, values) = (Array(sql.text.utf8), sql.arguments.values)
+        let offsets = [0] + sql.insertions.map(\.textOffset) + [bytes.count]
+        let counts = [0] + sql.insertions.map(\.argumentCount) + [values.count]
+        return zip(zip(offsets, offsets.dropFirst()), zip(counts, counts.dropFirst())).map { text, count in
+            (String(decoding: bytes[text.0..<text.1], as: UTF8.self), Array(values[count.0..<count.1]))
         }
     }
 }

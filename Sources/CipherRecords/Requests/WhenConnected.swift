@@ -36,6 +36,14 @@ extension Term {
 extension FilteredRequest {
     /// The rows for which a condition that a closure returns is true as well. It runs when the request is fetched.
     public func filterWhenConnected(
+        _ predicate: @escaping @Sendable (Database) throws -> any SQLSpecificExpressible
+    ) -> Self {
+        filtering(.deferred { db in [try predicate(db)] })
+    }
+
+    /// The rows for which a condition that a closure returns is true as well. It runs when the request is fetched.
+    @_disfavoredOverload
+    public func filterWhenConnected(
         _ predicate: @escaping @Sendable (Database) throws -> any SQLExpressible
     ) -> Self {
         filtering(.deferred { db in [try predicate(db)] })
@@ -46,12 +54,29 @@ extension AggregatingRequest {
     /// Makes one row of all rows that have the same values, in the place of former groups. The closure runs when the
     /// request is fetched.
     public func groupWhenConnected(
+        _ expressions: @escaping @Sendable (Database) throws -> [any SQLSpecificExpressible]
+    ) -> Self {
+        changed { $0.groups = [.deferred { try expressions($0) }] }
+    }
+
+    /// Makes one row of all rows that have the same values, in the place of former groups. The closure runs when the
+    /// request is fetched.
+    @_disfavoredOverload
+    public func groupWhenConnected(
         _ expressions: @escaping @Sendable (Database) throws -> [any SQLExpressible]
     ) -> Self {
         changed { $0.groups = [.deferred(expressions)] }
     }
 
     /// The groups for which a condition that a closure returns is true as well. It runs when the request is fetched.
+    public func havingWhenConnected(
+        _ predicate: @escaping @Sendable (Database) throws -> any SQLSpecificExpressible
+    ) -> Self {
+        changed { $0.having.append(.deferred { db in [try predicate(db)] }) }
+    }
+
+    /// The groups for which a condition that a closure returns is true as well. It runs when the request is fetched.
+    @_disfavoredOverload
     public func havingWhenConnected(
         _ predicate: @escaping @Sendable (Database) throws -> any SQLExpressible
     ) -> Self {

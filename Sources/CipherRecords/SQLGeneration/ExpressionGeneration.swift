@@ -174,7 +174,7 @@ extension SQLGenerator {
             write(" ORDER BY ")
             try write(Array(zip(arguments.suffix(function.orders.count), function.orders))) { generator, order in
                 try generator.write(order.0)
-                generator.write(order.1.rawValue)
+                generator.write(order.1.sql)
             }
         }
         write(")")
@@ -234,7 +234,7 @@ extension SQLGenerator {
         case .uniqueKeys(let columns): try writeUniqueKeys(columns, operands)
         case .linked(let origin): try writeLink(to: origin, operands)
         case .amongRows(let count): try writeAmongRows(count, operands)
-        default: break
+        default: throw misuse("the operator is no condition on keys")
         }
     }
 

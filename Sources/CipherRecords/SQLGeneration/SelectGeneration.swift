@@ -147,12 +147,14 @@ extension SQLGenerator {
         case .primaryKey:
             return try facts.primaryKey(table).columns.map { .term(Term(.column($0, .request)), .descending) }
         case .term(let term, let direction):
-            if case .literal? = term.operation {
+            guard let reversed = direction.reversed else {
                 throw misuse(
-                    "an order that is given as SQL text cannot be reversed: write the opposite order, or give "
-                        + "order(_:) expressions with .asc and .desc")
+                    "an order that is given as SQL text without a direction cannot be reversed, because the text may "
+                        + "have directions in it: write the opposite order, or give each expression its direction, as "
+                        + "in order(SQL(\"LENGTH(name)\").desc)")
             }
-            return [.term(term, direction.reversed)]
+            // The direction is that of the whole text.
+            return [.term(term.isolated, reversed)]
         case .deferred: return [element]
         }
     }
@@ -162,7 +164,7 @@ extension SQLGenerator {
         case .primaryKey: write(try facts.primaryKey(current.table).columns) { $0.write(column: $1) }
         case .term(let term, let direction):
             try write(term)
-            write(direction.rawValue)
+            write(direction.sql)
         // A request gets here after its closures have run.
         case .deferred: throw misuse("an order that needs a connection stands where there is none")
         }
@@ -282,6 +284,19 @@ extension Term {
 
     /// The name in the result; nil when there is none.
     var name: String? { if case .apply(.named(let name), _)? = operation { name } else { nil } }
+
+    /// The expression, with SQL text at its beginning in parentheses.
+    fileprivate var isolated: Term {
+        switch operation {
+        case .literal(var literal)?:
+            literal.pieces = [.text("(", [])] + literal.pieces + [.text(")", [])]
+            return Term(.literal(literal))
+        case .inTable(let alias, let term)?: return Term(.inTable(alias, term.isolated))
+        case .json(let term)?: return Term(.json(term.isolated))
+        case .located(let path, let term)?: return Term(.located(path, term.isolated))
+        default: return self
+        }
+    }
 
     /// The expression without a name in the result.
     var unnamed: Term { if case .apply(.named, let operands)? = operation { operands[0] } else { self } }

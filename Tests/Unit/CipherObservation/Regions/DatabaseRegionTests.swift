@@ -168,6 +168,25 @@ import Testing
         #expect(try region(AnyDatabaseRegionConvertible(Shelf.filter(key: 1))) == all + "[1]")
     }
 
+    /// A long list is a query, in which no rowid was found: the region was empty, and that of what is included too.
+    @Test("many keys of several columns leave all rows, and what is included", arguments: [2, 64, 65, 300])
+    func manyKeys(_ count: Int) throws {
+        func keys(_ columns: String...) -> [[String: (any DatabaseValueConvertible)?]] {
+            (1...count).map { number in Dictionary(uniqueKeysWithValues: columns.map { ($0, number) }) }
+        }
+        let narrowed = all + "[" + (1...count).map(String.init).joined(separator: ",") + "]"
+        let expected = count > 64 ? all : narrowed
+        let jars = "jar(content,id,shelfID),"
+        for keys in [keys("height", "id"), keys("id", "label"), keys("id")] {
+            #expect(try region(Shelf.filter(keys: keys)) == expected)
+            #expect(try region(Shelf.filter(keys: keys).including(all: Shelf.jars)) == jars + expected)
+        }
+        let other = [["height": 1, "id": nil] as [String: (any DatabaseValueConvertible)?]]
+        #expect(try region(Shelf.filter(keys: keys("height", "id") + other)) == expected)
+        #expect(try region(Shelf.filter(keys: Array(1...count))) == expected)
+        #expect(try region(Shelf.filter(Array(1...count).contains(Column("id")))) == expected)
+    }
+
     @Test("conditions that nothing fulfils need no region")
     func nothing() throws {
         let id = Column("id")

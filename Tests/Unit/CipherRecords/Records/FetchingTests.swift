@@ -204,6 +204,9 @@ struct FetchingTests {
                 try message { _ = try Row.fetchAll(db, Player.order(sql: "id").reversed()) }
                     .contains("cannot be reversed"))
             #expect(
+                try message { _ = try Row.fetchAll(db, Player.order(SQL("id"), Column("id")).reversed()) }
+                    .contains("cannot be reversed"))
+            #expect(
                 try message { _ = try Player.filter(TableAlias<Player>()["id"] == 1).fetchCount(db) }
                     .contains("apply aliased(_:)"))
             #expect(

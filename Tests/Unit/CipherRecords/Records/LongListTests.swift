@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherRecords
+import Foundation
 import Testing
 
 /// A long list of values is one parameter, in JSON. It finds the rows that a short one finds.
@@ -27,6 +28,59 @@ import Testing
                     #expect(found == wanted, "\(type) \(value)")
                 }
             }
+        }
+    }
+
+    /// A long list of blobs once needed `unhex`, which the SQLite of older SQLCipher 4 does not have.
+    @Test("blobs and UUIDs are found without functions of newer SQLite", arguments: [1, 64, 65, 300])
+    func blobs(_ count: Int) throws {
+        let blobs = [Data()] + (0..<count).map { Data([UInt8($0 % 256), 0, UInt8($0 / 256)]) }
+        let identifiers = (0..<count).map { _ in UUID() }
+        try DatabaseQueue().write { db in
+            try db.execute(
+                sql: "CREATE TABLE t (blob BLOB, uuid BLOB PRIMARY KEY, n ANY); CREATE UNIQUE INDEX i ON t (blob, uuid)"
+            )
+            for (blob, identifier) in zip(blobs, identifiers) {
+                try db.execute(sql: "INSERT INTO t VALUES (?, ?, 'a')", arguments: [blob, identifier])
+            }
+            try db.execute(sql: "INSERT INTO t VALUES (x'ff', x'01', 'a'), (NULL, x'02', 'a'), ('', x'03', x'61')")
+            func count(_ request: QueryInterfaceRequest<Row>) throws -> Int {
+                let sql = try request.makePreparedRequest(db).statement.sql
+                #expect(!sql.lowercased().contains("unhex"))
+                return try request.fetchCount(db)
+            }
+            let table = Table("t")
+            #expect(try count(table.filter(blobs.contains(Column("blob")))) == identifiers.count)
+            #expect(try count(table.filter(keys: identifiers)) == identifiers.count)
+            #expect(try count(table.filter((identifiers + [UUID()]).contains(Column("uuid")))) == identifiers.count)
+            let keys = zip(blobs, identifiers).map {
+                ["blob": $0, "uuid": $1] as [String: (any DatabaseValueConvertible)?]
+            }
+            #expect(try count(table.filter(keys: keys)) == identifiers.count)
+            let mixed = blobs.map(\.databaseValue) + ["".databaseValue, 1.5.databaseValue, 7.databaseValue]
+            #expect(try count(table.filter(mixed.contains(Column("blob")))) == identifiers.count + 1)
+        }
+    }
+
+    /// It was infinity in a long list, and NULL in a short one.
+    @Test("a number that is none is NULL", arguments: [1, 100])
+    func notANumber(_ count: Int) throws {
+        try DatabaseQueue().write { db in
+            try db.execute(sql: "CREATE TABLE t (n REAL, m REAL, UNIQUE (n, m))")
+            for n in [Double.infinity, -Double.infinity, 1] {
+                try db.execute(sql: "INSERT INTO t VALUES (?, ?)", arguments: [n, n])
+            }
+            func found(_ first: Double) throws -> Int {
+                let list = [first] + (0..<count).map { Double($0) + 1_000 }
+                let keys = list.map { ["n": $0, "m": $0] as [String: (any DatabaseValueConvertible)?] }
+                let rows = try Table("t").filter(list.contains(Column("n"))).fetchCount(db)
+                #expect(try Table("t").filter(keys: keys).fetchCount(db) == rows)
+                return rows
+            }
+            #expect(try found(.nan) == 0)
+            #expect(try found(.infinity) == 1)
+            #expect(try found(-Double.infinity) == 1)
+            #expect(try found(1) == 1)
         }
     }
 }

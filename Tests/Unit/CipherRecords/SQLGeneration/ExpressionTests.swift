@@ -8,6 +8,7 @@ import Testing
 struct ExpressionTests {
     private static let score = Column("score")
     private static let name = Column("name")
+    private static let id = Column("id")
 
     static let sections = [
         RequestSection("comparisons", comparisons),
@@ -17,6 +18,7 @@ struct ExpressionTests {
         RequestSection("functions", functions),
         RequestSection("queries within queries", subqueries),
         RequestSection("SQL text with columns, values and requests in it", interpolation),
+        RequestSection("SQL text with names and numbers of parameters", parameters),
         RequestSection("common table expressions", commonTables),
     ]
 
@@ -234,6 +236,33 @@ struct ExpressionTests {
             #"UPDATE "player" SET "score" = "score" + 5"#)
     }
 
+    /// The values of names in a text were lost where an expression stood in it too.
+    private static func parameters(_ table: RequestTable) {
+        func condition(_ literal: SQL, _ sql: String, at location: SourceLocation = #_sourceLocation) {
+            table(Player.filter(literal: literal), #"SELECT * FROM "player" WHERE \#(sql)"#, at: location)
+        }
+        let x = "x"
+        let least = SQL(sql: "score > :min", arguments: ["min": 10])
+        condition(least + " AND \(name) = \(x)", #"score > 10 AND "name" = 'x'"#)
+        condition("\(name) = \(x) AND " + least, #""name" = 'x' AND score > 10"#)
+        condition(
+            "\(name) = \(x) AND \(literal: least) OR \(score + 1) > \(3)",
+            #""name" = 'x' AND score > 10 OR "score" + 1 > 3"#)
+        condition(["\(score)", least].joined(separator: " AND "), #""score" AND score > 10"#)
+        condition(least + " AND " + SQL(sql: "id > :min", arguments: ["min": 2]), "score > 10 AND id > 2")
+        condition(least + " OR score = :min AND \(name)", #"score > 10 OR score = 10 AND "name""#)
+        let twice = SQL(sql: "id = ?1 OR teamId = ?1", arguments: [7])
+        condition("\(score) = \(2) AND " + twice, #""score" = 2 AND id = 7 OR teamId = 7"#)
+        condition(twice + " AND " + twice, "id = 7 OR teamId = 7 AND id = 7 OR teamId = 7")
+        condition(twice + " AND \(name)", #"id = 7 OR teamId = 7 AND "name""#)
+        table(
+            Player.filter(score == 3).filter(sql: "id = ?1 OR teamId = ?1", arguments: [7]),
+            #"SELECT * FROM "player" WHERE ("score" = 3) AND (id = 7 OR teamId = 7)"#)
+        table(
+            Player.order(literal: "\(name) = " + SQL(sql: ":n", arguments: ["n": "x"])),
+            #"SELECT * FROM "player" ORDER BY "name" = 'x'"#)
+    }
+
     private static func commonTables(_ table: RequestTable) {
         let best = CommonTableExpression<Player>(named: "best", request: Player.order(score.desc).limit(3))
         table(
@@ -255,5 +284,23 @@ struct ExpressionTests {
         table.delete(
             Player.all().with(names).filter(names.contains(score)),
             #"WITH "names" AS (SELECT "name" AS score FROM "player") DELETE FROM "player" WHERE "score" IN "names""#)
+    }
+
+    @Test("a statement of such text has the values of its names and numbers")
+    func parametersOfStatements() throws {
+        try Schema.queue().write { db in
+            try db.execute(sql: "INSERT INTO player (id, name, score) VALUES (1, 'x', 5), (2, 'x', 50), (3, 'y', 50)")
+            let least = SQL(sql: "score > :min", arguments: ["min": 10])
+            let query: SQL = "SELECT id FROM player WHERE \(Self.name) = \("x") AND \(least)"
+            #expect(try SQLRequest<Int>(literal: query).fetchAll(db) == [2])
+            let twice = SQL(sql: "score > ?1 AND id > ?1 - 9", arguments: [11])
+            try db.execute(literal: "UPDATE player SET \(Self.score) = 0 WHERE \(Self.id - 1) = \(2) AND \(twice)")
+            #expect(try Int.fetchAll(db, sql: "SELECT id FROM player WHERE score = 0") == [3])
+            // Both texts have a value of the name.
+            try db.execute(
+                literal: "DELETE FROM player WHERE id = 1 OR " + least + " AND "
+                    + SQL(sql: "id > :min", arguments: ["min": 2]))
+            #expect(try Int.fetchAll(db, sql: "SELECT id FROM player") == [2, 3])
+        }
     }
 }

@@ -173,6 +173,7 @@ enum Schema {
         SchemaFacts.Table(
             name: "rate", columns: ["from", "to", "amount"], key: ["from", "to"], isRowID: false, hasRowID: false),
         SchemaFacts.Table(name: "device", columns: ["id", "label", "settings"]),
+        SchemaFacts.Table(name: "item", columns: ["id", "a", "b", "c"]),
     ]
 
     static let sql = """
@@ -187,6 +188,7 @@ enum Schema {
         CREATE VIRTUAL TABLE document USING fts5(title);
         CREATE TABLE rate ("from" TEXT, "to" TEXT, amount REAL, PRIMARY KEY ("from", "to")) WITHOUT ROWID;
         CREATE TABLE device (id INTEGER PRIMARY KEY, label TEXT, settings TEXT);
+        CREATE TABLE item (id INTEGER PRIMARY KEY, a, b, c);
         """
 
     static func queue() throws -> DatabaseQueue {

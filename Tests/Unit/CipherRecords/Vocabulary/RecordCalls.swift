@@ -118,7 +118,7 @@ extension Calls {
             typealias Columns = Ship.Columns
             return Columns.id.name == "id" && Harbour.Columns.code.name == "code"
         }
-        call("Column(_:)") { _ in Column("tons").name == "tons" && Column(Berth.Key.number) == Column("number") }
+        call("Column(_:)") { _ in Column("tons").name == "tons" && Column(Berth.Key.number).name == "number" }
         call("ColumnExpression") { db in
             enum Names: String, ColumnExpression { case tons }
             return try Ship.filter(Names.tons > 100).fetchCount(db) == 2
