@@ -21,6 +21,11 @@ static inline void copenssl_wipe_and_free(void *bytes, size_t count) {
     OPENSSL_clear_free(bytes, count);
 }
 
+// Whether an error of libcrypto says that memory could not be allocated.
+static inline int copenssl_is_out_of_memory(unsigned long code) {
+    return ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE;
+}
+
 // Keys an HMAC context; later calls of EVP_MAC_init with no key start a new message under the same key.
 static inline int copenssl_hmac_set_key(EVP_MAC_CTX *context, const char *digest, const unsigned char *key,
                                         size_t key_bytes) {

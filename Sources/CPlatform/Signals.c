@@ -105,6 +105,8 @@ static void request_interruption(int number) {
 static char *interruption_text;
 static size_t interruption_text_bytes;
 static int interruption_status;
+/* Whether that ends with cplatform_interruption_begin. */
+static bool interruption_ends_until_begin;
 
 static void end_process(int number) {
     (void)number;
@@ -138,14 +140,16 @@ static int handle_interruptions(void (*handler)(int)) {
 }
 
 int cplatform_interruption_begin(void) {
-    return interruption_text ? 0 : handle_interruptions(request_interruption);
+    if (interruption_text && !interruption_ends_until_begin) return 0;
+    return handle_interruptions(request_interruption);
 }
 
-int cplatform_interruption_ends_process(const char *text, int status) {
+int cplatform_interruption_ends_process(const char *text, int status, bool until_begin) {
     interruption_text = strdup(text);
     if (!interruption_text) return ENOMEM;
     interruption_text_bytes = strlen(text);
     interruption_status = status;
+    interruption_ends_until_begin = until_begin;
     return handle_interruptions(end_process);
 }
 

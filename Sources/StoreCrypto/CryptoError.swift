@@ -8,10 +8,13 @@ public struct CryptoError: Error, Hashable, Sendable {
     public let operation: String
     /// The reason, from the library or from the check before the call.
     public let reason: String
+    /// Whether memory could not be allocated.
+    package let isOutOfMemory: Bool
 
-    package init(_ operation: String, reason: String) {
+    package init(_ operation: String, reason: String, isOutOfMemory: Bool = false) {
         self.operation = operation
         self.reason = reason
+        self.isOutOfMemory = isOutOfMemory
     }
 
     /// Reads the reason from the error queue of this thread, and empties the queue.
@@ -20,7 +23,9 @@ public struct CryptoError: Error, Hashable, Sendable {
         // Only the reason: the data that a call may attach to an error must not be printed.
         let reason = ERR_reason_error_string(code).map { String(cString: $0) }
         ERR_clear_error()
-        return CryptoError(operation, reason: reason ?? "no reason given by libcrypto")
+        return CryptoError(
+            operation, reason: reason ?? "no reason given by libcrypto",
+            isOutOfMemory: copenssl_is_out_of_memory(code) != 0)
     }
 
     /// Throws the library's error unless `succeeded`.

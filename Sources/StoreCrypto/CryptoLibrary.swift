@@ -8,6 +8,37 @@ package enum CryptoLibrary {
     /// reopens its connections at that moment, after a rotation, would crash in it. If the program has used libcrypto
     /// before, this has no effect.
     package static let livesUntilTheEnd = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) == 1
+
+    /// The first algorithm that stores need and libcrypto does not offer in this process; nil where it has all.
+    ///
+    /// Its configuration decides that: the default provider may be inactive, or the algorithms limited to those of FIPS,
+    /// which scrypt is none of. Examined once in a process.
+    /// - SeeAlso: <https://docs.openssl.org/master/man5/config/>
+    package static let missingAlgorithm = findMissingAlgorithm()
+
+    /// Whether algorithms are limited to those of FIPS 140, by `default_properties = fips=yes` or by the system.
+    package static var isLimitedToFIPS: Bool { EVP_default_properties_is_fips_enabled(nil) == 1 }
+
+    private static func findMissingAlgorithm() -> String? {
+        _ = livesUntilTheEnd
+        // The failures are the answer: they must not be taken for those of a later call.
+        defer { ERR_clear_error() }
+        for name in ["AES-256-CBC", "AES-256-GCM"] {
+            guard let cipher = EVP_CIPHER_fetch(nil, name, nil) else { return name }
+            EVP_CIPHER_free(cipher)
+        }
+        for name in ["SHA1", "SHA256", "SHA512"] {
+            guard let digest = EVP_MD_fetch(nil, name, nil) else { return name }
+            EVP_MD_free(digest)
+        }
+        guard let code = EVP_MAC_fetch(nil, "HMAC", nil) else { return "HMAC" }
+        EVP_MAC_free(code)
+        for name in ["PBKDF2", "HKDF", "SCRYPT"] {
+            guard let derivation = EVP_KDF_fetch(nil, name, nil) else { return name }
+            EVP_KDF_free(derivation)
+        }
+        return nil
+    }
 }
 
 extension HashAlgorithm {

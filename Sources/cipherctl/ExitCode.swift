@@ -1,4 +1,5 @@
 import CipherStore
+import StoreCrypto
 import StorePlatform
 import StoreTools
 
@@ -31,7 +32,7 @@ enum ExitCode: Int32, CaseIterable {
         case .damagedData: "damaged or foreign data"
         case .noSuchStore: "no such store"
         case .storeInUse: "the store is in use"
-        case .inputOutput: "input or output failed"
+        case .inputOutput: "input or output failed, or space, descriptors or memory are used up"
         case .tryAgain: "busy: try again"
         case .notPermitted: "wrong key, or no permission"
         case .unsupported: "unsupported library, filesystem or version"
@@ -48,9 +49,10 @@ enum ExitCode: Int32, CaseIterable {
             case is UsageError: .usage
             case is CancellationError: .interrupted
             case let error as StoreError: ExitCode(error.code)
-            case let error as DatabaseError: ExitCode(error.resultCode)
+            case let error as DatabaseError: error.shortage.map { ExitCode($0) } ?? ExitCode(error.resultCode)
             case let error as HistoryError: ExitCode(error.code)
             case let error as SystemError: ExitCode(error)
+            case let error as CryptoError: error.isOutOfMemory ? .inputOutput : .failed
             default: SyncErrorReport(error)?.exitCode ?? .failed
             }
     }
@@ -103,7 +105,7 @@ enum ExitCode: Int32, CaseIterable {
             switch code.primaryResultCode {
             case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_INTERRUPT, .SQLITE_ABORT, .SQLITE_PROTOCOL, .SQLITE_SCHEMA:
                 .tryAgain
-            case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOLFS: .inputOutput
+            case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOLFS, .SQLITE_NOMEM: .inputOutput
             case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT: .damagedData
             case .SQLITE_AUTH, .SQLITE_READONLY, .SQLITE_PERM: .notPermitted
             case .SQLITE_CANTOPEN: .noSuchStore

@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherStore
 import StorePlatform
 
@@ -10,6 +11,7 @@ enum Program {
         let beforeOperands = arguments.prefix { $0 != "--" }
         let isJSON = beforeOperands.contains("--json")
         let console = Console(isJSON: isJSON)
+        Console.manner.isJSON = isJSON
         // Before anything is read that a backtrace could show.
         ProcessInspector.disableBacktraces()
         IgnoredSignals.begin()
@@ -93,13 +95,17 @@ enum Program {
             try console.output.write(Help.text(of: command.syntax))
             return .ok
         }
-        let prepared = try command.init(ParsedArguments(rest, syntax: command.syntax))
+        let parsed = try ParsedArguments(rest, syntax: command.syntax)
+        Console.manner = try .init(parsed, isJSON: console.isJSON)
+        let prepared = try command.init(parsed)
+        if command.needsCryptography { try SQLiteLibrary.requireAlgorithms() }
         if prepared.changesFiles {
             IgnoredSignals.outliveReaders()
             console.output.isKeptUntilEnd = true
-        } else if !prepared.endsBySignal {
-            Interruption.endProgram(command.interruptionHint, isJSON: console.isJSON)
         }
+        // A command that has something to take back, or ends by itself, catches signals from its work on.
+        let hasWork = prepared.changesFiles || prepared.endsBySignal
+        Interruption.endProgram(command.interruptionHint, isJSON: console.isJSON, untilWork: hasWork)
         return try prepared.run(console)
     }
 

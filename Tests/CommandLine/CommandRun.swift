@@ -103,8 +103,9 @@ extension CommandRun.Outcome {
 
     /// The `error` object of standard error.
     var errorJSON: [String: Any] {
-        let line = errors.split(separator: "\n").first { $0.hasPrefix("{") } ?? ""
-        return Self.object(String(line))["error"] as? [String: Any] ?? [:]
+        let objects = errors.split(separator: "\n").map { Self.object(String($0)) }
+        // Notes and warnings may come before it.
+        return objects.lazy.compactMap { $0["error"] as? [String: Any] }.first ?? [:]
     }
 
     private static func object(_ text: String) -> [String: Any] {

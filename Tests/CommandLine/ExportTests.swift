@@ -31,7 +31,7 @@ struct ExportTests {
     func everything() throws {
         let outcome = try export("--insecure-plaintext")
         try #require(outcome.status == 0, "\(outcome.errors)")
-        #expect(outcome.errors.contains("warning: everything in"))
+        #expect(outcome.errors.contains(#"{"warning": {"message": "everything in"#))
         let out = try place.run(["hash", "--plain", place.path("out.db"), "--json"]).json["content_hash"] as? String
         let plain =
             try place.run(["hash", "--plain", place.path("plain.db"), "--json"]).json["content_hash"] as? String

@@ -150,10 +150,43 @@ struct HistoryTests {
         try record("--table", "t")
         let outcome = try history("--table", "T", "--table", "tt")
         #expect(outcome.status == 0 && changes(outcome).count == 1)
-        #expect(outcome.errors == "cipherctl: note: changes of \"tt\" are not recorded; those of t are\n")
+        let note = #"{"note": {"message": "changes of \"tt\" are not recorded; those of t are"}}"#
+        #expect(outcome.errors == note + "\n")
     }
 
     // MARK: Recording
+
+    // The second run recorded neither changed columns nor the values of deleted rows any more, without a word.
+    @Test(
+        "recording a table once more drops nothing of what was asked for before",
+        arguments: [
+            ["--table", "note"], ["--table", "NOTE", "--table", "t"], ["--all"], ["--table", "note", "--columns"],
+            ["--table", "note", "--keep", "note.number"],
+        ])
+    func recordedTwice(again: [String]) throws {
+        for first in [["--table", "note"], ["--all"]] {
+            let once = try place.run(
+                ["history", "record", store, "--raw-key-file", place.key, "--columns", "--keep", "note.text"] + first)
+            #expect(once.status == 0, "\(once.errors)")
+            let twice = try place.run(["history", "record", store, "--raw-key-file", place.key] + again)
+            #expect(twice.status == 0, "\(twice.errors)")
+            try sql(
+                "INSERT INTO note VALUES ('zoe', 77, 'kept'); UPDATE note SET text = 'kept too' WHERE number = 77; "
+                    + "DELETE FROM note WHERE number = 77")
+            let lines = try place.ctl("history", store, "--table", "note", "--limit", "3").output
+            #expect(lines.contains("set: text"), "\(first) \(lines)")
+            #expect(lines.contains("text \"kept too\""), "\(first) \(lines)")
+            #expect(lines.contains("was: number 77") == again.contains("note.number"), "\(lines)")
+            // Stopping forgets them.
+            #expect(try place.ctl("history", "stop", store, "--all").status == 0)
+            let anew = try place.ctl("history", "record", store, "--table", "note")
+            #expect(anew.status == 0, "\(anew.errors)")
+            try sql("INSERT INTO note VALUES ('zoe', 78, 'gone'); DELETE FROM note WHERE number = 78")
+            let plain = try place.ctl("history", store, "--table", "note", "--limit", "1").output
+            #expect(plain.contains("deleted") && !plain.contains("gone"), "\(plain)")
+            #expect(try place.ctl("history", "stop", store, "--all").status == 0)
+        }
+    }
 
     @Test("recording begins and ends for tables or for all, and what cannot be recorded is refused by name")
     func recording() throws {

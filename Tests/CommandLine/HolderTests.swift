@@ -94,6 +94,51 @@ struct HolderTests {
         #expect(try status("--openmetrics", "--json").status == 64)
     }
 
+    // A collector takes a scrape that exits with 2 for one that failed, and a store that is gone was no figure at all.
+    @Test("figures are complete with exit code 0, whatever they say, and say whether the store could be read")
+    func openMetricsOfTrouble() throws {
+        let sound = try status("--openmetrics")
+        let path = place.path("s.db")
+        #expect(sound.status == 0 && sound.output.contains("cipherstore_up{store=\"\(path)\"} 1\n"), "\(sound.output)")
+        let identity = try #require(status("--json").json["store_id"] as? String)
+        #expect(
+            sound.output.contains("cipherstore_store_info{store=\"\(path)\",store_id=\"\(identity)\"} 1\n"),
+            "\(sound.output)")
+        try place.remove("s.db-sidecar.bak")
+        let attention = try status("--openmetrics")
+        #expect(attention.status == 0, "\(attention.errors)")
+        #expect(attention.output.contains("cipherstore_attention{store=\"\(path)\"} 1\n"), "\(attention.output)")
+        let gone = try place.run(["status", place.path("gone.db"), "--no-key", "--openmetrics"])
+        #expect(gone.status == 0 && gone.errors.contains("gone.db"), "\(gone.errors)")
+        let lines = gone.output.split(separator: "\n")
+        #expect(lines.contains("cipherstore_up{store=\"\(place.path("gone.db"))\"} 0") && lines.last == "# EOF")
+        try Workplace.write([UInt8](repeating: 9, count: 32), to: place.path("other.key"))
+        let wrong = try place.ctl("status", path, "--openmetrics", key: place.path("other.key"))
+        #expect(wrong.status == 0 && wrong.output.contains("cipherstore_up{store=\"\(path)\"} 0\n"), "\(wrong.output)")
+    }
+
+    @Test("figures of several stores are one text: each family once, a series for each store")
+    func openMetricsOfSeveral() throws {
+        try place.makeStore("second.db")
+        let paths = [place.path("s.db"), place.path("gone.db"), place.path("second.db")]
+        let outcome = try place.run(["status"] + paths + ["--no-key", "--openmetrics"])
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let lines = outcome.output.split(separator: "\n").map(String.init)
+        let families = lines.filter { $0.hasPrefix("# TYPE ") }
+        #expect(Set(families).count == families.count, "\(outcome.output)")
+        #expect(lines.filter { $0.hasPrefix("cipherstore_up{") }.map { $0.suffix(1) } == ["1", "0", "1"])
+        #expect(lines.count { $0.hasPrefix("cipherstore_pages{") } == 2)
+        // The lines of a family stand together.
+        var (current, seen) = ("", Set<String>())
+        for line in lines where !line.hasPrefix("#") {
+            let name = String(line.prefix { $0 != "{" })
+            if name != current { #expect(seen.insert(name).inserted, "\(name)") }
+            current = name
+        }
+        let several = try place.run(["status"] + paths + ["--no-key"])
+        #expect(several.status == 64 && several.errors.contains("--openmetrics"), "\(several.errors)")
+    }
+
     // Both had the same labels, and a collector takes a series that is there twice for an error and drops everything.
     @Test("two pools of one process are two series, and no series is there twice")
     func twoPools() throws {

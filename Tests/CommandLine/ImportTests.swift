@@ -206,7 +206,7 @@ struct ImportTests {
         #expect(try staging().count == 1)
         let again = try importPlain()
         #expect(again.status == 0, "\(again.errors)")
-        #expect(again.errors.contains("note: removed"))
+        #expect(again.errors.contains(#"{"note": {"message": "removed"#))
         #expect(try staging().isEmpty)
         #expect(try query("SELECT count(*) AS n FROM t") == "n\n300000\n")
     }

@@ -101,7 +101,7 @@ struct KeyAcceptTests {
                 let list = try place.ctl("key", "list", store, "--json", key: key)
                 #expect(list.status == 2 && list.json["rolled_back"] as? Bool == true)
                 #expect((list.json["slots"] as? [Any])?.count == 2)
-                #expect(list.errors.contains("warning: ") && list.errors.contains("key accept"))
+                #expect(list.errors.contains(#"{"warning": "#) && list.errors.contains("key accept"))
                 #expect(!list.errors.contains(".: "), "\(list.errors)")
                 let status = try place.ctl("status", store, "--json", key: key)
                 #expect(status.status == 2 && status.json["rolled_back"] as? Bool == true)

@@ -82,7 +82,7 @@ struct NameTests {
         let outcome = try place.ctl("rotate", store, "./s.db", place.path("link.db"), store, "--no-backup", "--json")
         #expect(outcome.status == 0, "\(outcome.errors)")
         #expect(outcome.json["rotated"] as? Int == 1 && outcome.json["not_begun"] as? Int == 0)
-        #expect(outcome.errors.contains("\"./s.db\" was named before"), "\(outcome.errors)")
+        #expect(outcome.errors.contains(#"\"./s.db\" was named before"#), "\(outcome.errors)")
         #expect(try place.ctl("status", store, "--json").json["epoch"] as? Int == 2)
     }
 }

@@ -56,7 +56,7 @@ struct PromptTests {
             except OSError:
                 break
             seen += piece.decode()
-            prompt = re.search(r"(passphrase|again): $", seen[position:], re.I)
+            prompt = re.search(r"(passphrase|again|do it): $", seen[position:], re.I)
             if prompt and acts:
                 act = acts.pop(0)
                 position = len(seen)
@@ -112,6 +112,37 @@ struct PromptTests {
             #expect(shown.contains("Passphrase: \n") || shown.contains("Passphrase: \r\n"), "\(shown)")
             #expect(shown.hasSuffix("[ended by 0, status 130, echo 1]\n"), "\(shown)")
         }
+    }
+
+    // Commands that change files, and services, were ended by the signal itself: 143 and 129, without a word.
+    @Test(
+        "at each of its prompts every command ends with 130 and a sentence",
+        arguments: [SIGTERM, SIGHUP, SIGINT],
+        [
+            ["create", "new.db"], ["import", "plain.db", "new.db"], ["sql", "s.db", "SELECT 1"],
+            ["sql", "s.db", "SELECT 1", "--write"], ["backup", "s.db", "b"], ["salvage", "s.db", "new.db"],
+            ["export", "s.db", "out.db", "--insecure-plaintext"], ["key", "add", "s.db", "KEY"],
+            ["key", "change", "s.db"], ["key", "recovery", "s.db"], ["key", "remove", "s.db", "--slot", "1", "KEY"],
+            ["key", "convert", "s.db", "--to", "direct", "KEY"], ["rotate", "s.db", "--no-backup"], ["watch", "s.db"],
+            ["conformance", "s.db"], ["conformance", "s.db", "--canary"], ["history", "record", "s.db", "--all"],
+            ["sync", "init", "s.db", "--all-tables"], ["sync", "run", "s.db", "--every", "30s"],
+            ["sync", "pull", "s.db"], ["destroy", "s.db"], ["verify", "s.db"], ["status", "s.db"], ["doctor", "s.db"],
+            ["restore", "backup", "new.db"],
+        ])
+    func endedAnywhere(signal: Int32, words: [String]) throws {
+        try place.makePlain("CREATE TABLE t (a)")
+        #expect(try place.ctl("backup", place.path("s.db"), place.path("backup")).status == 0)
+        let files = Set(["s.db", "plain.db", "new.db", "out.db", "b", "backup"])
+        let command =
+            [words[0]]
+            + words.dropFirst().flatMap { word in
+                word == "KEY" ? ["--raw-key-file", place.key] : [files.contains(word) ? place.path(word) : word]
+            }
+        let before = try place.names()
+        let shown = try play("!\(signal)", command: command)
+        #expect(shown.contains("error: The command was interrupted."), "\(shown)")
+        #expect(shown.hasSuffix("[ended by 0, status 130, echo 1]\n"), "\(shown)")
+        #expect(try place.names().subtracting(["player.py"]) == before)
     }
 
     @Test("the end of input is called so")

@@ -59,10 +59,40 @@ struct ReadBackupTests {
         #expect(try content() == before)
     }
 
+    // `status`, `doctor` and the commands of keys said "The path names a directory", where `sql` and `verify` read it.
+    @Test(
+        "every command that only looks takes the folder of a backup as it takes the database in it",
+        arguments: [
+            ["status"], ["status", "--no-key"], ["status", "--openmetrics"], ["doctor"], ["doctor", "--no-key"],
+            ["key", "list"], ["key", "list", "--no-key"], ["key", "test"], ["key", "log"], ["key", "reveal", "--yes"],
+            ["rotate", "--status"], ["history"], ["history", "readers"], ["conformance"], ["verify"], ["hash"], ["sql"],
+            ["sync", "status"], ["sync", "log"],
+        ])
+    func folder(_ words: [String]) throws {
+        let before = try content()
+        func run(_ path: String) throws -> CommandRun.Outcome {
+            let isKeyless = words.contains("--no-key") || words == ["key", "log"] || words == ["rotate", "--status"]
+            let rest = words == ["sql"] ? [Self.count] : []
+            let shown = words.filter { words != ["key", "list", "--no-key"] || $0 != "--no-key" }
+            return try place.run(shown + [path] + rest + (isKeyless ? [] : ["--raw-key-file", place.key]))
+        }
+        let (folder, database) = (try run(bundle), try run(bundle + "/store.db"))
+        #expect(folder.status == database.status, "\(folder.errors)")
+        #expect(!folder.errors.contains("directory"), "\(folder.errors)")
+        let isLooking = !["doctor", "conformance", "history", "sync"].contains(words[0])
+        if isLooking { #expect(folder.status == 0 && folder.errors == database.errors, "\(folder.errors)") }
+        #expect(try content() == before)
+    }
+
     @Test(
         "whatever would write it is refused, and leaves it as it is",
         arguments: [
             ["sql", "BACKUP", "DELETE FROM t", "--write"], ["rotate", "BACKUP", "--no-backup"],
+            ["sql", "FOLDER", "DELETE FROM t", "--write"], ["rotate", "FOLDER", "--no-backup"],
+            ["backup", "FOLDER", "OTHER"], ["key", "add", "FOLDER", "--new-raw-key-file", "NEW"],
+            ["key", "label", "FOLDER", "--slot", "1", "--label", "x"], ["key", "recovery", "FOLDER"],
+            ["key", "accept", "FOLDER", "--yes"], ["history", "record", "FOLDER", "--all"],
+            ["sync", "init", "FOLDER", "--all-tables"], ["sync", "commit", "FOLDER"],
             ["backup", "BACKUP", "OTHER"], ["key", "add", "BACKUP", "--new-raw-key-file", "NEW"],
             ["key", "change", "BACKUP", "--new-raw-key-file", "NEW"],
             ["restore", "OTHERBACKUP", "BACKUP", "--replace", "--yes"],
@@ -71,7 +101,7 @@ struct ReadBackupTests {
         try Workplace.write([UInt8](repeating: 7, count: 32), to: place.path("new.key"))
         try FileManager.default.copyItem(atPath: bundle, toPath: place.path("b2"))
         let names = [
-            "BACKUP": bundle + "/store.db", "OTHER": place.path("c"), "NEW": place.path("new.key"),
+            "BACKUP": bundle + "/store.db", "FOLDER": bundle, "OTHER": place.path("c"), "NEW": place.path("new.key"),
             "OTHERBACKUP": place.path("b2"),
         ]
         let before = try content()
@@ -263,30 +293,5 @@ struct ReadBackupTests {
         try place.makeStore("verify")
         let outcome = try place.ctl("backup", "./verify", place.path("v"))
         #expect(outcome.status == 0, "\(outcome.errors)")
-    }
-}
-
-/// A folder that is seen read-only at another place, until the object goes.
-private final class ReadOnlyMount {
-    let folder = TemporaryFolder()
-
-    /// Whether this process may mount.
-    static let isPossible: Bool = {
-        guard geteuid() == 0 else { return false }
-        let folder = TemporaryFolder()
-        return withExtendedLifetime(folder) { (try? ReadOnlyMount(of: folder.url.path)) != nil }
-    }()
-
-    init(of path: String) throws {
-        try run("mount", "--bind", path, folder.url.path)
-        try run("mount", "-o", "remount,bind,ro", folder.url.path)
-    }
-
-    deinit { try? run("umount", "-l", folder.url.path) }
-
-    private func run(_ words: String...) throws {
-        let program = try #require(SystemProgram.find(words[0]))
-        let outcome = try CommandRun(program, Array(words.dropFirst())).finish()
-        guard outcome.status == 0 else { throw CocoaError(.featureUnsupported) }
     }
 }

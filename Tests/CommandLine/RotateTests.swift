@@ -59,9 +59,9 @@ struct RotateTests {
         #expect(log.contains("rotation-begun, from 1, to 2") && log.contains("rotation-completed, to 2"), "\(log)")
         let status = try place.ctl("status", store, "--json").json
         #expect(status["epoch"] as? Int == 2)
-        let text = try place.run(["rotate", store, "--no-backup", "--raw-key-file", place.key])
+        let words = ["rotate", store, "--no-backup", "--progress", "json", "--raw-key-file", place.key]
+        let text = try place.run(words)
         #expect(text.status == 0 && text.output.hasPrefix("\(store): epoch 2 -> 3\n"), "\(text.output)")
-        // Off a terminal progress is lines of JSON.
         let lines = text.errors.split(separator: "\n").filter { $0.hasPrefix("{\"progress\":") }
         #expect(lines.contains { $0.contains("\"phase\": \"copying\"") }, "\(text.errors)")
     }

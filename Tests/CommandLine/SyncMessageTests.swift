@@ -218,7 +218,7 @@ struct SyncMessageTests {
         try place.commit("a.db", "UPDATE player SET score = 3")
         let refused = try place.sync("revert", "a.db", first)
         #expect(refused.status == 65 && code(refused) == "changedLater", "\(refused.errors)")
-        #expect(message(refused).contains("later commit") && !refused.errors.contains("sync commit"))
+        #expect(message(refused).contains("later commit") && !refused.errors.contains("outside of commits"))
     }
 
     @Test("a merge is reverted with --keep only, and a commit that was only fetched after a pull")

@@ -123,6 +123,12 @@ struct SyncTests {
         #expect(try place.sync("run", "a.db").status == 0)
         let merged = try place.sync("run", "b.db")
         #expect(merged.status == 2 && merged.json["merged"] as? Int == 1, "\(merged.output)\(merged.errors)")
+        // What a person should look at does not keep the devices from having the same.
+        #expect(merged.json["in_sync"] as? Bool == true, "\(merged.output)")
+        let standing = try place.sync("status", "b.db")
+        #expect(standing.status == 2 && standing.json["in_sync"] as? Bool == true, "\(standing.output)")
+        let told = try place.place.ctl("sync", "status", place.place.path("b.db")).output
+        #expect(told.contains(": in sync\n") && told.contains("1 conflict was decided by rule"), "\(told)")
         #expect(try place.sync("run", "a.db").status == 0)
         let rows = try place.players("a.db")
         #expect(rows.contains("1,Anna,10\r\n2,Ben,20"), "\(rows)")

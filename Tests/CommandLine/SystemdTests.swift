@@ -24,7 +24,11 @@ struct SystemdTests {
 
     @Test("the command lines of the services are cipherctl's own", arguments: Units.services)
     func commands(_ unit: String) throws {
-        let command = try #require(lines(unit).first { $0.hasPrefix("ExecStart=/usr/bin/cipherctl ") })
+        // The path to which `make install` installs the program.
+        let makefile = try String(
+            contentsOf: Workplace.repositoryRoot.appendingPathComponent("Makefile"), encoding: .utf8)
+        let prefix = try #require(makefile.firstMatch(of: #/\nPREFIX \?= (.+)\n/#)?.1)
+        let command = try #require(lines(unit).first { $0.hasPrefix("ExecStart=\(prefix)/bin/cipherctl ") })
         let words = command.split(separator: " ").dropFirst().map(String.init)
         let (type, rest) = try #require(Catalogue.find(words))
         _ = try type.init(ParsedArguments(rest, syntax: type.syntax))

@@ -71,6 +71,24 @@ struct TerminalTests {
         #expect(try slots() == 3)
     }
 
+    // NO_COLOR is about colours: https://no-color.org.
+    @Test("progress shows at a terminal, also without colours; --quiet hides it")
+    func noColor() throws {
+        let env = try #require(SystemProgram.find("env"))
+        func verify(_ options: [String]) throws -> String {
+            try place.write(Self.player, to: "player.py")
+            let python = try #require(SystemProgram.find("python3")).path
+            let words = ["NO_COLOR=1", python, place.path("player.py"), "", try Workplace.program().path]
+            let outcome = try CommandRun(env, words + ["verify", store] + key + options).finish()
+            #expect(outcome.status == 0, "\(outcome.output)")
+            return outcome.output
+        }
+        let shown = try verify([])
+        #expect(shown.contains("verifying ["), "\(shown)")
+        #expect(!shown.contains("\u{1b}[3"), "a colour: \(shown)")
+        #expect(try !verify(["--quiet"]).contains("verifying ["))
+    }
+
     @Test("what cannot be taken back is asked for, and only yes is yes")
     func confirmation() throws {
         try Workplace.write([UInt8](repeating: 0x2b, count: 32), to: place.path("second.key"))

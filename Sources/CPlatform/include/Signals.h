@@ -25,9 +25,9 @@ void cplatform_signal_watch_end(void);
 int cplatform_interruption_begin(void);
 
 /* From here on SIGINT, SIGTERM and SIGHUP print a text on standard error and end the process with a status, whatever it is
-   doing; cplatform_interruption_begin changes nothing then. A signal that the program ignores stays ignored. Called once.
-   Returns 0 or an errno. */
-int cplatform_interruption_ends_process(const char *text, int status);
+   doing: until cplatform_interruption_begin, or for good, so that cplatform_interruption_begin changes nothing. A signal
+   that the program ignores stays ignored. Called once. Returns 0 or an errno. */
+int cplatform_interruption_ends_process(const char *text, int status, bool until_begin);
 
 /* Whether one of them has come since the beginning. */
 bool cplatform_interruption_is_requested(void);

@@ -1,3 +1,5 @@
+import StorePlatform
+
 /// Why a delta cannot be read, made or composed. It never contains a value of a row.
 package struct DeltaError: Error, Hashable, Sendable {
     package enum Code: Hashable, Sendable {
@@ -94,13 +96,14 @@ extension DeltaError.Code {
         case .notCanonical: "tables or rows are not in their order"
         case .emptyName: "a name is empty"
         case .nulInName: "a name contains a zero byte"
-        case .columnCount(let count): "a table has \(count) columns"
+        case .columnCount(let count): "a table has \(CountText.text(count, "column"))"
         case .duplicateColumn: "two columns have the same name"
         case .duplicateTable: "two tables have the same name"
         case .noKey: "a table has no primary key"
         case .keyOrdinals: "the columns of a primary key are not numbered 1, 2, 3 and so on"
         case .tableWithoutChanges: "a table has no changes"
-        case .valueCount(let count, let columns): "a row has \(count) values for \(columns) columns"
+        case .valueCount(let count, let columns):
+            "a row has \(CountText.text(count, "value")) for \(CountText.text(columns, "column"))"
         case .keyUndefined: "a key is undefined"
         case .nullKey: "a key is NULL"
         case .keyInNewValues: "an update has a new key"

@@ -156,7 +156,7 @@ extension SyncError.Code {
         case .foreignWrites: "Rows were written outside of commits."
         case .trackedTableWritten: "The block after a pull wrote a tracked table."
         case .workingStateDiverged: "A row is not what the commits say."
-        case .changedLater: "A later commit stands against it."
+        case .changedLater: "A later commit prevents that it is undone."
         case .isMerge: "It is a merge of two commits."
         case .notPulled: "The rows of this store do not have it yet."
         case .digestMismatch: "The rows are not those that the commit describes."
@@ -198,7 +198,8 @@ extension SyncError.Code {
         case .workingStateDiverged, .digestMismatch:
             "Nothing was changed. Call verify() to see which tables differ, and reset() to read all rows again. A new column "
                 + "must have the same default on all devices."
-        case .changedLater: "Nothing was changed. Make a commit with the rows as they shall be."
+        case .changedLater:
+            "Nothing was changed. Revert the later commit first, or make a commit with the rows as you want them."
         case .isMerge: "Nothing was changed. Name the parent that stays, or revert the commits of the other side."
         case .notPulled: "Call sync(), or mergeAll() and pull()."
         case .foreignKeyViolation: "Nothing was changed. Let the author of the commit repair the row."

@@ -322,7 +322,8 @@ public final class Database {
         }
         return DatabaseError(
             resultCode: code, message: message, sql: sql, arguments: arguments,
-            publicStatementArguments: configuration.publicStatementArguments)
+            publicStatementArguments: configuration.publicStatementArguments
+        ).causedBySystem(handle.lastSystemErrorNumber)
     }
 
     /// The error of a failed step.

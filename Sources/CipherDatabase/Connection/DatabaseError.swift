@@ -18,6 +18,8 @@ public struct DatabaseError: Error, Sendable {
     public let arguments: StatementArguments?
     /// All arguments, for ``expandedDescription`` alone.
     let allArguments: StatementArguments?
+    /// The system's error number behind `SQLITE_CANTOPEN` and `SQLITE_IOERR`; nil where there is none.
+    package private(set) var systemErrorNumber: Int32?
 
     /// The primary code, as `SQLITE_CONSTRAINT`.
     public var resultCode: ResultCode { extendedResultCode.primaryResultCode }
@@ -34,6 +36,25 @@ public struct DatabaseError: Error, Sendable {
         self.sql = sql.flatMap { CipherPragma.mayHoldKey($0) ? nil : $0 }
         allArguments = arguments
         self.arguments = publicStatementArguments ? arguments : nil
+    }
+
+    /// The same error with the system's error number behind it.
+    ///
+    /// - SeeAlso: <https://www.sqlite.org/c3ref/system_errno.html>
+    func causedBySystem(_ number: Int32) -> DatabaseError {
+        guard number != 0, [.SQLITE_CANTOPEN, .SQLITE_IOERR].contains(resultCode) else { return self }
+        var error = self
+        error.systemErrorNumber = number
+        return error
+    }
+
+    /// What this process or its system has too little of, or a filesystem that is mounted read-only; nil for any other
+    /// cause.
+    package var shortage: SystemError? {
+        let noMemory = resultCode == .SQLITE_NOMEM || extendedResultCode == .SQLITE_IOERR_NOMEM
+        guard let number = noMemory ? ENOMEM : systemErrorNumber else { return nil }
+        let error = SystemError(call: "sqlite3", path: nil, errorNumber: number)
+        return error.isShortage ? error : nil
     }
 
     /// Whether the error comes from an interruption or a suspension: the same access may succeed later.
@@ -60,6 +81,9 @@ extension DatabaseError: CustomStringConvertible {
     private func text(with arguments: StatementArguments?) -> String {
         var text = "SQLite error \(resultCode.rawValue)"
         if let message { text += ": \(message)" }
+        if let shortage, shortage.errorNumber == systemErrorNumber {
+            text += " (\(shortage.reason), errno \(shortage.errorNumber))"
+        }
         if let sql { text += " - while executing `\(sql)`" }
         if let arguments, !arguments.isEmpty { text += " with arguments \(arguments)" }
         return text

@@ -193,7 +193,8 @@ package final class PageSnapshot: @unchecked Sendable {
     private func missing(_ page: UInt32) -> StoreError {
         StoreError(
             .truncated, what: "Page \(page) of \"\(path)\" is missing.",
-            why: "The database has \(databasePages) pages, but neither its file nor its WAL contains this one.",
+            why: "The database has \(CountText.text(databasePages, "page")), but neither its file nor its WAL contains "
+                + "this one.",
             remedy: "Run cipherctl verify on the store. Restore it from a backup if the file was truncated.")
     }
 

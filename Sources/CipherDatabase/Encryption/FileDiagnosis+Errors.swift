@@ -47,7 +47,8 @@ extension FileDiagnosis {
             .headerDamaged,
             what: "The plaintext header of \"\(path)\" is damaged.",
             why: "Byte \(damage.offset) holds \(damage.found) where \(damage.expected) belongs"
-                + (damage.wrongBytes > 1 ? ", and \(damage.wrongBytes - 1) more bytes are wrong." : "."),
+                + (damage.wrongBytes > 1
+                    ? ", and \(CountText.text(damage.wrongBytes - 1, "more byte is", "more bytes are")) wrong." : "."),
             remedy: "Restore the file from a backup. Do not write to it: a wrong header makes writes destroy pages.")
     }
 
@@ -81,7 +82,7 @@ extension FileDiagnosis {
             .truncated,
             what: "The end of \"\(path)\" is missing.",
             why: (expectedPages == 1 ? "At least one page" : "According to its header or WAL \(expectedPages) pages")
-                + " of \(pageBytes) bytes belong to it, but it has \(bytes) bytes, and the WAL does not contain "
+                + " of \(pageBytes) bytes belong to it, but it has \(CountText.text(bytes, "byte")), and the WAL does not contain "
                 + "the rest.",
             remedy: "Restore the file from a backup.")
     }
@@ -132,6 +133,14 @@ extension FileDiagnosis {
         let missing = parts.filter { !Files.exists($0) }
         guard let first = missing.first else {
             return parts.first { !Files.canRead(file: $0) }.map { SystemError.permissionDenied("open", $0) }
+        }
+        if Files.isOnReadOnlyFilesystem(path) {
+            return StoreError(
+                .logMissing,
+                what: "\"\(path)\" cannot be read here: \"\(first)\" is missing.",
+                why: "Reading needs the WAL and its index (-wal, -shm), and the filesystem is mounted read-only.",
+                remedy: "Copy the store with all files of its name to a filesystem that is not read-only, or make a "
+                    + "backup where it can be written: a backup is read in place.")
         }
         return StoreError(
             .logMissing,

@@ -211,6 +211,10 @@ struct FileDiagnosis {
     ///
     /// - Parameter settings: The settings of a key that was verified; nil when none is known.
     func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
+        // What the process has too little of says nothing about the files.
+        if error.resultCode == .SQLITE_CANTOPEN, let shortage = error.shortage, !shortage.isReadOnlyFilesystem {
+            return error
+        }
         if error.resultCode == .SQLITE_CANTOPEN, let version = try? unknownLogVersion() {
             return logOfOtherVersion(version)
         }

@@ -10,10 +10,12 @@ extension Database {
     ///   - tables: The tables; nil for all, those that are created later too.
     ///   - notesColumns: Whether the changed columns of updates are recorded.
     ///   - kept: The columns of which deletions keep the values, by table.
+    ///   - keepingFormer: Whether that is added to what is recorded of the tables already, and otherwise replaces it.
     ///   - pausing: Whether the triggers pause in commits of a repository. Those of tables that do so already stay so.
     /// - Throws: ``HistoryError`` `.unsuitableTable`, `.noSuchColumn`; ``DatabaseError``. Nothing is changed then.
     package func startHistory(
-        of tables: [String]?, notesColumns: Bool, kept: [String: [String]], pausing: Bool = false
+        of tables: [String]?, notesColumns: Bool, kept: [String: [String]], pausing: Bool = false,
+        keepingFormer: Bool = false
     ) throws {
         try changingHistory {
             if try (1..<HistoryTables.all.count).contains(missingHistoryTables().count) {
@@ -23,9 +25,10 @@ extension Database {
             try createHistory()
             let catalog = try historyCatalog() ?? HistoryCatalog()
             if tables == nil, var settings = try historyState()?.settings {
+                let adds = keepingFormer && settings.recordsAllTables
                 settings.recordsAllTables = true
-                settings.notesColumns = notesColumns
-                settings.kept = kept
+                settings.notesColumns = notesColumns || adds && settings.notesColumns
+                settings.kept = adds ? settings.kept.merging(kept) { $0 + $1 } : kept
                 try store(settings)
             }
             let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
@@ -42,10 +45,13 @@ extension Database {
                     if tables == nil { continue }
                     throw error
                 }
-                let columns = HistorySettings.kept(of: name, in: kept)
                 let former = catalog.active.filter { $0.name.lowercasedASCII == name.lowercasedASCII }
+                let added = keepingFormer ? former.map(\.definition) : []
+                // Columns that are gone are no reason to refuse others.
+                let present = added.flatMap(\.kept).filter { facts.columns.map(\.name).contains($0) }
+                let columns = present + HistorySettings.kept(of: name, in: kept)
                 let definition = HistoryUpkeep.definition(
-                    facts, notesColumns: notesColumns, kept: columns,
+                    facts, notesColumns: notesColumns || added.contains(where: \.notesColumns), kept: columns,
                     pausing: pausing || former.contains(where: \.definition.pausesInCommits))
                 if let missing = columns.first(where: { !definition.keeps($0) }) {
                     throw HistoryError(

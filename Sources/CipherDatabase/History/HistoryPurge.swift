@@ -1,4 +1,5 @@
 import Foundation
+import StorePlatform
 
 /// What of a history may be purged.
 struct HistoryBounds: Equatable {
@@ -19,9 +20,9 @@ struct HistoryBounds: Equatable {
         let byCount = numbers.upperBound - settings.maximumCount
         let byBytes = numbers.upperBound - Int64(saturating: Double(settings.maximumBytes) / max(1, bytesPerChange))
         let reasons = [
-            (byCount, "more than \(settings.maximumCount) changes"),
+            (byCount, "more than \(CountText.text(settings.maximumCount, "change"))"),
             (byBytes, "more than \(settings.maximumBytes) bytes"),
-            (aged, "changes older than \(Int64(saturating: settings.maximumSeconds)) seconds"),
+            (aged, "changes older than \(CountText.text(Int64(saturating: settings.maximumSeconds), "second"))"),
         ]
         let strictest = reasons.reduce(reasons[0]) { $1.0 > $0.0 ? $1 : $0 }
         // The last change stays, so that no number is given twice.

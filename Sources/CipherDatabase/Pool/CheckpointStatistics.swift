@@ -51,7 +51,7 @@ extension WALBlockage: CustomStringConvertible {
         let seconds = age.components.seconds
         let names = readers.map(\.description).joined(separator: ", ")
         return
-            "The WAL of \"\(path)\" cannot shrink: for \(seconds) s, readers have kept \(frames) frames in "
+            "The WAL of \"\(path)\" cannot shrink: for \(seconds) s, readers have kept \(CountText.text(frames, "frame")) in "
             + "it. " + (names.isEmpty ? "They cannot be identified." : "They are: \(names).")
     }
 }

@@ -7,12 +7,14 @@ import StorePlatform
 // Safe because: the source is made in `init` and cancelled in `deinit`; both may happen on any thread.
 package final class MemoryRelief: @unchecked Sendable {
     private let source: any DispatchSourceProtocol
+    /// How many descriptors libdispatch opens for its event loop. It ends a process that has none for it.
+    private static let eventLoopDescriptors = 4
 
     /// - Parameters:
     ///   - interval: How often Linux is polled; nil for ``Limits/pressureInterval``.
     ///   - pressure: The share of time in which tasks wait for memory, in percent; nil where it is not reported.
     ///   - release: Releases the memory; called on a queue of the system.
-    /// - Returns: nil where the pressure is not reported.
+    /// - Returns: nil where the pressure is not reported, and where the process has no descriptors left to poll it.
     package init?(
         every interval: DispatchTimeInterval? = nil,
         pressure: @escaping @Sendable () -> Double? = { MemoryPressure.current() },
@@ -23,7 +25,7 @@ package final class MemoryRelief: @unchecked Sendable {
             source = DispatchSource.makeMemoryPressureSource(eventMask: [.warning, .critical], queue: queue)
             source.setEventHandler(handler: release)
         #else
-            guard pressure() != nil else { return nil }
+            guard pressure() != nil, FileDescriptor.areAvailable(Self.eventLoopDescriptors) else { return nil }
             let interval = interval ?? Limits.pressureInterval
             let timer = DispatchSource.makeTimerSource(queue: queue)
             // The exact time does not matter, so the system may combine wake-ups.

@@ -219,6 +219,19 @@ public final class Row {
         return StoredValue(in: address, at: index).value
     }
 
+    /// The bytes of a text that is not UTF-8, of the present row of a cursor; nil for every other value. Its
+    /// ``databaseValue(at:)`` has U+FFFD in the place of what cannot be decoded.
+    package func undecodableText(at index: Int) -> Data? {
+        requireColumn(index)
+        guard let statement else { return nil }
+        let column = statementColumn(index)
+        guard statement.storageClass(at: column) == .text else { return nil }
+        // Makes SQLite convert a text of another encoding.
+        guard let text = statement.stringOrNil(at: column), text.unicodeScalars.contains("\u{fffd}") else { return nil }
+        let bytes = statement.bytes(at: column)
+        return String(validating: bytes, as: UTF8.self) == nil ? Data(bytes) : nil
+    }
+
     /// The stored values, from left to right.
     public var databaseValues: [DatabaseValue] { (0..<count).map { databaseValue(at: $0) } }
 

@@ -29,8 +29,9 @@ struct ConnectionHandle {
         let code = sqlite3_open_v2(name, &connection, flags, nil)
         guard code == SQLITE_OK, let connection else {
             let message = connection.map { String(cString: sqlite3_errmsg($0)) }
+            let cause = connection.map { sqlite3_system_errno($0) } ?? 0
             sqlite3_close_v2(connection)
-            throw DatabaseError(resultCode: ResultCode(rawValue: code), message: message)
+            throw DatabaseError(resultCode: ResultCode(rawValue: code), message: message).causedBySystem(cause)
         }
         return ConnectionHandle(pointer: connection)
     }
@@ -78,6 +79,8 @@ struct ConnectionHandle {
     }
 
     var lastMessage: String { String(cString: sqlite3_errmsg(pointer)) }
+    /// The system's error number behind the last `SQLITE_CANTOPEN` or `SQLITE_IOERR`; 0 where there is none.
+    var lastSystemErrorNumber: Int32 { sqlite3_system_errno(pointer) }
     var lastExtendedCode: ResultCode { ResultCode(rawValue: sqlite3_extended_errcode(pointer)) }
     var isInterrupted: Bool { sqlite3_is_interrupted(pointer) != 0 }
     func interrupt() { sqlite3_interrupt(pointer) }

@@ -23,15 +23,33 @@ package enum SQLiteLibrary {
     /// SQLite's own message for a code.
     static func message(of code: ResultCode) -> String { String(cString: sqlite3_errstr(code.rawValue)) }
 
-    /// Throws `StoreError.unsupportedLibrary` unless the library is SQLCipher 4 or later. Checked once in a process.
+    /// Throws `StoreError.unsupportedLibrary` unless the library is SQLCipher 4 or later, and libcrypto has every
+    /// algorithm that it and stores need. Checked once in a process.
     package static func requireCipher() throws(StoreError) {
+        try requireAlgorithms()
         _ = try verdict.get()
+    }
+
+    /// Throws `StoreError.unsupportedLibrary` unless libcrypto has every algorithm that stores need.
+    package static func requireAlgorithms() throws(StoreError) {
+        guard let missing = CryptoLibrary.missingAlgorithm else { return }
+        let reason =
+            CryptoLibrary.isLimitedToFIPS
+            ? "its configuration limits it to the algorithms of FIPS 140 (fips=yes)"
+            : "its configuration does not activate the default provider"
+        throw StoreError(
+            .unsupportedLibrary, what: "The OpenSSL library of this process cannot be used for stores.",
+            why: "It does not offer \(missing): \(reason).",
+            remedy: "Activate the default provider in the openssl.cnf that this process reads (see OPENSSL_CONF), "
+                + "without fips=yes. Or set OPENSSL_CONF=/dev/null for this program alone. Nothing was changed.")
     }
 
     private static let verdict = examine()
 
     private static func examine() -> Result<String, StoreError> {
         _ = CryptoLibrary.livesUntilTheEnd
+        // Without its algorithms SQLCipher ends the process, or reports an error of memory.
+        do throws(StoreError) { try requireAlgorithms() } catch { return .failure(error) }
         guard sqlite3_compileoption_used("HAS_CODEC") == 1 else {
             return .failure(unsupported(found: "SQLite \(sqliteVersion) without encryption"))
         }

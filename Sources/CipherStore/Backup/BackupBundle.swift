@@ -99,8 +99,8 @@ package struct BackupBundle: Sendable {
         throw StoreError(
             .backupReadOnly, what: "\"\(bundle.databasePath)\" is the database of a backup, which is never written.",
             why: "Its manifest contains the hashes of the files: after any change the folder is not a backup any more.",
-            remedy: "Make a store of it with `cipherctl restore \(bundle.folder) STORE`, or read it in place. Move "
-                + "\"\(bundle.manifestPath)\" away only if it was used as a store since and can therefore not be "
+            remedy: "Make a store of it with `cipherctl restore \(ShellWord.path(bundle.folder)) STORE`, or read it in "
+                + "place. Move \"\(bundle.manifestPath)\" away only if it was used as a store since and can therefore not be "
                 + "restored. Nothing was changed.")
     }
 
@@ -126,7 +126,7 @@ package struct BackupBundle: Sendable {
         guard let manifest = try? readManifest().manifest, let bytes = (try? Files.byteCount(databasePath)) ?? nil,
             bytes != manifest.database.byteCount
         else { return nil }
-        return "it has \(bytes) bytes instead of \(manifest.database.byteCount)"
+        return "it has \(CountText.text(bytes, "byte")) instead of \(manifest.database.byteCount)"
     }
 
     private var hasManifest: Bool {

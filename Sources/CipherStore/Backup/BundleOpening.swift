@@ -18,7 +18,8 @@ enum BundleOpening {
             return try Int.fetchOne(db, sql: "PRAGMA page_count")
         }
         guard count == Int(pages) else {
-            throw bundle.damaged("SQLite sees \(count ?? 0) pages in its database instead of \(pages)")
+            throw bundle.damaged(
+                "SQLite sees \(CountText.text(count ?? 0, "page")) in its database instead of \(pages)")
         }
         try pool.close()
     }

@@ -49,7 +49,8 @@ struct BundleVerification {
                 throw bundle.damaged("its \(file.name) is missing")
             }
             guard bytes == file.byteCount else {
-                throw bundle.damaged("its \(file.name) has \(bytes) bytes instead of \(file.byteCount)")
+                throw bundle.damaged(
+                    "its \(file.name) has \(CountText.text(bytes, "byte")) instead of \(file.byteCount)")
             }
         }
         let length = DatabaseLength(fileBytes: manifest.database.byteCount, pageBytes: manifest.pageBytes)

@@ -106,6 +106,7 @@ extension SharedStore {
     ) throws -> SharedStore? {
         let configuration = try configuration.forReading(path)
         guard try isCreated(StorePaths(path)) else { return nil }
+        try SQLiteLibrary.requireCipher()
         try requireSafeFilesystem(path, configuration)
         try configuration.forbidDumpsIfAsked()
         let keyring = Keyring(path: path, configuration: configuration)
@@ -119,6 +120,7 @@ extension SharedStore {
     ) throws -> SharedStore? {
         let configuration = try configuration.forReading(path)
         guard try isCreated(StorePaths(path)) else { return nil }
+        try SQLiteLibrary.requireCipher()
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration, holding: keys)
         return try openReadOnly(path, configuration, nil, keyring, .held)
@@ -166,6 +168,8 @@ extension SharedStore {
     private static func requireOpenable(
         _ path: String, _ keyring: Keyring, _ configuration: Configuration
     ) throws {
+        // Before a key is derived, or a file is made: a library that fails later would leave an unfinished store.
+        try SQLiteLibrary.requireCipher()
         try BackupBundle.refuse(writing: path)
         try requireSafeFilesystem(path, configuration)
         try keyring.opening.requirePossiblePlace()

@@ -68,7 +68,8 @@ struct FileChecks {
                 .header, .fail, "the beginning of the file is all zeros: page 1 was wiped, or never written",
                 remedy: remedy)
         case .tooShort(let bytes, _):
-            return CheckResult(.header, .fail, "the file has \(bytes) bytes, fewer than any page", remedy: remedy)
+            return CheckResult(
+                .header, .fail, "the file has \(CountText.text(bytes, "byte")), fewer than any page", remedy: remedy)
         default: return CheckResult(.header, .fail, "the beginning of the file is not that of a store", remedy: remedy)
         }
     }

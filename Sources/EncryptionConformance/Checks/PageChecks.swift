@@ -2,6 +2,7 @@ import CipherStore
 import KeyCustody
 import PageFormat
 import StoreCrypto
+import StorePlatform
 import StoreTools
 
 extension ExaminedFile {
@@ -117,7 +118,10 @@ struct PageChecks {
             return CheckResult(.pages, .notApplicable, "the file has no page")
         }
         let zeros = scan.zeroPages.count
-        var passing = ["\(scan.pagesChecked - zeros) pages were authenticated by their HMAC under the data key"]
+        var passing = [
+            CountText.text(scan.pagesChecked - zeros, "page was", "pages were")
+                + " authenticated by HMAC under the data key"
+        ]
         if zeros > 0 { passing.append("\(Self.pages(zeros, "free ")) of zeros: never written, or wiped") }
         if !scan.supersededPages.isEmpty {
             passing.append("\(scan.supersededPages.count) damaged pages have an intact image in the WAL")
@@ -212,7 +216,7 @@ struct PageChecks {
             findings: former.lines(
                 "authentic under a former key", pageBytes: file.pageKey?.settings.pageBytes ?? 4096),
             passing: [
-                "\(authentic) pages are authentic under the present key, so under no other; "
+                "\(CountText.text(authentic, "page is", "pages are")) authentic under the present key, so under no other; "
                     + "\(scan.damagedPages.count) others were tried with \(store.formerKeys.count) former keys"
             ],
             remedy: "Rotate the store: cipherctl rotate")
@@ -272,7 +276,7 @@ struct PageChecks {
         let results =
             [
                 CheckResult(
-                    .pages, .fail, "no page is encrypted: all \(count) pages are plain SQLite",
+                    .pages, .fail, "no page is encrypted: \(CountText.text(count, "page")) of plain SQLite",
                     remedy: "Encrypt it: cipherctl import"), ciphertextResult(),
             ] + nothing.map { CheckResult($0, .notApplicable, "the file is not encrypted") }
         return Outcome(results: results, map: drawing.map())

@@ -36,7 +36,9 @@ final class PoolChecks: Sendable {
         let connections =
             CheckResult(
                 .connections, findings: failures + found.findings.sorted(),
-                passing: ["\(whose): \(found.connections) connections have all required settings"],
+                passing: [
+                    "\(whose): \(CountText.text(found.connections, "connection has", "connections have")) all required settings"
+                ],
                 remedy: "Remove the pragmas from prepareDatabase that set this.")
         guard found.hasSorted else {
             return [connections, CheckResult(.temporaryFiles, .notApplicable, "\(whose): no reader could sort")]

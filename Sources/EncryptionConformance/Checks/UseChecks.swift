@@ -113,7 +113,8 @@ struct UseChecks {
         do {
             let count = try StockConnection.countSchema(of: file.path, key: nil, isImmutable: isImmutable)
             return CheckResult(
-                .plainSQLite, .fail, "SQLite without a key reads the schema: \(count) entries",
+                .plainSQLite, .fail,
+                "SQLite without a key reads the schema: \(CountText.text(count, "entry", "entries"))",
                 remedy: "Everybody who can read the file can read all rows. Encrypt it: cipherctl import")
         } catch  where error.resultCode == .SQLITE_BUSY {
             return CheckResult(.plainSQLite, .notApplicable, Self.locked)
@@ -137,7 +138,8 @@ struct UseChecks {
             let count = try StockConnection.countSchema(of: file.path, key: key, isImmutable: isImmutable)
             return CheckResult(
                 .stockSQLCipher, .pass,
-                "SQLCipher, given key, salt and header size, reads \(count) entries of the schema")
+                "SQLCipher, given key, salt and header size, reads \(CountText.text(count, "entry", "entries")) of the schema"
+            )
         } catch  where error.resultCode == .SQLITE_BUSY {
             return CheckResult(.stockSQLCipher, .notApplicable, Self.locked)
         } catch {
@@ -248,7 +250,7 @@ struct UseChecks {
             let leaks = texts.filter { text in needles.contains { Array(text.utf8).contains(subsequence: $0) } }
             if !leaks.isEmpty { findings.append("\(leaks.count) traces or errors hold the key of the sample store") }
             passing.append(
-                "\(sample.trace.count) traced statements and \(texts.count - sample.trace.count) errors do not hold the key"
+                "\(CountText.text(sample.trace.count, "traced statement")) and \(CountText.text(texts.count - sample.trace.count, "error")): none holds the key"
             )
         }
         return CheckResult(

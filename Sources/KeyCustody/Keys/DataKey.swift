@@ -12,7 +12,7 @@ package struct DataKey: Sendable {
         guard secret.count == CipherSettings.keyBytes else {
             throw StoreError(
                 .invalidKey, what: "The data key has the wrong length.",
-                why: "It has \(secret.count) bytes instead of \(CipherSettings.keyBytes).",
+                why: "It has \(CountText.text(secret.count, "byte")) instead of \(CipherSettings.keyBytes).",
                 remedy: "Give a key of 32 bytes.")
         }
         self.secret = secret

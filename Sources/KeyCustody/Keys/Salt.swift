@@ -22,7 +22,7 @@ public struct Salt: Hashable, Sendable {
     /// - Throws: `StoreError` `invalidKey` when there are more or fewer. SQLCipher itself ignores such a salt.
     public init(bytes: [UInt8]) throws(StoreError) {
         guard bytes.count == Self.byteCount else {
-            throw Self.malformed("It has \(bytes.count) bytes instead of \(Self.byteCount).")
+            throw Self.malformed("It has \(CountText.text(bytes.count, "byte")) instead of \(Self.byteCount).")
         }
         self.bytes = bytes
     }

@@ -55,7 +55,7 @@ public struct RawKey: Sendable {
         guard bytes.count == Self.byteCount else {
             throw StoreError(
                 .invalidKey, what: "The raw key has the wrong length.",
-                why: "It has \(bytes.count) bytes instead of \(Self.byteCount).",
+                why: "It has \(CountText.text(bytes.count, "byte")) instead of \(Self.byteCount).",
                 remedy: "Give exactly 32 random bytes, or use a passphrase.")
         }
         self.bytes = bytes

@@ -110,11 +110,12 @@ extension RecoveryKey {
         package var description: String {
             switch self {
             case .otherText: "it does not read like a recovery key"
-            case .length(let found): "it has \(found) characters instead of 64"
-            case .lineCount(let found): "it has \(found) lines instead of 4"
+            case .length(let found): "it has \(CountText.text(found, "character")) instead of 64"
+            case .lineCount(let found): "it has \(CountText.text(found, "line")) instead of 4"
             case .missing(let line): "line \(line) is missing"
             case .doubled(let line): "line \(line) is there twice"
-            case .lineLength(let line, let found): "line \(line) has \(found) characters instead of 16"
+            case .lineLength(let line, let found):
+                "line \(line) has \(CountText.text(found, "character")) instead of 16"
             case .character(let line): "line \(line) has a character that no recovery key has"
             case .check(let line): "line \(line) has a wrong character, or is not line \(line)"
             }

@@ -25,7 +25,7 @@ enum KeyFile {
             throw StoreError(
                 .invalidKey, what: "The key file \"\(path)\" is not private to its owner.",
                 why: "Its group or others may read or write it (mode \(String(status.permissions, radix: 8))).",
-                remedy: "Run: chmod 600 '\(path)'. If others have seen it, change the key.")
+                remedy: "Run: chmod 600 \(ShellWord.path(path)). If others have seen it, change the key.")
         }
         if checkingPermissions, status.kind == .regular { try requireOwner(status.owner, path) }
         if status.isPipe { return try contents(of: file, wait: wait) }
@@ -40,7 +40,8 @@ enum KeyFile {
         throw StoreError(
             .invalidKey, what: "The key file \"\(path)\" belongs to another user.",
             why: "Its owner is user \(owner), and this process runs as user \(user).",
-            remedy: "Run as its owner, or run: chown \(user) '\(path)'. If its owner must not know the key, change it."
+            remedy: "Run as its owner, or run: chown \(user) \(ShellWord.path(path)). If its owner must not know the "
+                + "key, change it."
         )
     }
 
@@ -66,7 +67,7 @@ enum KeyFile {
     private static func silent(_ path: String, _ wait: Duration) -> StoreError {
         StoreError(
             .keyMissing, what: "The pipe \"\(path)\" gave no key.",
-            why: "Nothing was written to it, or the writer did not close it, within \(wait).",
+            why: "Nothing was written to it, or the writer did not close it, within \(CountText.seconds(wait)).",
             remedy: "Check who writes to it, or give the key in another way.")
     }
 }

@@ -229,7 +229,8 @@ extension KeySource {
         } catch {
             switch error {
             case .cannotRun(let failure): throw missing("It could not be run: \(failure).")
-            case .timedOut(let limit): throw missing("It did not end within \(limit) and was killed.")
+            case .timedOut(let limit):
+                throw missing("It did not end within \(CountText.seconds(limit)) and was killed.")
             case .outputTooLong: throw missing("It printed more than 64 KiB.")
             case .exited(let status): throw missing("It ended with status \(status).")
             case .killed(let signal): throw missing("It was ended by signal \(signal).")

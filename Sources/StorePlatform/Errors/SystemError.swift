@@ -73,6 +73,14 @@ extension SystemError {
     public var isPermission: Bool { [EACCES, EPERM, EROFS].contains(errorNumber) }
     /// Whether the filesystem or a quota is full.
     public var isNoSpace: Bool { [ENOSPC, EDQUOT].contains(errorNumber) }
+    /// Whether the filesystem is mounted read-only.
+    package var isReadOnlyFilesystem: Bool { errorNumber == EROFS }
+    /// Whether this process, or the whole system, has no descriptor left.
+    package var isOutOfDescriptors: Bool { [EMFILE, ENFILE].contains(errorNumber) }
+    /// Whether this process, or the whole system, has no memory left.
+    package var isOutOfMemory: Bool { errorNumber == ENOMEM }
+    /// Whether it says what the machine lacks, and nothing about the file.
+    package var isShortage: Bool { isReadOnlyFilesystem || isOutOfDescriptors || isOutOfMemory }
     /// Whether the call may have taken effect although it failed: a failing disk or an unreachable server can lose the
     /// reply. Other errors are returned before the call has any effect.
     package var mayHaveHappened: Bool { [EIO, ESTALE, ETIMEDOUT, EINTR, ENXIO, ENODEV].contains(errorNumber) }
@@ -95,8 +103,10 @@ extension SystemError {
 }
 
 extension SystemError: CustomStringConvertible {
+    /// The system's words for the error number.
+    package var reason: String { strerror(errorNumber).map { String(cString: $0) } ?? "unknown error" }
+
     public var description: String {
-        let reason = strerror(errorNumber).map { String(cString: $0) } ?? "unknown error"
         let subject = path.map { "\(call) \"\($0)\"" } ?? call
         return "\(subject): \(reason) (errno \(errorNumber))" + (detail.map { ": \($0)" } ?? "")
     }

@@ -75,6 +75,18 @@ package struct FileDescriptor: ~Copyable, Sendable {
 
     deinit { close(number) }
 
+    /// Whether this process may have so many more descriptors at this moment.
+    package static func areAvailable(_ count: Int) -> Bool {
+        var opened: [Int32] = []
+        defer { for number in opened { close(number) } }
+        for _ in 0..<count {
+            let number = retryingInterrupts { open("/dev/null", O_RDONLY | O_CLOEXEC) }
+            guard number >= 0 else { return false }
+            opened.append(number)
+        }
+        return true
+    }
+
     /// The status of the open file.
     package func status() throws(SystemError) -> FileStatus {
         var found = stat()
@@ -112,11 +124,19 @@ package struct FileDescriptor: ~Copyable, Sendable {
     }
 
     /// Writes all bytes at the descriptor's position.
-    package func write(_ bytes: [UInt8]) throws(SystemError) {
+    package func write(_ bytes: [UInt8]) throws(SystemError) { try Self.write(bytes, to: number, path) }
+
+    /// Writes all bytes to a standard stream, which the process keeps. That needs no other descriptor, of which there may be
+    /// none left.
+    package static func write(_ bytes: [UInt8], toStandard number: Int32, path: String) throws(SystemError) {
+        try write(bytes, to: number, path)
+    }
+
+    private static func write(_ bytes: [UInt8], to number: Int32, _ path: String) throws(SystemError) {
         var written = 0
         while written < bytes.count {
             let count = bytes.withUnsafeBytes { buffer in
-                retryingInterrupts { writeOnce(UnsafeRawBufferPointer(rebasing: buffer[written...])) }
+                retryingInterrupts { writeOnce(number, UnsafeRawBufferPointer(rebasing: buffer[written...])) }
             }
             guard count >= 0 else { throw SystemError("write", path) }
             written += count
@@ -133,7 +153,7 @@ package struct FileDescriptor: ~Copyable, Sendable {
         try writeAt(number, path, offset, bytes)
     }
 
-    private func writeOnce(_ buffer: UnsafeRawBufferPointer) -> Int {
+    private static func writeOnce(_ number: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
         #if canImport(Darwin)
             Darwin.write(number, buffer.baseAddress, buffer.count)
         #else

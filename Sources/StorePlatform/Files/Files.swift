@@ -235,6 +235,16 @@ package enum Files {
         return isTooMuch ? .max : Int(clamping: bytes)
     }
 
+    /// Whether the filesystem of a path, or of its folder while the file does not exist, is mounted read-only. False
+    /// where the system does not say.
+    package static func isOnReadOnlyFilesystem(_ path: String) -> Bool {
+        var found = statvfs()
+        if retryingInterrupts({ statvfs(path, &found) }) != 0 {
+            guard retryingInterrupts({ statvfs(directory(of: path), &found) }) == 0 else { return false }
+        }
+        return UInt64(found.f_flag) & UInt64(ST_RDONLY) != 0
+    }
+
     /// The error of a filesystem without enough space for what is about to be written there.
     package static func noSpace(at directory: String, freeBytes: Int, neededBytes: Int) -> SystemError {
         SystemError(

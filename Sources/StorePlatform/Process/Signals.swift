@@ -22,9 +22,11 @@ package enum InterruptionSignals {
     }
 
     /// Makes each of the three signals print a text on standard error and end the process at once, for a program that has
-    /// nothing to take back. ``begin()`` changes nothing then.
-    package static func endProcess(saying text: String, status: Int32) {
-        let failure = cplatform_interruption_ends_process(text, status)
+    /// nothing to take back.
+    ///
+    /// - Parameter untilBegin: Whether that ends with ``begin()``; otherwise ``begin()`` changes nothing.
+    package static func endProcess(saying text: String, status: Int32, untilBegin: Bool = false) {
+        let failure = cplatform_interruption_ends_process(text, status, untilBegin)
         precondition(failure == 0, "the signals cannot be handled: errno \(failure)")
     }
 

@@ -87,7 +87,8 @@ struct FileAdoption {
         if !report.missingPages.isEmpty {
             throw StoreError(
                 .truncated, what: "The end of \"\(target.path)\" is missing.",
-                why: "\(report.missingPages.count) pages belong to it that are neither in the file nor in its WAL.",
+                why: CountText.text(report.missingPages.count, "page of it is", "pages of it are")
+                    + " neither in the file nor in its WAL.",
                 remedy: remedy)
         }
         let damaged = report.damagedPages.ranges.first?.lowerBound ?? report.damagedFrames.first?.page

@@ -18,12 +18,17 @@ package enum PlainSource {
         do {
             return try DatabaseQueue(path: path, configuration: configuration)
         } catch let error as DatabaseError where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode) {
+            if let shortage = error.shortage, !shortage.isReadOnlyFilesystem { throw error }
+            let isReadOnly = error.shortage != nil || Files.isOnReadOnlyFilesystem(path)
             throw ToolError(
                 .plainNeedsRecovery, what: "\"\(path)\" cannot be read without changing something.",
                 why:
-                    "\(error.message ?? "SQLite refused"): its journal or WAL needs files beside it that this "
-                    + "process may not make or change.",
-                remedy: "Copy the file with its -wal and -journal to a place of your own, and use the copy.")
+                    "\(error.message ?? "SQLite refused"): its journal or WAL needs files beside it, "
+                    + (isReadOnly
+                        ? "and the filesystem is mounted read-only."
+                        : "which this process may not make or change."),
+                remedy: "Copy the file with its -wal and -journal to a place of your own"
+                    + (isReadOnly ? " that is not read-only" : "") + ", and use the copy.")
         }
     }
 

@@ -84,7 +84,7 @@ package struct FilePermissions {
             return [
                 Finding(
                     .risk, "othersMayWrite", "every user of the machine may write the \(noun) (mode \(mode))",
-                    remedy: "chmod o-w '\(path)'")
+                    remedy: "chmod o-w \(ShellWord.path(path))")
             ]
         }
         return []
@@ -101,7 +101,7 @@ package struct FilePermissions {
             more & 0o006 != 0 ? .risk : .note, "widerThanDatabase",
             "\(more & 0o006 != 0 ? "every user of the machine" : "its group") may do more with the \(noun) than with the "
                 + "database (mode \(mode) instead of \(wanted))",
-            remedy: "chmod \(wanted) '\(path)'")
+            remedy: "chmod \(wanted) \(ShellWord.path(path))")
     }
 
     private func directoryFindings() -> [Finding] {
@@ -112,7 +112,7 @@ package struct FilePermissions {
         return [
             Finding(
                 .risk, "othersMayReplace", "every user of the machine may replace files in \"\(directory)\"",
-                remedy: "chmod o-w '\(directory)'")
+                remedy: "chmod o-w \(ShellWord.path(directory))")
         ]
     }
 
@@ -131,7 +131,8 @@ package struct FilePermissions {
             findings.append(
                 Finding(
                     .problem, "keyFileShared", "group or others may read or write the key file (mode \(mode))",
-                    remedy: "chmod 600 '\(path)'; if others have seen it, the key is not a secret any more"))
+                    remedy: "chmod 600 \(ShellWord.path(path)); if others have seen it, the key is not a secret any "
+                        + "more"))
         }
         let folders = [path, store.database].map { try? Files.resolvingLinks(of: $0) }.map { $0.map(Files.directory) }
         if folders[0] != nil, folders[0] == folders[1] {

@@ -52,7 +52,8 @@ public struct StoreExamination: StoreTool {
         var status = try StoreStatus.Report(path)
         let paths = StorePaths(path)
         var findings: [Finding] = []
-        if let key {
+        // Without the library no key can be tried; that is a finding of its own.
+        if let key, (try? SQLiteLibrary.requireCipher()) != nil {
             let source = try key.source()
             if let keyFile { findings += FilePermissions.keyFileFindings(keyFile, store: paths) }
             if let warning = source.warning { findings.append(Finding(.risk, "keySource", warning)) }

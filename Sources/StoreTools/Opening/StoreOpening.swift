@@ -53,7 +53,9 @@ package enum StoreOpening {
         do {
             opened = try open()
         } catch let error as DatabaseError where [.SQLITE_READONLY, .SQLITE_CANTOPEN].contains(error.resultCode) {
-            throw needsLog(path)
+            // Too few descriptors, or too little memory, have nothing to do with the store's files.
+            if let shortage = error.shortage, !shortage.isReadOnlyFilesystem { throw error }
+            throw needsLog(path, isReadOnly: error.shortage != nil || Files.isOnReadOnlyFilesystem(path))
         }
         guard let store = opened else { throw noSuchStore(path) }
         for notice in store.notices { onNotice(notice) }
@@ -83,13 +85,20 @@ package enum StoreOpening {
         if let notice = log.note(.storeCreated(scheme: scheme.rawValue)) { run.notice(notice) }
     }
 
-    private static func needsLog(_ path: String) -> ToolError {
+    private static func needsLog(_ path: String, isReadOnly: Bool) -> ToolError {
         let paths = StorePaths(path)
         for file in [paths.wal, paths.sharedMemory] where (try? Files.kind(file)) == .directory {
             return ToolError(
                 .needsWriting, what: "\"\(path)\" cannot be read.",
                 why: "\"\(Files.name(of: file))\" is a folder, where SQLite has a file.",
                 remedy: "Find out who made the folder, and move it away.")
+        }
+        if isReadOnly {
+            return ToolError(
+                .needsWriting, what: "\"\(path)\" cannot be read without writing beside it.",
+                why: "Its -wal and -shm are missing or need recovery, and the filesystem is mounted read-only.",
+                remedy: "Mount the read-only filesystem with the right to write, or copy the store with all files of "
+                    + "its name to another one. A backup is read in place.")
         }
         return ToolError(
             .needsWriting, what: "\"\(path)\" cannot be read without writing beside it.",

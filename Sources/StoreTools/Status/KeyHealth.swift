@@ -193,6 +193,6 @@ package enum AgeText {
     package static func text(_ seconds: UInt64) -> String {
         let names = [(86_400, "days"), (3600, "hours"), (60, "minutes")] as [(UInt64, String)]
         for (unit, name) in names where seconds >= 2 * unit { return "\(seconds / unit) \(name)" }
-        return "\(seconds) seconds"
+        return "\(CountText.text(seconds, "second"))"
     }
 }

@@ -417,8 +417,8 @@ extension Finding {
         Finding(
             .problem, "restorationInterrupted",
             "a restoration was interrupted: nobody can open the store until it is run again",
-            remedy: "run it again, which resumes it: `cipherctl restore DIR \(path) --replace`. Remove neither "
-                + "\"\(Files.name(of: path))-restoring\" nor \"\(Files.name(of: folder))\", which holds the files of the "
+            remedy: "run it again, which resumes it: `cipherctl restore DIR \(ShellWord.path(path)) --replace`. Remove "
+                + "neither \"\(Files.name(of: path))-restoring\" nor \"\(Files.name(of: folder))\", which holds the files of the "
                 + "former store")
     }
 }

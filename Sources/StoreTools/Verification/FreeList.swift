@@ -37,7 +37,7 @@ package struct FreeList: Sendable {
             guard let bytes = try source.page(trunk)?.bytes else { return add("cannot be read from page \(trunk) on") }
             let count = Int(bytes.bigEndian(at: 4))
             guard count <= source.usableBytes / 4 - 2 else {
-                return add("has more than fits in page \(trunk): \(count) pages")
+                return add("has more than fits in page \(trunk): \(Self.pages(count))")
             }
             for index in 0..<count {
                 let leaf = bytes.bigEndian(at: 8 + 4 * index)

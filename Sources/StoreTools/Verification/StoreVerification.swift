@@ -288,7 +288,7 @@ private struct VerificationRun {
         guard verdict == .pageCountLowered else { return [] }
         return [
             "bytes 28 to 31 of the header count \(pages) page\(pages == 1 ? "" : "s") of \(pageBytes) bytes, but the file has "
-                + "\(scan.fileBytes) bytes"
+                + "\(CountText.text(scan.fileBytes, "byte"))"
         ]
     }
 
@@ -344,7 +344,7 @@ private struct VerificationRun {
             .filter { $0 != "*** in database main ***" }
         let rest = lines.count - Limits.integrityLines
         return lines.prefix(Limits.integrityLines)
-            + (rest > 0 ? ["\(rest) more lines, which may follow from these"] : [])
+            + (rest > 0 ? ["\(CountText.text(rest, "more line")), which may follow from these"] : [])
     }
 
     /// SQLite's text for an error of which it knows no more.

@@ -6,7 +6,7 @@ extension UnlockedKey {
     /// - Throws: What the source throws.
     init(_ source: KeySource, _ console: Console) throws {
         if let warning = source.warning { console.warn(warning) }
-        try self.init(source)
+        self = try Interruption.explainingPrompt { try Self(source) }
     }
 
     /// A key for a new store, or a new key of a store: a weak passphrase gets a warning.
@@ -26,7 +26,12 @@ extension ToolKey {
     init(_ arguments: ParsedArguments) {
         self.init(
             source: { try KeyOptions.source(arguments) },
-            read: { try UnlockedKey($0, Console(isJSON: false)) })
+            read: { source in
+                let key = try UnlockedKey(source, Console(isJSON: Console.manner.isJSON))
+                // Tools read their key before they begin anything.
+                Interruption.beginWork()
+                return key
+            })
     }
 
     /// The key that the options name, for a new store.
@@ -35,7 +40,11 @@ extension ToolKey {
     init(new arguments: ParsedArguments, asksTwice: Bool) {
         self.init(
             source: { try KeyOptions.source(arguments, isNew: asksTwice) },
-            read: { try UnlockedKey(new: $0, Console(isJSON: false)) })
+            read: { source in
+                let key = try UnlockedKey(new: source, Console(isJSON: Console.manner.isJSON))
+                Interruption.beginWork()
+                return key
+            })
     }
 }
 

@@ -84,7 +84,8 @@ enum KeyOptions {
             guard hasTerminal else {
                 throw UsageError(
                     "No \(noun) was given, and there is no terminal to ask at.",
-                    hint: "Give one of: \(options.map(\.form).joined(separator: ", ")).")
+                    hint: "Give one of: \(options.map(\.form).joined(separator: ", "))."
+                        + (options == all ? keyless(arguments) : ""))
             }
             let start = options == invitation ? "Passphrase of the invitation: " : nil
             return isNew
@@ -92,6 +93,12 @@ enum KeyOptions {
                 : .prompt(start ?? "Passphrase: ")
         }
         return try source(name, value)
+    }
+
+    /// How the command goes without a key, as a sentence; empty where it does not.
+    private static func keyless(_ arguments: ParsedArguments) -> String {
+        if arguments.offers("--no-key") { return " Or give --no-key: then nothing is authenticated." }
+        return arguments.offers("--plain") ? " Or give --plain for a database that is not encrypted." : ""
     }
 
     private static func source(_ name: String, _ value: String) throws -> KeySource {

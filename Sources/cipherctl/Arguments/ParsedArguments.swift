@@ -5,9 +5,12 @@ struct ParsedArguments: Equatable {
     private var values: [String: [String]] = [:]
     private(set) var flags: Set<String> = []
     private(set) var operands: [String] = []
+    /// The options that the command has.
+    private let known: Set<String>
 
     /// - Throws: ``UsageError``.
     init(_ arguments: [String], syntax: CommandSyntax) throws(UsageError) {
+        known = Set(syntax.options.map(\.name))
         var rest = arguments[...]
         while let argument = rest.popFirst() {
             if argument == "--" {
@@ -29,6 +32,9 @@ struct ParsedArguments: Equatable {
 
     /// The values of an option that may be given several times, in their order.
     func values(_ name: String) -> [String] { values[name] ?? [] }
+
+    /// Whether the command has an option.
+    func offers(_ name: String) -> Bool { known.contains(name) }
 
     /// Whether an option without a value was given.
     func has(_ name: String) -> Bool { flags.contains(name) }
@@ -161,7 +167,10 @@ struct CommandSyntax: Sendable {
 }
 
 extension OptionSyntax {
-    static let json = OptionSyntax("--json", "print the result, and errors, as JSON")
+    static let json = OptionSyntax("--json", "print the result, notes, warnings and errors as JSON")
+    static let quiet = OptionSyntax("--quiet", "print neither notes nor progress; warnings and errors stay")
+    static let progress = OptionSyntax(
+        "--progress", value: "bar|json", "bar, at a terminal only (the default); json: lines on standard error")
     static let yes = OptionSyntax("--yes", "do it without asking")
 }
 

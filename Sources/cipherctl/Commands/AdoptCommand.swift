@@ -10,7 +10,7 @@ struct AdoptCommand: Command {
         operands: [OperandSyntax("DB", "the database; no process may have it open")],
         options: [
             OptionSyntax("--compatibility", value: "1|2|3|4", "the version of SQLCipher that made it; 4 unless given"),
-            Scheme.option("direct unless given"), .json,
+            Scheme.option("direct unless given"), .json, .quiet, .progress,
         ] + KeyOptions.all,
         examples: [
             "cipherctl adopt app.db",

@@ -14,7 +14,7 @@ struct BackupCommand: Command {
             OperandSyntax("STORE", "the store; other processes keep reading and writing"),
             OperandSyntax("DIR", "the folder to make; nothing may be there"),
         ],
-        options: [.json] + KeyOptions.all,
+        options: [.json, .quiet, .progress] + KeyOptions.all,
         examples: [
             "cipherctl backup app.db /backup/app-2026-11-21 --key-file app.key",
             "cipherctl backup app.db \"/backup/app-$(date +%F)\" --key-credential app --json",
@@ -37,7 +37,7 @@ struct BackupCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        storePath = arguments.operands[0]
+        storePath = BackupBundle.database(meantBy: arguments.operands[0])
         folder = arguments.operands[1]
     }
 
@@ -45,9 +45,11 @@ struct BackupCommand: Command {
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         try ToolError.requireForeign(folder, to: storePath, "backup")
         announceSettlement(console)
-        let store = try StoreOpening.writable(storePath, key, onNotice: console.note)
+        Interruption.beginWork()
+        let store = try StoreOpening.writable(
+            storePath, key, isCancelled: { Interruption.hasArrived }, onNotice: console.note)
         defer { try? store.close() }
-        let watch = TransferWatch("backing up", console)
+        let watch = TransferWatch("backing up")
         defer { watch.end() }
         let report = try watch.run { progress, isCancelled in
             try store.backup(
@@ -83,7 +85,7 @@ struct BackupVerifyCommand: Command {
         name: "backup verify",
         summary: "verify a backup in place, without restoring it",
         operands: [OperandSyntax("DIR", "the folder of the backup; it is only read")],
-        options: [.json] + KeyOptions.all,
+        options: [.json, .quiet, .progress] + KeyOptions.all,
         examples: [
             "cipherctl backup verify /backup/app-2026-11-21 --key-file app.key",
             "cipherctl backup verify /mnt/readonly/app-2026-11-21 --key-file app.key --json",
@@ -108,7 +110,7 @@ struct BackupVerifyCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
-        let watch = TransferWatch("verifying", console)
+        let watch = TransferWatch("verifying")
         defer { watch.end() }
         let report = try watch.run { progress, isCancelled in
             try key.explainingRefusal {
@@ -136,7 +138,7 @@ struct RestoreCommand: Command {
         options: [
             OptionSyntax(
                 "--replace", "replace the store that is there; no process may have it open"),
-            .yes, .json,
+            .yes, .json, .quiet, .progress,
         ] + KeyOptions.all,
         examples: [
             "cipherctl restore /backup/app-2026-11-21 app.db --key-file app.key",
@@ -165,7 +167,7 @@ struct RestoreCommand: Command {
         try ToolError.requireForeign(storePath, to: folder, "store")
         try confirm(console)
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
-        let watch = TransferWatch("restoring", console)
+        let watch = TransferWatch("restoring")
         defer { watch.end() }
         let report = try watch.run { progress, isCancelled in
             try explainingInterruption {
@@ -233,9 +235,7 @@ final class TransferWatch: Sendable {
     private let bar: ProgressBar
     private let start = ContinuousClock.now
 
-    init(_ title: String, _ console: Console) {
-        bar = ProgressBar(title, isAllowed: !console.isJSON)
-    }
+    init(_ title: String) { bar = ProgressBar(title) }
 
     /// Runs the work.
     ///

@@ -8,6 +8,8 @@ protocol Command {
     var endsBySignal: Bool { get }
     /// The hint of the message when a signal ended it at once.
     static var interruptionHint: String { get }
+    /// Whether it can do nothing without the algorithms of libcrypto.
+    static var needsCryptography: Bool { get }
 
     /// - Throws: ``UsageError``.
     init(_ arguments: ParsedArguments) throws
@@ -19,6 +21,7 @@ extension Command {
     var changesFiles: Bool { false }
     var endsBySignal: Bool { false }
     static var interruptionHint: String { "Run it again; it has changed nothing." }
+    static var needsCryptography: Bool { true }
 }
 
 /// All commands, in the order in which help lists them.

@@ -17,6 +17,7 @@ struct ConformanceCommand: Command {
                 "--former-key", value: "FILE",
                 "what `key reveal --json` printed before a rotation: no page may be under that key", isRepeatable: true),
             OptionSyntax("--canary", "write a marker into the store, search its files for it, and remove it"), .json,
+            .quiet, .progress,
         ] + KeyOptions.all,
         examples: [
             "cipherctl conformance app.db --key-file app.key",

@@ -15,7 +15,7 @@ struct CreateCommand: Command {
         summary: "make a new, empty store",
         operands: [OperandSyntax("STORE", "the file to create; its sidecar is placed beside it")],
         options: [
-            Scheme.option("slots unless given"), FileMode.option, .json,
+            Scheme.option("slots unless given"), FileMode.option, .json, .quiet,
         ] + KeyOptions.all,
         examples: [
             "cipherctl create app.db",
@@ -50,6 +50,8 @@ struct CreateCommand: Command {
         var configuration = Configuration()
         configuration.keyScheme = scheme
         if let mode { configuration.fileMode = mode }
+        Interruption.beginWork()
+        configuration.isOpeningCancelled = { Interruption.hasArrived }
         let store = try make(key, configuration, isTakenUp: isTakenUp, console)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
@@ -125,6 +127,10 @@ struct CreateCommand: Command {
         _ = try Files.entryExists(paths.sidecarBackup)
         let sidecar = SidecarFiles(databasePath: paths.database)
         let copies = sidecar.read()
+        for copy in SidecarCopy.allCases {
+            // What could not be read for this reason is not known to be there.
+            if case .unreadable(let failure) = copies[copy], failure.isShortage { throw failure }
+        }
         let fileBytes = try Files.status(of: path)?.byteCount
         if try Files.kind(path) == .directory { throw Self.exists(path, "It is a directory.") }
         if copies.areAbsent {

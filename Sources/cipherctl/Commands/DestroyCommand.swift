@@ -9,7 +9,7 @@ struct DestroyCommand: Command {
         name: "destroy",
         summary: "remove a store with every file that belongs to it",
         operands: [OperandSyntax("STORE", "the store; no process may have it open")],
-        options: [.yes, .json],
+        options: [.yes, .json, .quiet],
         examples: ["cipherctl destroy app.db", "cipherctl destroy app.db --yes --json"],
         notes: [
             "Removes the database, its WAL, both copies of the sidecar, what interrupted work left, the lock file "
@@ -28,11 +28,13 @@ struct DestroyCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
     }
 
     func run(_ console: Console) throws -> ExitCode {
         try Confirmation.require("Every row of \"\(path)\" is lost, unless there is a backup.", arguments)
+        // A signal does not end it in the middle: it is short.
+        Interruption.beginWork()
         let report = try explainingInterruption {
             try JobControlSuspension.withoutStopping { try SharedStore.destroy(at: path) }
         }

@@ -7,8 +7,10 @@ struct DoctorCommand: Command {
         name: "doctor",
         summary:
             "report what is wrong or risky about a store, and what to do; exit code 2 when something needs attention",
-        operands: [OperandSyntax("STORE", "the store; it may be in use, and is not opened")],
-        options: [OptionSyntax("--no-key", "check only what needs no key; nothing is authenticated then"), .json]
+        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use, and is not opened")],
+        options: [
+            OptionSyntax("--no-key", "check only what needs no key; nothing is authenticated then"), .json, .quiet,
+        ]
             + KeyPolicy.options + KeyOptions.all,
         examples: [
             "cipherctl doctor app.db --key-file app.key",
@@ -25,6 +27,9 @@ struct DoctorCommand: Command {
                 + "notes.",
         ])
 
+    /// It reports what the library lacks.
+    static let needsCryptography = false
+
     private let path: String
     private let needsKey: Bool
     private let policy: KeyPolicy
@@ -32,7 +37,7 @@ struct DoctorCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         needsKey = !arguments.has("--no-key")
         policy = try KeyPolicy(arguments)
         if !needsKey, KeyOptions.all.contains(where: { arguments.value($0.name) != nil }) {
@@ -44,7 +49,7 @@ struct DoctorCommand: Command {
         var tool = StoreExamination(path, key: needsKey ? ToolKey(arguments) : nil)
         tool.policy = policy
         tool.keyFile = arguments.value("--key-file") ?? arguments.value("--raw-key-file")
-        let report = try tool.run(onNotice: { Console(isJSON: false).note($0) })
+        let report = try tool.run(onNotice: Console.note)
         let summary = report.needsAttention ? "something needs attention" : "nothing needs attention"
         let isAuthenticated = report.status.isAuthenticated
         try console.report(

@@ -14,7 +14,7 @@ struct ExportCommand: Command {
         options: [
             OptionSyntax(
                 "--insecure-plaintext", "confirm that everybody who can read the file may read everything in it"),
-            .json,
+            .json, .quiet, .progress,
         ] + KeyOptions.all,
         examples: [
             "cipherctl export app.db plain.db --insecure-plaintext --key-file app.key",

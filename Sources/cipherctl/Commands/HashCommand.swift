@@ -7,7 +7,7 @@ struct HashCommand: Command {
         name: "hash",
         summary: "print a digest of the whole content, to compare databases",
         operands: [OperandSyntax("FILE", "the store, the folder of a backup, or with --plain a plain SQLite database")],
-        options: [OptionSyntax("--plain", "FILE is not encrypted; no key is needed"), .json] + KeyOptions.all,
+        options: [OptionSyntax("--plain", "FILE is not encrypted; no key is needed"), .json, .quiet] + KeyOptions.all,
         examples: [
             "cipherctl hash app.db --key-file app.key",
             "cipherctl hash --plain plain.db",

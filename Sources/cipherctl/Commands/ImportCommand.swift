@@ -12,7 +12,7 @@ struct ImportCommand: Command {
             OperandSyntax("STORE", "the store to create; nothing may exist there yet"),
         ],
         options: [
-            Scheme.option("slots unless given"), FileMode.option, .json,
+            Scheme.option("slots unless given"), FileMode.option, .json, .quiet, .progress,
         ] + KeyOptions.all,
         examples: [
             "cipherctl import plain.db app.db",

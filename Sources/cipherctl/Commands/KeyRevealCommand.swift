@@ -10,11 +10,12 @@ struct KeyRevealCommand: Command {
     static let syntax = CommandSyntax(
         name: "key reveal",
         summary: "print the data key and salt, for the stock sqlcipher shell",
-        operands: [OperandSyntax("STORE", "the store")],
+        operands: [OperandSyntax("STORE", "the store, or the folder of a backup")],
         options: [
             SecretOutput.option,
             OptionSyntax(
                 "--yes", "print the key even where others see it: on a terminal, in a file that they may read"), .json,
+            .quiet,
         ] + KeyOptions.all,
         examples: [
             "cipherctl key reveal app.db --key-file app.key --output open.sql; sqlcipher -init open.sql app.db",
@@ -32,7 +33,7 @@ struct KeyRevealCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
     }
 
     func run(_ console: Console) throws -> ExitCode {

@@ -18,7 +18,7 @@ struct SQLCommand: Command {
         options: [
             OptionSyntax("--write", "let statements change the store; without it they only read"),
             OptionSyntax("--mode", value: "table|csv|json", "how rows are printed; as a table unless given"),
-            OptionSyntax("--json", "the same as --mode json, and errors as JSON too"),
+            OptionSyntax("--json", "the same as --mode json, and notes, warnings and errors as JSON too"), .quiet,
         ] + KeyOptions.all,
         examples: [
             "cipherctl sql app.db \"SELECT * FROM note\" --key-file app.key",
@@ -27,6 +27,7 @@ struct SQLCommand: Command {
         ],
         notes: [
             "Each statement is a transaction of its own unless you write BEGIN and COMMIT; one left open is rolled back.",
+            "A text that is not UTF-8 is CAST(X'FF' AS TEXT) in tables and CSV, and {\"text\": \"FF\"} in JSON.",
             "NULL is NULL in tables, an empty field in CSV (the empty text is \"\") and null in JSON. Blobs are "
                 + "X'00FF' in "
                 + "tables and CSV, and {\"blob\": \"00FF\"} in JSON. In CSV and JSON each statement that returns rows "
@@ -108,7 +109,7 @@ struct SQLCommand: Command {
         willPrint()
         try writer.begin(statement.columnNames, to: console.output)
         while let current = row {
-            try writer.add(current.databaseValues, to: console.output)
+            try writer.add(ResultValue.all(of: current), to: console.output)
             row = try rows.next()
         }
         try writer.end(to: console.output)

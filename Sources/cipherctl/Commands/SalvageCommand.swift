@@ -1,4 +1,5 @@
 import CipherStore
+import StorePlatform
 import StoreTools
 
 /// `salvage STORE OUT`: every row that can still be authenticated goes into a new store.
@@ -12,7 +13,7 @@ struct SalvageCommand: Command {
             OperandSyntax("STORE", "the damaged store, which no program may have open. Or the folder of a backup"),
             OperandSyntax("OUT", "the store to create; nothing may exist there yet"),
         ],
-        options: [FileMode.option, .json] + KeyOptions.all,
+        options: [FileMode.option, .json, .quiet, .progress] + KeyOptions.all,
         examples: [
             "cipherctl salvage app.db salvaged.db --key-file app.key",
             "cipherctl salvage app.db salvaged.db --key-file app.key --json",
@@ -103,23 +104,24 @@ struct SalvageCommand: Command {
         var lines = ["salvaged  \(source) -> \(report.path)", "rows      \(report.rowCount)"]
         for table in report.tables {
             let matched = table.matchedRowCount > 0 ? ", \(table.matchedRowCount) of them by their content" : ""
-            lines.append("table     \(table.name): \(table.rowCount) rows\(matched)")
+            lines.append("table     \(table.name): \(CountText.text(table.rowCount, "row"))\(matched)")
             lines += table.lostPages.map { "  lost    page \($0.page)\(words($0))" }
             lines += table.lostRows.map { row in
                 "  lost    \(row.rowID.map { "row \($0)" } ?? "a row") of page \(row.page): its continuation on page "
                     + "\(row.missingPage)"
             }
             let more = table.lostRowCount - table.lostRows.count
-            if more > 0 { lines.append("  lost    \(more) more rows") }
+            if more > 0 { lines.append("  lost    \(CountText.text(more, "more row"))") }
         }
         for listing in report.listings {
             let tables =
                 listing.candidates.isEmpty
                 ? "no known table" : "one of: \(listing.candidates.joined(separator: ", "))"
-            lines.append("listing   \(listing.name): \(listing.rowCount) rows of \(tables)")
+            lines.append("listing   \(listing.name): \(CountText.text(listing.rowCount, "row")) of \(tables)")
         }
         if !report.indexPages.isEmpty {
-            lines.append("indexes   \(report.indexPages.count) pages lost; the indexes were built again")
+            let pages = CountText.text(report.indexPages.count, "page")
+            lines.append("indexes   \(pages) lost; the indexes were built again")
         }
         lines += report.unknownPages.lines("lost, and no table names it", pageBytes: report.pageBytes)
             .map { "pages     \($0)" }
@@ -127,7 +129,8 @@ struct SalvageCommand: Command {
         lines += report.notCreated.map { "missing   \($0)" }
         if let note = report.lostCommits { lines.append("commits   \(note)") }
         if report.foreignKeyViolations > 0 {
-            lines.append("foreign   \(report.foreignKeyViolations) rows refer to rows that do not exist any more")
+            let rows = CountText.text(report.foreignKeyViolations, "row refers", "rows refer")
+            lines.append("foreign   \(rows) to rows that do not exist any more")
         }
         return lines + ["result    \(report.hasLosses ? "something is lost" : "complete")"]
     }

@@ -1,5 +1,6 @@
 import CipherStore
 import KeyCustody
+import StorePlatform
 import StoreTools
 
 /// `status STORE`: prints the state of a store.
@@ -7,15 +8,21 @@ struct StatusCommand: Command {
     static let syntax = CommandSyntax(
         name: "status",
         summary: "show the state of a store; exit code 2 when something needs attention",
-        operands: [OperandSyntax("STORE", "the store; it may be in use, and is not opened")],
+        operands: [
+            OperandSyntax(
+                "STORE",
+                "the store, or the folder of a backup; it may be in use, and is not opened. With --openmetrics several",
+                isRepeated: true)
+        ],
         options: [
             OptionSyntax("--no-key", "show only what needs no key; nothing is authenticated then"),
             OptionSyntax("--openmetrics", "print figures for a monitoring system, in the OpenMetrics format"), .json,
+            .quiet,
         ] + KeyPolicy.options + KeyOptions.all,
         examples: [
             "cipherctl status app.db --key-file app.key",
             "cipherctl status app.db --no-key --json",
-            "cipherctl status app.db --no-key --openmetrics",
+            "cipherctl status app.db mail.db --no-key --openmetrics",
             "cipherctl status app.db --no-key --max-key-age 365d --max-backup-age 30d",
         ],
         notes: [
@@ -23,6 +30,8 @@ struct StatusCommand: Command {
                 + "attention too.",
             "Nothing is changed: a missing copy of the sidecar is reported, and the next opening for writing repairs "
                 + "it.",
+            "With --openmetrics the exit code is 0 whatever the figures say: cipherstore_up is 0 for a store that cannot "
+                + "be read or that the key does not open, and cipherstore_attention counts the findings.",
         ])
 
     private let path: String
@@ -32,9 +41,13 @@ struct StatusCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         needsKey = !arguments.has("--no-key")
         policy = try KeyPolicy(arguments)
+        if arguments.operands.count > 1, !arguments.has("--openmetrics") {
+            throw UsageError(
+                "Several stores were given.", hint: "Give one store, or add --openmetrics, which takes several.")
+        }
         if arguments.has("--openmetrics") && arguments.has("--json") {
             throw UsageError("--openmetrics and --json were given.", hint: "Leave one of them out.")
         }
@@ -44,15 +57,35 @@ struct StatusCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        var tool = StoreStatus(path, key: needsKey ? ToolKey(arguments) : nil)
-        tool.policy = policy
-        let report = try tool.run(onNotice: { Console(isJSON: false).note($0) })
-        if arguments.has("--openmetrics") {
-            for line in OpenMetrics(report).text { try console.output.line(line) }
-        } else {
-            try console.report(json: json(report), lines: lines(report))
-        }
+        if arguments.has("--openmetrics") { return try printMetrics(console) }
+        let report = try examine(path, needsKey ? ToolKey(arguments) : nil)
+        try console.report(json: json(report), lines: lines(report))
         return report.attention.isEmpty ? .ok : .needsAttention
+    }
+
+    private func examine(_ path: String, _ key: ToolKey?) throws -> StoreStatus.Report {
+        var tool = StoreStatus(path, key: key)
+        tool.policy = policy
+        return try tool.run(onNotice: Console.note)
+    }
+
+    /// Prints the figures of all stores. A collector takes every exit code but 0 for a failure, and drops the figures of
+    /// the other stores: what is wrong is a figure.
+    private func printMetrics(_ console: Console) throws -> ExitCode {
+        // Read once: a descriptor, a command or a person gives it once.
+        let key = try needsKey ? UnlockedKey(KeyOptions.source(arguments), console) : nil
+        let tool = key.map { key in ToolKey(source: { key.source }, read: { _ in key }) }
+        var metrics = OpenMetrics()
+        for path in arguments.operands.map(BackupBundle.database) {
+            let found = Result { try examine(path, tool) }
+            metrics.addReading(of: path, succeeded: (try? found.get()) != nil)
+            switch found {
+            case .success(let report): metrics.add(report)
+            case .failure(let error): FleetReport.tell(error, of: path, isJSON: false)
+            }
+        }
+        for line in metrics.text { try console.output.line(line) }
+        return .ok
     }
 
     /// Of the library's bugs only the one that concerns how other programs write; `doctor` reports all.
@@ -126,8 +159,8 @@ struct StatusCommand: Command {
         lines += HistoryLines.lines(found.historyReading)
         let use = found.isInUse.map { $0 ? "yes" : "no" } ?? "not known"
         lines += [
-            "file         \(found.fileBytes) bytes, \(found.pages) pages",
-            "WAL          \(found.walBytes) bytes, \(found.walFrames) committed frames"
+            "file         \(CountText.text(found.fileBytes, "byte")), \(CountText.text(found.pages, "page"))",
+            "WAL          \(CountText.text(found.walBytes, "byte")), \(CountText.text(found.walFrames, "committed frame"))"
                 + (found.copiedFrames.map { ", \($0) of them in the file" } ?? ""),
             "sidecar      " + found.copies.map { "\($0.copy.rawValue) \($0.state)" }.joined(separator: ", "),
             "in use       \(use)",
@@ -159,7 +192,7 @@ enum HistoryLines {
         case .unknown(let reason): return ["history      not known: \(reason)"]
         case .found(let history):
             let tables = history.tables.isEmpty ? "no table is recorded" : history.tables.joined(separator: ", ")
-            let size = "\(history.changes) changes, about \(history.bytes) bytes"
+            let size = "\(CountText.text(history.changes, "change")), about \(CountText.text(history.bytes, "byte"))"
             let all = history.includesNewTables ? " and new tables" : ""
             return ["history      \(size), of \(tables)\(all)"] + history.readers.map { "reader       \($0.line)" }
         }

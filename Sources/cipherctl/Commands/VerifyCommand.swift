@@ -8,7 +8,7 @@ struct VerifyCommand: Command {
         name: "verify",
         summary: "authenticate every page and check the content",
         operands: [OperandSyntax("STORE", "the store; it may be in use. Or the folder of a backup")],
-        options: [.json] + KeyOptions.all,
+        options: [.json, .quiet, .progress] + KeyOptions.all,
         examples: [
             "cipherctl verify app.db --key-file app.key",
             "cipherctl verify app.db --key-file app.key --json",
@@ -31,11 +31,11 @@ struct VerifyCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        let progress = ProgressBar("verifying", isAllowed: !console.isJSON)
+        let progress = ProgressBar("verifying")
         defer { progress.end() }
         // A signal ends the command: nothing was begun that would have to be undone.
         let report = try StoreVerification(path, key: ToolKey(arguments)).run(
-            progress: progress.show, onNotice: { Console(isJSON: false).note($0) })
+            progress: progress.show, onNotice: Console.note)
         progress.end()
         for line in report.supersededPages.lines("damaged in the file", pageBytes: report.pageBytes) {
             console.note("\(line), but the WAL contains an intact image")

@@ -8,7 +8,7 @@ struct HistoryCommand: Command {
         summary: "list the changes that a store has recorded: what, when, by whom",
         operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
         options: HistoryArguments.options + [
-            OptionSyntax("--limit", value: "N", "the most changes that are listed; 100 unless given"), .json,
+            OptionSyntax("--limit", value: "N", "the most changes that are listed; 100 unless given"), .json, .quiet,
         ] + KeyOptions.all,
         examples: [
             "cipherctl history app.db --key-file app.key",
@@ -59,6 +59,7 @@ struct HistoryCommand: Command {
             lines: list.transactions.flatMap(\.lines) + [
                 "\(list.hasMore ? "more follows" : "end"), token \(list.token)"
             ])
+        Console.noteReplacements(in: list.transactions.flatMap(\.values))
         return .ok
     }
 

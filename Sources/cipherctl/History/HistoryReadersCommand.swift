@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import StorePlatform
 import StoreTools
 
 /// `history readers STORE`: lists who reads the history, and forgets readers that are gone.
@@ -7,9 +8,10 @@ struct HistoryReadersCommand: Command {
     static let syntax = CommandSyntax(
         name: "history readers",
         summary: "list the registered readers of the history; exit code 2 when one has expired",
-        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
         options: [
             OptionSyntax("--remove", value: "NAME", "forget this reader: nothing is kept for it any more"), .json,
+            .quiet,
         ] + KeyOptions.all,
         examples: [
             "cipherctl history readers app.db --key-file app.key",
@@ -27,13 +29,14 @@ struct HistoryReadersCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         removed = arguments.value("--remove")
     }
 
     func run(_ console: Console) throws -> ExitCode {
         if removed != nil { try BackupBundle.refuse(writing: path) }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        if removed != nil { Interruption.beginWork() }
         let store =
             try removed == nil
             ? StoreOpening.readOnly(path, key, onNotice: console.note)
@@ -51,7 +54,7 @@ struct HistoryReadersCommand: Command {
 extension HistoryReader {
     /// For people.
     var line: String {
-        let state = expirationReason.map { "expired: \($0)" } ?? "\(lag) changes behind"
+        let state = expirationReason.map { "expired: \($0)" } ?? "\(CountText.text(lag, "change")) behind"
         return "\"\(name)\", \(state), last acknowledged \(HistoryReport.moment(date))"
     }
 

@@ -11,7 +11,7 @@ struct HistoryRecordCommand: Command {
             OptionSyntax("--columns", "record which columns an update has changed"),
             OptionSyntax(
                 "--keep", value: "T.COLUMN", "keep this column's values of rows that are deleted", isRepeatable: true),
-            .json,
+            .json, .quiet,
         ] + KeyOptions.all,
         examples: [
             "cipherctl history record app.db --all --key-file app.key",
@@ -20,6 +20,8 @@ struct HistoryRecordCommand: Command {
         notes: [
             "Triggers record each change in the transaction that makes it, whoever makes it. They stay with the tables "
                 + "when those are changed or renamed. --all includes tables that are created later.",
+            "Run once more for a table, the command adds to what is recorded of it. `cipherctl history stop` forgets "
+                + "--columns and --keep.",
             "Recording makes writes slower: inserting rows in bulk takes up to twice as long.",
         ])
 
@@ -31,7 +33,7 @@ struct HistoryRecordCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         tables = try RecordedTables(arguments)
         var kept: [String: [String]] = [:]
         for name in arguments.values("--keep") {
@@ -45,7 +47,7 @@ struct HistoryRecordCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         try tables.change(path, arguments, console) { db in
-            try db.recordHistory(of: tables.scope, columns: arguments.has("--columns"), keeping: kept)
+            try db.addToHistory(tables.scope, columns: arguments.has("--columns"), keeping: kept)
         }
     }
 }
@@ -56,7 +58,7 @@ struct HistoryStopCommand: Command {
         name: "history stop",
         summary: "record the changes of tables no longer; what was recorded stays",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: RecordedTables.options + [.json] + KeyOptions.all,
+        options: RecordedTables.options + [.json, .quiet] + KeyOptions.all,
         examples: [
             "cipherctl history stop app.db --table note --key-file app.key",
             "cipherctl history stop app.db --all --key-file app.key",
@@ -70,7 +72,7 @@ struct HistoryStopCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         tables = try RecordedTables(arguments)
     }
 
@@ -105,6 +107,7 @@ private struct RecordedTables {
     ) throws -> ExitCode {
         try BackupBundle.refuse(writing: path)
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        Interruption.beginWork()
         let store = try StoreOpening.writable(
             path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
         defer { try? store.close() }

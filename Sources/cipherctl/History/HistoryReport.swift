@@ -13,6 +13,9 @@ struct HistoryReport {
         changes = transaction.changes.filter { tables.isEmpty || tables.contains($0.tableName.lowercased()) }
     }
 
+    /// The values of rows that are shown.
+    var values: [DatabaseValue] { changes.flatMap { Array($0.key.values) + Array($0.formerValues.values) } }
+
     var lines: [String] {
         let author = transaction.author.map { "by \"\($0.label)\"" } ?? "by a program without this library"
         let head = [

@@ -10,7 +10,7 @@ struct WatchCommand: Command {
         summary: "print the changes of a store as they are committed, by whom, until Ctrl-C",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: HistoryArguments.options + [
-            OptionSyntax("--json", "print each transaction, and errors, as a line of JSON")
+            OptionSyntax("--json", "print each transaction, note, warning and error as a line of JSON"), .quiet,
         ] + KeyOptions.all,
         examples: [
             "cipherctl watch app.db --key-file app.key",
@@ -34,7 +34,7 @@ struct WatchCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         since = try HistoryArguments.token(arguments)
         tables = HistoryArguments.tables(arguments)
     }
@@ -74,6 +74,7 @@ struct WatchCommand: Command {
                 let isLast = index == reports.count - 1
                 try console.report(json: report.json(token: isLast ? page.token : nil), lines: report.lines)
             }
+            Console.noteReplacements(in: reports.flatMap(\.values))
             // What was printed is not printed again, whatever happens next.
             token = page.token
             if !page.hasMore { return }

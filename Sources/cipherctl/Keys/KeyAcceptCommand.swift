@@ -8,7 +8,7 @@ struct KeyAcceptCommand: Command {
         name: "key accept",
         summary: "accept an older sidecar that was put back and that opening refuses",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [.yes, .json] + KeyOptions.all,
+        options: [.yes, .json, .quiet] + KeyOptions.all,
         examples: ["cipherctl key accept app.db --key-file app.key --yes"],
         notes: [
             "For stores that are refused with sidecarRolledBack, where every newer copy of the sidecar is lost: otherwise "
@@ -21,7 +21,7 @@ struct KeyAcceptCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
     }
 
     func run(_ console: Console) throws -> ExitCode {
@@ -60,7 +60,7 @@ extension KeyAccess {
     /// Accepts the sidecar although the store records a newer one.
     fileprivate func accept() throws -> StoreKeys.Acceptance {
         try JobControlSuspension.withoutStopping {
-            try StoreKeys.acceptSidecar(at: path, holding: keys) { Console(isJSON: false).note($0) }
+            try StoreKeys.acceptSidecar(at: path, holding: keys, onNotice: Console.note)
         }
     }
 }

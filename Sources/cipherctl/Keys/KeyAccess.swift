@@ -37,8 +37,8 @@ struct KeyAccess {
         keys = choice.keys
         var administration = KeyAdministration(databasePath: StorePaths(path).database, keys: choice.keys)
         administration.isCancelled = { Interruption.shared.isSet }
-        administration.onNotice = { Console(isJSON: false).note($0) }
-        administration.onWait = { Console(isJSON: false).note($0) }
+        administration.onNotice = Console.note
+        administration.onWait = Console.note
         self.administration = administration
     }
 
@@ -85,7 +85,7 @@ struct KeyAccess {
         // Before signals are caught: until now there is nothing to undo.
         let store = try openToRemember()
         defer { try? store?.get().close() }
-        administration.memory = store.map { RollbackGuard($0) { Console(isJSON: false).note($0) } }
+        administration.memory = store.map { RollbackGuard($0, onNotice: Console.note) }
         _ = Interruption.shared
         administration.decidedOn = sidecar.slotted?.table.slots
         while true {

@@ -11,6 +11,7 @@ struct KeyConvertCommand: Command {
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [
             OptionSyntax("--to", value: "slots|direct", "how the data key is to be kept"), .label, .kdf, .yes, .json,
+            .quiet,
         ] + KeyOptions.all + KeyOptions.new,
         examples: [
             "cipherctl key convert app.db --to slots --key-file app.key",
@@ -33,7 +34,7 @@ struct KeyConvertCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         switch arguments.value("--to") {
         case "slots": toSlots = true
         case "direct": toSlots = false
@@ -86,7 +87,7 @@ struct KeyConvertCommand: Command {
     private func takeSlots(_ access: KeyAccess, _ console: Console) throws -> KeyAdministration {
         let new = try UnlockedKey(KeyOptions.newSource(arguments), console)
         try Confirmation.require(
-            "All \(access.sidecar.slots.count) keyslots of \"\(path)\" are removed; only the data key opens it then.",
+            "Every keyslot of \"\(path)\" is removed (\(access.sidecar.slots.count)); only the data key opens it then.",
             arguments)
         return try access.change { administration in
             try administration.convertToDirect(provedBy: new.secret)

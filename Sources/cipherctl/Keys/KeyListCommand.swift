@@ -8,8 +8,8 @@ struct KeyListCommand: Command {
     static let syntax = CommandSyntax(
         name: "key list",
         summary: "show the keyslots of a store",
-        operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [.json] + KeyOptions.all,
+        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
+        options: [.json, .quiet] + KeyOptions.all,
         examples: [
             "cipherctl key list app.db",
             "cipherctl key list app.db --key-file app.key",
@@ -24,7 +24,7 @@ struct KeyListCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
     }
 
     func run(_ console: Console) throws -> ExitCode {
@@ -81,8 +81,8 @@ struct KeyTestCommand: Command {
     static let syntax = CommandSyntax(
         name: "key test",
         summary: "report which keyslot a key opens; exit code 77 if none",
-        operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [.json] + KeyOptions.all,
+        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
+        options: [.json, .quiet] + KeyOptions.all,
         examples: [
             "cipherctl key test app.db",
             "cipherctl key test app.db --key-file recovery.txt --json",
@@ -99,7 +99,7 @@ struct KeyTestCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
     }
 
     func run(_ console: Console) throws -> ExitCode {

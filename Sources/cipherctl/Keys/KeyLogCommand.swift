@@ -9,9 +9,9 @@ struct KeyLogCommand: Command {
     static let syntax = CommandSyntax(
         name: "key log",
         summary: "show what happened to the keys of a store, and check the log; exit code 65 when it was changed",
-        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
         options: [
-            OptionSyntax("--acknowledge", "accept the log as it is: its problems were investigated"), .json,
+            OptionSyntax("--acknowledge", "accept the log as it is: its problems were investigated"), .json, .quiet,
         ],
         examples: [
             "cipherctl key log app.db", "cipherctl key log app.db --json", "cipherctl key log app.db --acknowledge",
@@ -30,7 +30,7 @@ struct KeyLogCommand: Command {
     var changesFiles: Bool { acknowledges }
 
     init(_ arguments: ParsedArguments) throws {
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         acknowledges = arguments.has("--acknowledge")
     }
 

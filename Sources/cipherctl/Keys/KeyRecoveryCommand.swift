@@ -15,7 +15,7 @@ struct KeyRecoveryCommand: Command {
             .label, SecretOutput.option,
             OptionSyntax(
                 "--yes", "do not ask for a line to be typed back; also write to a file that others may read"),
-            .json,
+            .json, .quiet,
         ] + KeyOptions.all,
         examples: [
             "cipherctl key recovery app.db --key-file app.key",
@@ -36,7 +36,7 @@ struct KeyRecoveryCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         label = try NewKey.label(arguments)
     }
 

@@ -1,3 +1,4 @@
+import CipherStore
 import KeyCustody
 
 /// `key add STORE`: adds a key that opens a store.
@@ -7,7 +8,7 @@ struct KeyAddCommand: Command {
         name: "key add",
         summary: "let another key open a store as well",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [.label, .kdf, .json] + KeyOptions.all + KeyOptions.new,
+        options: [.label, .kdf, .json, .quiet] + KeyOptions.all + KeyOptions.new,
         examples: [
             "cipherctl key add app.db --key-file app.key",
             "cipherctl key add app.db --key-file app.key --new-raw-key-file server.key --label server",
@@ -25,7 +26,7 @@ struct KeyAddCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         _ = try NewKey.label(arguments)
     }
 
@@ -51,7 +52,7 @@ struct KeyChangeCommand: Command {
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [
             OptionSyntax("--slot", value: "N", "the slot to change; without it the one that the given key opens"),
-            .label, .kdf, .json,
+            .label, .kdf, .json, .quiet,
         ] + KeyOptions.all + KeyOptions.new,
         examples: [
             "cipherctl key change app.db",
@@ -71,7 +72,7 @@ struct KeyChangeCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         _ = try KeyAccess.slot(arguments)
         _ = try NewKey.label(arguments)
     }
@@ -110,7 +111,7 @@ struct KeyLabelCommand: Command {
         name: "key label",
         summary: "give a keyslot another label",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [.slot, .label, .json] + KeyOptions.all,
+        options: [.slot, .label, .json, .quiet] + KeyOptions.all,
         examples: [
             "cipherctl key label app.db --slot 2 --label \"backup server\" --key-file app.key",
             "cipherctl key label app.db --slot 2 --label= --key-file app.key",
@@ -124,7 +125,7 @@ struct KeyLabelCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         slot = try KeyAccess.requiredSlot(arguments)
         guard arguments.value("--label") != nil else {
             throw UsageError("--label is missing.", hint: "Usage: \(Self.syntax.usage)")
@@ -150,7 +151,7 @@ struct KeyRemoveCommand: Command {
         name: "key remove",
         summary: "remove a keyslot, so that its secret opens the store no longer",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [.slot, .yes, .json] + KeyOptions.all,
+        options: [.slot, .yes, .json, .quiet] + KeyOptions.all,
         examples: ["cipherctl key remove app.db --slot 2 --key-file app.key --yes"],
         notes: [
             "The slot is gone from both copies of the sidecar, and from what crashes left of them, before the command "
@@ -166,7 +167,7 @@ struct KeyRemoveCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         slot = try KeyAccess.requiredSlot(arguments)
     }
 

@@ -84,6 +84,8 @@ struct CompletionsCommand: Command {
         ],
         notes: ["`make install` installs all three."])
 
+    static let needsCryptography = false
+
     private let script: String
 
     init(_ arguments: ParsedArguments) throws {

@@ -81,6 +81,8 @@ struct ManCommand: Command {
         examples: ["cipherctl man | man -l -", "cipherctl man > /usr/local/share/man/man1/cipherctl.1"],
         notes: ["`make install` installs it."])
 
+    static let needsCryptography = false
+
     init(_ arguments: ParsedArguments) throws {}
 
     func run(_ console: Console) throws -> ExitCode {

@@ -14,7 +14,7 @@ enum HolderReport {
         if let time = holder.writingFor { parts.append("writes for \(seconds(time)) s") }
         if let time = holder.waitingFor { parts.append("waits for \(seconds(time)) s") }
         if holder.writeCount > 0 {
-            parts.append("\(holder.writeCount) writes, the longest \(seconds(holder.longestWrite)) s")
+            parts.append("\(CountText.text(holder.writeCount, "write")), the longest \(seconds(holder.longestWrite)) s")
         }
         return parts.joined(separator: ", ")
     }

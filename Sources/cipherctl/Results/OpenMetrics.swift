@@ -9,30 +9,53 @@ struct OpenMetrics {
     enum Kind: String {
         case gauge
         case counter
+        /// Labels that describe something; its value is 1.
+        case info
+
+        /// What ends the names of its series.
+        var suffix: String {
+            switch self {
+            case .gauge: ""
+            case .counter: "_total"
+            case .info: "_info"
+            }
+        }
     }
 
-    private(set) var lines: [String] = []
+    /// A metric with the series of all stores, which stand together.
+    private struct Family {
+        let head: [String]
+        var series: [String] = []
+    }
 
-    /// Adds a metric with all of its values.
+    private var families: [Family] = []
+    private var places: [String: Int] = [:]
+
+    /// Adds values of a metric, after those of other stores.
     ///
     /// - Parameters:
-    ///   - name: With its unit at the end, without `_total`.
+    ///   - name: With its unit at the end, without `_total` or `_info`.
     ///   - help: Its meaning, in one sentence.
     ///   - values: Each with the labels that distinguish it.
     mutating func add(
         _ name: String, _ kind: Kind, help: String, _ values: [(labels: KeyValuePairs<String, String>, value: JSON)]
     ) {
         guard !values.isEmpty else { return }
-        lines.append("# TYPE \(name) \(kind.rawValue)")
-        lines.append("# HELP \(name) \(Self.escaped(help))")
+        let place = places[name] ?? families.count
+        if place == families.count {
+            places[name] = place
+            families.append(
+                Family(head: ["# TYPE \(name) \(kind.rawValue)", "# HELP \(name) \(Self.escaped(help))"]))
+        }
         for (labels, value) in values {
             let list = labels.map { "\($0.key)=\"\(Self.escaped($0.value))\"" }.joined(separator: ",")
-            lines.append("\(name)\(kind == .counter ? "_total" : "")\(list.isEmpty ? "" : "{\(list)}") \(value.text)")
+            families[place].series.append(
+                "\(name)\(kind.suffix)\(list.isEmpty ? "" : "{\(list)}") \(value.text)")
         }
     }
 
     /// The whole text; a collector treats a text without this end as truncated.
-    var text: [String] { lines + ["# EOF"] }
+    var text: [String] { families.flatMap { $0.head + $0.series } + ["# EOF"] }
 
     private static func escaped(_ text: String) -> String {
         text.withoutControls(keepsLines: true).replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing(
@@ -41,9 +64,21 @@ struct OpenMetrics {
 }
 
 extension OpenMetrics {
-    /// The metrics of a store.
-    init(_ found: StoreStatus.Report) {
+    /// Adds whether a store could be read, and, with the key, whether the key opens it.
+    mutating func addReading(of path: String, succeeded: Bool) {
+        gauge(
+            ["store": path], "up", "Whether the store could be read, and whether the given key opens it.",
+            succeeded ? 1 : 0)
+    }
+
+    /// Adds the metrics of a store.
+    mutating func add(_ found: StoreStatus.Report) {
         let store: KeyValuePairs = ["store": found.path]
+        if let identity = found.storeID {
+            add(
+                "cipherstore_store", .info, help: "What identifies the store for life.",
+                [(["store": found.path, "store_id": "\(identity)"], .int(1))])
+        }
         gauge(store, "file_bytes", "Length of the database file.", found.fileBytes)
         gauge(store, "pages", "Pages of the database at its last commit.", found.pages)
         gauge(store, "wal_bytes", "Length of the WAL.", found.walBytes)

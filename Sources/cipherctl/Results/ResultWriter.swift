@@ -1,4 +1,5 @@
 import CipherStore
+import Foundation
 import KeyCustody
 
 /// The form in which rows are printed.
@@ -19,11 +20,52 @@ enum ResultMode: String, CaseIterable {
 /// Prints the rows of one statement.
 protocol ResultWriter {
     mutating func begin(_ columns: [String], to output: Output) throws
-    mutating func add(_ row: [DatabaseValue], to output: Output) throws
+    mutating func add(_ row: [ResultValue], to output: Output) throws
     mutating func end(to output: Output) throws
 }
 
+/// A value of a result: as SQLite stores it, or a text that is not UTF-8 and has no other form than its bytes.
+enum ResultValue {
+    case value(DatabaseValue)
+    case undecodable(Data)
+
+    /// The values of the present row of a cursor.
+    static func all(of row: Row) -> [ResultValue] {
+        (0..<row.count).map { index in
+            row.undecodableText(at: index).map { .undecodable($0) } ?? .value(row.databaseValue(at: index))
+        }
+    }
+
+    /// The value in tables and CSV; nil for NULL. What is not UTF-8 is an SQL expression: `CAST(X'FF' AS TEXT)`.
+    var shownText: String? {
+        switch self {
+        case .value(let value): value.shownText
+        case .undecodable(let bytes): "CAST(X'\(Hex.text(Array(bytes)).uppercased())' AS TEXT)"
+        }
+    }
+
+    /// The value in JSON; what is not UTF-8 is an object with its bytes in hexadecimal.
+    var json: JSON {
+        switch self {
+        case .value(let value): value.json
+        case .undecodable(let bytes): .object(["text": .string(Hex.text(Array(bytes)).uppercased())])
+        }
+    }
+
+    fileprivate var isNumberOrNull: Bool {
+        switch self {
+        case .value(let value): value.isNumberOrNull
+        case .undecodable: false
+        }
+    }
+}
+
 extension DatabaseValue {
+    /// Whether it is a text with U+FFFD, which also stands for bytes that are not UTF-8.
+    var hasReplacements: Bool {
+        if case .string(let text) = storage { text.unicodeScalars.contains("\u{fffd}") } else { false }
+    }
+
     /// The value in tables and CSV; nil for NULL. Blobs are SQL literals: `X'00FF'`.
     var shownText: String? {
         switch storage {
@@ -61,7 +103,7 @@ struct TableWriter: ResultWriter {
         isNumeric = columns.map { _ in true }
     }
 
-    mutating func add(_ row: [DatabaseValue], to output: Output) throws {
+    mutating func add(_ row: [ResultValue], to output: Output) throws {
         for (index, value) in row.enumerated() where !value.isNumberOrNull { isNumeric[index] = false }
         rows.append(row.map { $0.shownText?.withoutControls() ?? "NULL" })
     }
@@ -104,7 +146,7 @@ struct CSVWriter: ResultWriter {
         try output.write(Self.line(columns.map(Self.field)))
     }
 
-    mutating func add(_ row: [DatabaseValue], to output: Output) throws {
+    mutating func add(_ row: [ResultValue], to output: Output) throws {
         try output.write(Self.line(row.map { $0.shownText.map(Self.field) ?? "" }))
     }
 
@@ -130,7 +172,7 @@ struct JSONWriter: ResultWriter {
         try output.write("[")
     }
 
-    mutating func add(_ row: [DatabaseValue], to output: Output) throws {
+    mutating func add(_ row: [ResultValue], to output: Output) throws {
         let members = zip(names, row).map { JSON.Member(name: $0, value: $1.json) }
         try output.write((isFirst ? "\n" : ",\n") + JSON.object(members).text)
         isFirst = false

@@ -11,9 +11,9 @@ enum PlanReport {
         var lines = [
             "\(path): a rotation \(plan.canBegin ? "can begin" : "cannot begin")",
             "  scheme       \(plan.hasSlots ? "slots" : "direct"), epoch \(plan.epoch)",
-            "  database     \(plan.databaseBytes) bytes, \(plan.pages) pages; WAL \(plan.logBytes) bytes",
+            "  database     \(plan.databaseBytes) bytes, \(CountText.text(plan.pages, "page")); WAL \(plan.logBytes) bytes",
             "  space        \(plan.freeBytes) bytes are free; the WAL may grow to \(plan.logLimitBytes)",
-            "  time         about \(time) s, at \(speed) MB/s on \(plan.workers) threads",
+            "  time         about \(time) s, at \(speed) MB/s on \(CountText.text(plan.workers, "thread"))",
             "  filesystem   \(plan.filesystem)", "  library      \(plan.library)",
             "  last backup  \(plan.lastBackup.map(SlotReport.moment) ?? "none known")",
         ]
@@ -21,7 +21,7 @@ enum PlanReport {
             lines.append("  recovery     \(hasRecovery ? "there is a recovery key" : "there is no recovery key")")
         }
         if let damage = plan.damage {
-            lines.append("  integrity    \(damage.isEmpty ? "ok" : "\(damage.count) problems")")
+            lines.append("  integrity    \(damage.isEmpty ? "ok" : "\(CountText.text(damage.count, "problem"))")")
             lines += damage.map { "               \($0)" }
         }
         lines += others(plan).map { "  holder       \($0)" }

@@ -35,7 +35,7 @@ struct RotateCommand: Command {
                 "what happens to reads that last longer than a minute: the rotation gives up (the default), or "
                     + "ends them with keyRotated"
             ),
-            .yes, .json,
+            .yes, .json, .quiet, .progress,
         ] + KeyOptions.all + KeyOptions.new + KeyOptions.also,
         examples: [
             "cipherctl rotate app.db --backup /backup --key-file app.key",
@@ -109,7 +109,6 @@ enum RotateNotes {
             + "opens the store.",
         "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the "
             + "former key. What to do in which case: cipherctl help keys",
-        "Of several stores each is rotated even if another one failed; the exit code is that of the worst. Without a "
-            + "terminal, progress is reported as lines of JSON on standard error.",
+        "Of several stores each is rotated even if another one failed; the exit code is that of the worst.",
     ]
 }

@@ -1,5 +1,6 @@
 import CipherStore
 import KeyRotation
+import StorePlatform
 import StoreTools
 
 /// The outcome for one store.
@@ -86,7 +87,7 @@ struct RotationOutcome {
         // The copy was made by the interrupted rotation.
         if report.pages > 0 {
             lines += [
-                "  copied       \(report.pages) pages, \(report.bytes) bytes at "
+                "  copied       \(CountText.text(report.pages, "page")), \(report.bytes) bytes at "
                     + "\(Self.number(Double(report.copyBytesPerSecond) / 1e6, digits: 0)) MB/s",
                 "  carried over \(Self.count(report.carriedPages, "page")) in \(Self.count(report.rounds, "round"))",
                 "  paused       \(pause) ms at the longest, asked \(Self.count(report.attempts, "time"))",

@@ -25,7 +25,7 @@ struct RotationRequest {
     /// Without mode, backup and proof of the new key, which differ for each store.
     private(set) var options = KeyRotation.Options()
 
-    var paths: [String] { arguments.operands }
+    var paths: [String] { arguments.operands.map(BackupBundle.database) }
 
     /// - Throws: ``UsageError`` for options that do not go together.
     init(_ arguments: ParsedArguments) throws {

@@ -2,11 +2,11 @@ import KeyRotation
 import StorePlatform
 import Synchronization
 
-/// Shows the progress of a rotation: a bar on a terminal, lines of JSON on standard error anywhere else.
+/// Shows the progress of a rotation: a bar at a terminal, or lines of JSON on standard error.
 final class RotationWatch: Sendable {
     private let path: String
     private let bar: ProgressBar
-    private let isTerminal: Bool
+    private let form = ProgressBar.Form.chosen
     private let state = Mutex(State())
 
     private struct State {
@@ -14,31 +14,27 @@ final class RotationWatch: Sendable {
         var lastTime: ContinuousClock.Instant?
     }
 
-    /// Between two lines of the same phase.
-    private static let interval = Duration.seconds(1)
-
-    init(_ path: String, _ console: Console) {
+    init(_ path: String) {
         self.path = path
-        isTerminal = Terminal.isTerminal(2) && !console.isJSON
-        bar = ProgressBar("rotating", isAllowed: isTerminal)
+        bar = ProgressBar("rotating")
     }
 
     func end() { bar.end() }
 
     func show(_ progress: RotationProgress) {
-        if isTerminal, progress.pagesTotal == 0 {
-            bar.show(Self.detail(progress))
-        } else if isTerminal {
-            bar.show(progress.pagesDone, of: progress.pagesTotal, detail: Self.detail(progress))
-        } else if isDue(progress.phase) {
-            Console.talk(Self.json(progress, path).text + "\n")
+        switch form {
+        case .bar where progress.pagesTotal == 0: bar.show(Self.detail(progress))
+        case .bar: bar.show(progress.pagesDone, of: progress.pagesTotal, detail: Self.detail(progress))
+        case .json:
+            if isDue(progress.phase) { Console.talk(Self.json(progress, path).text + "\n") }
+        case .nothing: break
         }
     }
 
     private func isDue(_ phase: RotationProgress.Phase) -> Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
-            if state.phase == phase, let last = state.lastTime, now - last < Self.interval { return false }
+            if state.phase == phase, let last = state.lastTime, now - last < form.interval { return false }
             state.phase = phase
             state.lastTime = now
             return true

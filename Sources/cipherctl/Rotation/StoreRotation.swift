@@ -38,7 +38,7 @@ struct StoreRotation {
         let store = try StoreOpening.writable(
             path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
         defer { try? store.close() }
-        let watch = RotationWatch(path, console)
+        let watch = RotationWatch(path)
         defer { watch.end() }
         let report = try KeyRotation(store, options: options).run(
             isCancelled: { Interruption.shared.isSet }, progress: { watch.show($0) })
@@ -58,7 +58,7 @@ struct StoreRotation {
     }
 
     private func resume() throws -> RotationOutcome {
-        let watch = RotationWatch(path, console)
+        let watch = RotationWatch(path)
         defer { watch.end() }
         let report = try KeyRotation.resume(
             path: path, unlockedBy: key.source, options: options(), isCancelled: { Interruption.shared.isSet },

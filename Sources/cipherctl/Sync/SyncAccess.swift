@@ -13,7 +13,9 @@ struct SyncAccess {
     let repository: ChangesetRepository
 
     static let storeOperand = OperandSyntax("STORE", "the store; it may be in use")
-    static let options = [OptionSyntax.json] + KeyOptions.all
+    static let options = [OptionSyntax.json, .quiet] + KeyOptions.all
+    /// Of the commands that may take long.
+    static let longOptions = [OptionSyntax.json, .quiet, .progress] + KeyOptions.all
     static let remoteOption = OptionSyntax(
         "--remote", value: "R", "the remote, dir:PATH or postgresql://...; not needed again, as the store keeps it")
     static let tableOptions = [
@@ -25,9 +27,10 @@ struct SyncAccess {
 
     /// Opens the store for a command that writes. A signal ends waits for other processes.
     static func writable(_ arguments: ParsedArguments, _ console: Console) throws -> SyncAccess {
-        let path = arguments.operands[0]
+        let path = BackupBundle.database(meantBy: arguments.operands[0])
         try BackupBundle.refuse(writing: path)
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        Interruption.beginWork()
         let store = try StoreOpening.writable(
             path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
         return SyncAccess(path: path, store: store, repository: ChangesetRepository(store))
@@ -113,7 +116,7 @@ struct SyncAccess {
         warnOfPassword(given, console)
         let access = try writable(arguments, console)
         defer { access.close() }
-        let progress = SyncProgress(console)
+        let progress = SyncProgress()
         defer { progress.end() }
         return try AsyncWork.wait { try await work(access.manager(given, progress), progress) }
     }
@@ -194,12 +197,6 @@ enum RemoteOpening {
         case .postgreSQL: try await ServerRemote.setUp(remote)
         }
     }
-}
-
-/// Numbers of things.
-enum CountText {
-    /// - Parameter noun: One of them; "s" makes several of it.
-    static func text(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 }
 
 /// Runs asynchronous work from a command.

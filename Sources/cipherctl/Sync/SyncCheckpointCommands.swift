@@ -1,5 +1,6 @@
 import ChangesetSync
 import CipherStore
+import StorePlatform
 import StoreTools
 
 /// `sync checkpoint STORE`: replaces history that every replica has.
@@ -9,7 +10,7 @@ struct SyncCheckpointCommand: Command {
         name: "sync checkpoint",
         summary: "replace the history that every device has by the rows of its last commit",
         operands: [SyncAccess.storeOperand],
-        options: [SyncAccess.remoteOption] + SyncAccess.options,
+        options: [SyncAccess.remoteOption] + SyncAccess.longOptions,
         examples: ["cipherctl sync checkpoint app.db --key-file app.key"],
         notes: [
             "Commits below the checkpoint are removed from the remote and from this store; rows stay as they are. New "
@@ -61,7 +62,7 @@ struct SyncRetireCommand: Command {
             SyncAccess.storeOperand,
             OperandSyntax("REPLICA", "its name, or its first digits, as cipherctl sync status lists it"),
         ],
-        options: [SyncAccess.remoteOption] + SyncAccess.options,
+        options: [SyncAccess.remoteOption] + SyncAccess.longOptions,
         examples: ["cipherctl sync retire app.db 5a3e90c1 --key-file app.key"],
         notes: [
             "Checkpoints do not wait for it any more. Nothing is taken from it: if it does come back, it goes on under "
@@ -110,7 +111,7 @@ struct SyncRejoinCommand: Command {
         name: "sync rejoin",
         summary: "take up the checkpoint after a long absence, and keep what was not pushed",
         operands: [SyncAccess.storeOperand],
-        options: [SyncMeta.option, SyncAccess.remoteOption] + SyncAccess.options,
+        options: [SyncMeta.option, SyncAccess.remoteOption] + SyncAccess.longOptions,
         examples: ["cipherctl sync rejoin app.db --key-file app.key"],
         notes: [
             "For a store whose commands end with baseTooOld. The rows become those of the checkpoint; what this store has "

@@ -98,6 +98,10 @@ struct SyncErrorReport {
         case .baseTooOld: "Nothing is lost. Take up the checkpoint, and keep what was not pushed: cipherctl sync rejoin"
         case .checkpointPending: "Run it again, or cipherctl sync pull."
         case .unknownReplica: "They are listed by: cipherctl sync status"
+        case .changedLater:
+            "Nothing was changed. Find the later commit with `cipherctl sync log` and `cipherctl sync diff`, and revert it "
+                + "first. Or write the rows as you want them with `cipherctl sql --write`, and make a commit of them: "
+                + "cipherctl sync commit"
         case .collision: "Where the store was restored from a backup, or copied: cipherctl sync reset"
         default: code.remedy
         }

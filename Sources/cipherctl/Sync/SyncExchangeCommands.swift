@@ -1,6 +1,7 @@
 import ChangesetSync
 import CipherStore
 import Foundation
+import StorePlatform
 import StoreTools
 
 /// `sync push STORE`: sends commits to the remote.
@@ -10,7 +11,7 @@ struct SyncPushCommand: Command {
         name: "sync push",
         summary: "send the commits that the remote does not have",
         operands: [SyncAccess.storeOperand],
-        options: [SyncAccess.remoteOption] + SyncAccess.options,
+        options: [SyncAccess.remoteOption] + SyncAccess.longOptions,
         examples: [
             "cipherctl sync push app.db --key-file app.key",
             "cipherctl sync push app.db --remote dir:/mnt/other --key-file app.key --json",
@@ -44,7 +45,7 @@ struct SyncFetchCommand: Command {
         name: "sync fetch",
         summary: "store what is new at the remote; exit code 2 when objects were refused or a log is damaged",
         operands: [SyncAccess.storeOperand],
-        options: [SyncAccess.remoteOption] + SyncAccess.options,
+        options: [SyncAccess.remoteOption] + SyncAccess.longOptions,
         examples: ["cipherctl sync fetch app.db --key-file app.key"],
         notes: [
             "The rows stay as they are: cipherctl sync merge and cipherctl sync pull take it up. Objects that are damaged "
@@ -86,7 +87,7 @@ struct SyncPullCommand: Command {
         name: "sync pull",
         summary: "move the rows to what was fetched; exit code 2 when something must be merged or updated before",
         operands: [SyncAccess.storeOperand],
-        options: SyncAccess.options,
+        options: SyncAccess.longOptions,
         examples: ["cipherctl sync pull app.db --key-file app.key"],
         notes: [
             "It never fetches. Other processes go on writing meanwhile: a long pull is divided, and each part ends at a "
@@ -100,7 +101,7 @@ struct SyncPullCommand: Command {
     func run(_ console: Console) throws -> ExitCode {
         let access = try SyncAccess.writable(arguments, console)
         defer { access.close() }
-        let progress = SyncProgress(console)
+        let progress = SyncProgress()
         defer { progress.end() }
         progress.begin("pulling")
         let moved = try access.repository.pull() != nil
@@ -126,7 +127,7 @@ struct SyncMergeCommand: Command {
         name: "sync merge",
         summary: "merge what several devices have done; exit code 2 when there were conflicts",
         operands: [SyncAccess.storeOperand],
-        options: SyncAccess.options,
+        options: SyncAccess.longOptions,
         examples: ["cipherctl sync merge app.db --key-file app.key"],
         notes: [
             "Each cell that one side has changed is taken; of two changes of one cell the later wins. Every device makes "
@@ -141,7 +142,7 @@ struct SyncMergeCommand: Command {
     func run(_ console: Console) throws -> ExitCode {
         let access = try SyncAccess.writable(arguments, console)
         defer { access.close() }
-        let progress = SyncProgress(console)
+        let progress = SyncProgress()
         defer { progress.end() }
         progress.begin("merging")
         let before = try access.repository.summary().conflicts
@@ -207,7 +208,7 @@ struct SyncResetCommand: Command {
         name: "sync reset",
         summary: "read the remote from its beginning again, and push everything again",
         operands: [SyncAccess.storeOperand],
-        options: [SyncAccess.remoteOption] + SyncAccess.options,
+        options: [SyncAccess.remoteOption] + SyncAccess.longOptions,
         examples: ["cipherctl sync reset app.db --key-file app.key"],
         notes: [
             "For a remote that was emptied, restored or exchanged, and for a store that was restored from a backup or "

@@ -1,5 +1,6 @@
 import ChangesetSync
 import CipherStore
+import StorePlatform
 import StoreTools
 
 /// `sync discard STORE`: gives up what a remote has refused or damaged.
@@ -12,7 +13,7 @@ struct SyncDiscardCommand: Command {
         options: [
             OptionSyntax("--object", value: "ID", "only this object, as cipherctl sync status --json lists it"),
             SyncAccess.remoteOption,
-        ] + SyncAccess.options,
+        ] + SyncAccess.longOptions,
         examples: ["cipherctl sync discard app.db --key-file app.key"],
         notes: [
             "Refused objects are not asked for again, and commits that wait for them are removed. A log that cannot be read "

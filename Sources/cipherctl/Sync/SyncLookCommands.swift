@@ -80,6 +80,8 @@ struct SyncDiffCommand: Command {
                 "changes": .array(changes.map(Self.json)),
             ]),
             lines: changes.isEmpty ? ["nothing differs"] : changes.map(Self.line))
+        Console.noteReplacements(
+            in: changes.flatMap { Array($0.key.values) + Array($0.old.values) + Array($0.new.values) })
         return .ok
     }
 
@@ -126,7 +128,10 @@ struct SyncRevertCommand: Command {
             "cipherctl sync revert app.db 3f2a9c --key-file app.key",
             "cipherctl sync revert app.db HEAD --keep 81d0aa --key-file app.key",
         ],
-        notes: ["Refused where a later commit stands against it (65), and for a merge without --keep (64)."])
+        notes: [
+            "It is refused if a later commit has changed the same rows or refers to them (65), and for a merge without "
+                + "--keep (64)."
+        ])
 
     private let arguments: ParsedArguments
     private let meta: String
@@ -188,6 +193,7 @@ struct SyncConflictsCommand: Command {
                 "store": .string(access.path), "conflicts": .array(conflicts.map(Self.json)), "cleared": .bool(clears),
             ]),
             lines: conflicts.isEmpty ? ["no conflict"] : conflicts.map(Self.line))
+        Console.noteReplacements(in: conflicts.flatMap { $0.key + $0.base + $0.ours + $0.theirs + $0.chosen })
         if clears { try access.repository.removeConflicts() }
         return conflicts.isEmpty || clears ? .ok : .needsAttention
     }

@@ -33,7 +33,7 @@ struct TransferRate: Equatable {
     }
 }
 
-/// Shows on a terminal how far an exchange is.
+/// Shows how far an exchange is.
 final class SyncProgress: Sendable {
     private let bar: ProgressBar
     private let state = Mutex(State())
@@ -45,7 +45,7 @@ final class SyncProgress: Sendable {
         var start = ContinuousClock.now
     }
 
-    init(_ console: Console) { bar = ProgressBar("sync", isAllowed: !console.isJSON) }
+    init() { bar = ProgressBar("sync") }
 
     /// Begins a part: pushing, fetching, merging, pulling.
     func begin(_ title: String, total: Int? = nil) {

@@ -12,7 +12,7 @@ struct SyncRunCommand: Command {
         options: [
             SyncAccess.remoteOption,
             OptionSyntax("--every", value: "AGE", "again after this time, as 30s or 5m, until a signal ends it"),
-        ] + SyncAccess.options,
+        ] + SyncAccess.longOptions,
         examples: [
             "cipherctl sync run app.db --key-file app.key",
             "cipherctl sync run app.db --every 30s --key-credential app --json",
@@ -44,7 +44,7 @@ struct SyncRunCommand: Command {
         SyncAccess.warnOfPassword(remote, console)
         let access = try SyncAccess.writable(arguments, console)
         defer { access.close() }
-        let progress = SyncProgress(console)
+        let progress = SyncProgress()
         defer { progress.end() }
         let (remote, every) = (remote, every)
         // A class that one task uses: what is printed goes to this console.

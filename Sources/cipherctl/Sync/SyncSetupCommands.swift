@@ -12,7 +12,7 @@ struct SyncInitCommand: Command {
         name: "sync init",
         summary: "track tables from now on, so that their commits can be exchanged with other devices",
         operands: [SyncAccess.storeOperand],
-        options: SyncAccess.tableOptions + [SyncAccess.remoteOption] + SyncAccess.options,
+        options: SyncAccess.tableOptions + [SyncAccess.remoteOption] + SyncAccess.longOptions,
         examples: [
             "cipherctl sync init app.db --table player --remote dir:/mnt/share --key-file app.key",
             "cipherctl sync init app.db --all-tables --remote \"postgresql://app@db.example/sync?sslmode=verify-full\" "
@@ -52,7 +52,7 @@ struct SyncInitCommand: Command {
     /// - Returns: Its name.
     private func connect(_ access: SyncAccess, _ remote: RemoteAddress?, _ console: Console) throws -> String? {
         guard let remote else { return nil }
-        let progress = SyncProgress(console)
+        let progress = SyncProgress()
         return try AsyncWork.wait { try await access.manager(remote, progress).remote.name }
     }
 }
@@ -118,7 +118,7 @@ struct SyncJoinCommand: Command {
         name: "sync join",
         summary: "join a repository by an invitation",
         operands: [SyncAccess.storeOperand, OperandSyntax("FILE", "the invitation")],
-        options: SyncAccess.tableOptions + [SyncAccess.remoteOption] + SyncAccess.options + KeyOptions.invitation,
+        options: SyncAccess.tableOptions + [SyncAccess.remoteOption] + SyncAccess.longOptions + KeyOptions.invitation,
         examples: [
             "cipherctl sync join app.db app.invitation --table player --key-file app.key",
             "cipherctl sync join app.db app.invitation --all-tables --remote dir:/Volumes/share --key-file app.key "
@@ -159,7 +159,7 @@ struct SyncJoinCommand: Command {
     /// Sets up the remote that was given. That of the invitation may not be reachable from here.
     private func connect(_ access: SyncAccess, _ named: RemoteAddress?, _ console: Console) throws -> String? {
         guard let address = remote ?? named else { return nil }
-        let progress = SyncProgress(console)
+        let progress = SyncProgress()
         do {
             return try AsyncWork.wait { try await access.manager(address, progress).remote.name }
         } catch {

@@ -1,5 +1,6 @@
 import ChangesetSync
 import CipherStore
+import StorePlatform
 import StoreTools
 
 /// `sync status STORE`: where a store stands to its remotes.
@@ -45,7 +46,7 @@ struct SyncReport {
         }
     }
 
-    var isInSync: Bool { !remotes.isEmpty && remotes.allSatisfy { $0.status.isInSync } }
+    var isInSync: Bool { !remotes.isEmpty && remotes.allSatisfy { $0.status.hasSameRows } }
 
     /// What a person should look at, as sentences.
     var attention: [String] {
@@ -145,7 +146,8 @@ struct SyncReport {
             "pending": .int(status.pending), "stalled": .int(status.stalled), "stalled_logs": stalledLogs(status),
             "quarantined": quarantined(status),
             "last_error": .optional(status.lastError.map(SyncErrorReport.text(ofKept:)), JSON.string),
-            "skew_seconds": .optional(status.skew) { .int($0.components.seconds) }, "in_sync": .bool(status.isInSync),
+            "skew_seconds": .optional(status.skew) { .int($0.components.seconds) },
+            "in_sync": .bool(status.hasSameRows),
             "replicas": SyncReplicaReport.json(status.replicas),
         ])
     }
@@ -170,12 +172,12 @@ struct SyncReport {
 
     /// Why the store is not in sync, also where nobody has to look at it yet; nil where it is.
     var obstacle: String? {
-        let found = remotes.filter { !$0.status.isInSync }.map { "\($0.known.name): \(Self.state($0.status))" }
+        let found = remotes.filter { !$0.status.hasSameRows }.map { "\($0.known.name): \(Self.state($0.status))" }
         return found.isEmpty ? nil : found.joined(separator: "; ")
     }
 
     private static func state(_ status: SyncStatus) -> String {
-        if status.isInSync { return "in sync" }
+        if status.hasSameRows { return "in sync" }
         let waiting = status.stalledLogs.first { !$0.needsAttention && !$0.isGivenUp }.map { log in
             " (entry \(log.position.sequence) of log \(log.position.author) or its object has not come yet)"
         }

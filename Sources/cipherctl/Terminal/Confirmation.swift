@@ -25,6 +25,7 @@ enum Confirmation {
             return try Terminal.ask(prompt: prompt)
         } catch {
             if error == .inputEnded { return nil }
+            if Interruption.hasArrived { try Interruption.shared.check() }
             throw CommandFailure(
                 .inputOutput, "terminal", what: "The question was not answered.", why: error.description,
                 hint: "Run the command again.")

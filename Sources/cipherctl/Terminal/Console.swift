@@ -1,5 +1,7 @@
+import CipherStore
 import StorePlatform
 import StoreSharing
+import Synchronization
 
 /// The two outputs: results on standard output, messages on standard error.
 struct Console {
@@ -7,12 +9,48 @@ struct Console {
     /// Whether results and errors are JSON.
     let isJSON: Bool
 
-    /// Prints lines that are not results: what happens, what looked risky.
+    /// What is printed on standard error beside errors, and in which form. It is that of the whole run.
+    struct Manner: Equatable {
+        /// Whether notes and warnings are JSON, one object on a line.
+        var isJSON = false
+        /// Whether notes and progress are left out.
+        var isQuiet = false
+        /// Whether progress is printed as JSON; a bar, and only at a terminal, otherwise.
+        var reportsProgress = false
+    }
+
+    private static let chosen = Mutex(Manner())
+
+    static var manner: Manner {
+        get { chosen.withLock { $0 } }
+        set { chosen.withLock { $0 = newValue } }
+    }
+
+    /// Prints what happens and is no result.
     func note(_ text: String) { Self.note(text) }
 
-    func warn(_ text: String) { Self.talk("cipherctl: warning: \(text.withoutControls())\n") }
+    /// Prints what looked risky.
+    func warn(_ text: String) { Self.warn(text) }
 
-    private static func note(_ text: String) { talk("cipherctl: note: \(text.withoutControls())\n") }
+    static func note(_ text: String) {
+        if !manner.isQuiet { say("note", text) }
+    }
+
+    static func warn(_ text: String) { say("warning", text) }
+
+    /// Notes that texts which were printed may not be those of the store.
+    static func noteReplacements(in values: some Sequence<DatabaseValue>) {
+        guard values.contains(where: \.hasReplacements) else { return }
+        note(
+            "a text has the character U+FFFD, which also stands for bytes that are not UTF-8: `cipherctl sql` shows them"
+        )
+    }
+
+    private static func say(_ kind: String, _ text: String) {
+        guard manner.isJSON else { return talk("cipherctl: \(kind): \(text.withoutControls())\n") }
+        let message = JSON.object(["message": .string(text)])
+        talk(JSON.object([JSON.Member(name: kind, value: message)]).text + "\n")
+    }
 
     /// Names the process for whose write lock a command waits: otherwise the command would seem to hang.
     static func longWait(
@@ -42,8 +80,23 @@ struct Console {
 
     /// Writes to standard error. A failure is ignored: it could not be reported.
     static func talk(_ text: String) {
-        guard let stream = try? FileDescriptor(duplicating: 2, path: "standard error") else { return }
-        try? stream.write(Array(text.utf8))
+        try? FileDescriptor.write(Array(text.utf8), toStandard: 2, path: "standard error")
+    }
+}
+
+extension Console.Manner {
+    /// - Throws: ``UsageError`` for a form of progress that there is none of, and for progress that `--quiet` hides.
+    init(_ arguments: ParsedArguments, isJSON: Bool) throws(UsageError) {
+        self.isJSON = isJSON
+        isQuiet = arguments.has("--quiet")
+        switch arguments.value("--progress") {
+        case nil, "bar": break
+        case "json": reportsProgress = true
+        default: throw UsageError("There is no such form of progress.", hint: "Give --progress bar or --progress json.")
+        }
+        if isQuiet, arguments.value("--progress") != nil {
+            throw UsageError("--quiet and --progress were given.", hint: "Leave one of them out.")
+        }
     }
 }
 
@@ -67,18 +120,6 @@ extension String {
             }
         }
         return result
-    }
-}
-
-extension Unicode.Scalar {
-    /// Whether it would control a terminal, or change the direction of the text around it.
-    var steersTerminal: Bool {
-        switch value {
-        case 0..<0x20, 0x7f...0x9f: true
-        // Marks, embeddings, overrides and isolates of direction; separators of lines and paragraphs.
-        case 0x061c, 0x200e...0x200f, 0x2028...0x202e, 0x2066...0x2069: true
-        default: false
-        }
     }
 }
 
@@ -107,8 +148,7 @@ final class Output {
     /// Writes the rest. Called at the end of each command, so that a full disk is an error and not a loss.
     func flush() throws {
         guard !buffer.isEmpty else { return }
-        let stream = try FileDescriptor(duplicating: 1, path: "standard output")
-        try stream.write(buffer)
+        try FileDescriptor.write(buffer, toStandard: 1, path: "standard output")
         buffer.removeAll(keepingCapacity: true)
     }
 }

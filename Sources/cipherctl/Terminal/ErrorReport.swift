@@ -1,4 +1,6 @@
 import CipherStore
+import Foundation
+import StoreCrypto
 import StorePlatform
 import StoreTools
 
@@ -37,6 +39,10 @@ struct ErrorReport {
         case let error as SystemError:
             (name, message, hint) = ("system", error.description, Self.hint(for: error))
             add("errno", .int(error.errorNumber))
+        case let error as CryptoError:
+            (name, message, hint) = (
+                "cryptography", "\(error)".capitalizedFirst + ".", error.isOutOfMemory ? Self.memoryHint : nil
+            )
         case is CancellationError:
             (name, message, hint) = ("interrupted", "The command was interrupted.", nil)
         default:
@@ -82,13 +88,18 @@ struct ErrorReport {
     private mutating func add(_ name: String, _ value: JSON) { members.append(.init(name: name, value: value)) }
 
     private static func hint(for error: DatabaseError) -> String? {
-        switch error.resultCode {
+        if let shortage = error.shortage { return hint(for: shortage) }
+        return switch error.resultCode {
         case .SQLITE_BUSY, .SQLITE_LOCKED: "Another process holds the lock; try again."
         case .SQLITE_FULL: "Free space on the filesystem and try again; nothing was lost."
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: "Run `cipherctl verify` to see what is damaged."
         default: nil
         }
     }
+
+    private static let memoryHint =
+        "There is too little memory: end other programs, or raise the limit of this one (ulimit -v, MemoryMax=), and try "
+        + "again. A passphrase takes up to 128 MiB."
 
     private static func hint(for error: SystemError) -> String? {
         if error.isNoSpace { return "Free space on the filesystem and try again; nothing was lost." }
@@ -98,6 +109,16 @@ struct ErrorReport {
         if error.isReaderGone {
             return "The program that read the output has ended; check what the command had done before."
         }
+        if error.isReadOnlyFilesystem {
+            return "The filesystem is mounted read-only: mount it with the right to write, or use another one."
+        }
+        if error.isOutOfDescriptors {
+            return error.errorNumber == EMFILE
+                ? "This process may have no more file descriptors: raise its limit (ulimit -n, LimitNOFILE=) and try again."
+                : "The system has no file descriptors left (fs.file-max): end programs that have many files open, and try "
+                    + "again."
+        }
+        if error.isOutOfMemory { return Self.memoryHint }
         if error.isPermission { return "Check owner and mode of the file and of its directory." }
         if error.isNotFound { return "Check the path." }
         if error.isDirectory { return "There is a folder in the place of a file: check the path." }

@@ -2,10 +2,11 @@ import StorePlatform
 import StoreTools
 import Synchronization
 
-/// A line on a terminal's standard error that shows progress; prints nothing anywhere else.
+/// Progress on standard error: a line at a terminal, or lines of JSON where `--progress json` asks for them. It prints
+/// nothing anywhere else, so that a service and a timer are silent.
 final class ProgressBar: Sendable {
     private let title: String
-    private let isShown: Bool
+    private let form: Form
     private let state = Mutex(State())
 
     private struct State {
@@ -13,18 +14,34 @@ final class ProgressBar: Sendable {
         var isDrawn = false
     }
 
-    private static let interval = Duration.milliseconds(100)
+    /// What is printed.
+    enum Form {
+        case bar
+        case json
+        case nothing
 
-    /// - Parameter isAllowed: False where animation is not allowed, as under `--json`.
-    init(_ title: String, isAllowed: Bool) {
+        /// The form for this run. A bar has no colours, so that NO_COLOR does not concern it.
+        static var chosen: Form {
+            let manner = Console.manner
+            if manner.reportsProgress { return .json }
+            let isCapable = ProcessInspector.environmentValue("TERM").map { $0 != Array("dumb".utf8) } ?? true
+            return Terminal.isTerminal(2) && isCapable && !manner.isQuiet && !manner.isJSON ? .bar : .nothing
+        }
+
+        /// Between two lines.
+        var interval: Duration { self == .json ? .seconds(1) : .milliseconds(100) }
+    }
+
+    init(_ title: String) {
         self.title = title
-        isShown =
-            isAllowed && Terminal.isTerminal(2) && ProcessInspector.environmentValue("NO_COLOR") == nil
-            && ProcessInspector.environmentValue("TERM").map { $0 != Array("dumb".utf8) } ?? true
+        form = .chosen
     }
 
     /// Shows a part of a whole.
     func show(_ done: Int, of total: Int, detail: String = "") {
+        if form == .json {
+            return report(["done": .int(done), "total": .int(total), "detail": .string(detail)])
+        }
         draw { width in
             let share = total > 0 ? min(1, Double(done) / Double(total)) : 1
             let cells = max(10, min(40, width - title.count - detail.count - 12))
@@ -35,7 +52,10 @@ final class ProgressBar: Sendable {
     }
 
     /// Shows a count without a known end.
-    func show(_ text: String) { draw { _ in "\(title) \(text)" } }
+    func show(_ text: String) {
+        if form == .json { return report(["detail": .string(text)]) }
+        draw { _ in "\(title) \(text)" }
+    }
 
     /// Removes the line.
     func end() {
@@ -43,33 +63,41 @@ final class ProgressBar: Sendable {
         if isDrawn { Console.talk("\r\u{1b}[K") }
     }
 
-    private func draw(_ line: (Int) -> String) {
-        guard isShown else { return }
+    private func report(_ members: KeyValuePairs<String, JSON>) {
+        guard isDue() else { return }
+        let progress = JSON.object([JSON.Member(name: "task", value: .string(title))] + JSON.members(members))
+        Console.talk(JSON.object(["progress": progress]).text + "\n")
+    }
+
+    private func isDue() -> Bool {
         let now = ContinuousClock.now
-        let isDue = state.withLock { state in
-            if let last = state.lastTime, now - last < Self.interval { return false }
+        return state.withLock { state in
+            if let last = state.lastTime, now - last < form.interval { return false }
             state.lastTime = now
-            state.isDrawn = true
+            state.isDrawn = form == .bar
             return true
         }
-        guard isDue else { return }
+    }
+
+    private func draw(_ line: (Int) -> String) {
+        guard form == .bar, isDue() else { return }
         let width = Terminal.columns(of: 2) ?? 80
         Console.talk("\r" + String(line(width).prefix(max(1, width - 1))) + "\u{1b}[K")
     }
 }
 
 extension Console {
-    /// Runs a tool: progress is shown on a terminal, notices are printed, and a signal ends it.
+    /// Runs a tool: progress is shown, notices are printed, and a signal ends it.
     ///
     /// - Throws: ``CommandFailure`` with exit code 130 when a signal ended it; what the tool throws.
     func run<Tool: StoreTool>(_ tool: Tool, _ title: String) throws -> Tool.Report {
-        let progress = ProgressBar(title, isAllowed: !isJSON)
+        let progress = ProgressBar(title)
         defer { progress.end() }
         return try Interruption.explaining {
-            // From the first check on, signals no longer end the process by themselves.
-            try tool.run(isCancelled: { Interruption.shared.isSet }, progress: progress.show) { notice in
+            // Until the tool has read its key, a signal ends the process.
+            try tool.run(isCancelled: { Interruption.hasArrived }, progress: progress.show) { notice in
                 progress.end()
-                Console(isJSON: false).note(notice)
+                Console.note(notice)
             }
         }
     }
@@ -81,7 +109,8 @@ extension ProgressBar {
     func show(_ progress: ToolProgress) {
         switch progress.phase {
         case .readingSource: show("reading")
-        case .copyingRows: show("\(progress.done) rows" + (progress.table.map { ", table \($0)" } ?? ""))
+        case .copyingRows:
+            show("\(CountText.text(progress.done, "row"))" + (progress.table.map { ", table \($0)" } ?? ""))
         case .rereadingSource: show("reading again")
         case .copyingFile: show(progress.done, of: progress.total ?? 0, detail: "copied")
         case .verifyingCopy: show("verifying")

@@ -9,16 +9,38 @@ final class Interruption: Sendable {
     private init() { InterruptionSignals.begin() }
 
     /// Lets a signal end the program at once, with exit code 130: for a command that has nothing to take back, wherever it
-    /// is, as in a statement of SQLite or in front of a reader that does not read.
-    static func endProgram(_ hint: String, isJSON: Bool) {
+    /// is, as in a statement of SQLite, at a prompt, or in front of a reader that does not read.
+    ///
+    /// - Parameter untilWork: Whether that ends with ``beginWork()``: from then on there is something to take back.
+    static func endProgram(_ hint: String, isJSON: Bool, untilWork: Bool) {
         let report = ErrorReport(failure(hint: hint))
         // A progress bar may be in the line.
         let start = Terminal.isTerminal(2) ? "\r\u{1b}[K" : ""
         InterruptionSignals.endProcess(
-            saying: isJSON ? report.json.text + "\n" : start + report.text, status: report.exitCode.rawValue)
+            saying: isJSON ? report.json.text + "\n" : start + report.text, status: report.exitCode.rawValue,
+            untilBegin: untilWork)
     }
 
-    /// Ends the program as a signal does after ``endProgram(_:isJSON:)``.
+    /// From here on a signal ends the work of a command that changes files at its next check, and no longer the process.
+    /// For other commands it changes nothing.
+    static func beginWork() { _ = shared }
+
+    /// Whether a signal has arrived since the work began.
+    static var hasArrived: Bool { InterruptionSignals.isRequested }
+
+    /// Runs a prompt, or another reading of a key, which a signal may end although the work has begun.
+    ///
+    /// - Throws: ``CommandFailure`` with exit code 130 where a signal has arrived; what `body` throws otherwise.
+    static func explainingPrompt<Success>(_ body: () throws -> Success) throws -> Success {
+        do {
+            return try body()
+        } catch {
+            if hasArrived { try shared.check() }
+            throw error
+        }
+    }
+
+    /// Ends the program as a signal does after ``endProgram(_:isJSON:untilWork:)``.
     static func exit(_ hint: String, isJSON: Bool) -> Never {
         let report = ErrorReport(failure(hint: hint))
         let start = Terminal.isTerminal(2) ? "\r\u{1b}[K" : ""
