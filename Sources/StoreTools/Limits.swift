@@ -15,6 +15,8 @@ enum Limits {
     static let beginnings = 100
     /// Messages of `integrity_check`.
     static let integrityMessages = 100
+    /// Bytes of a full-text index that are copied into memory to check it.
+    static let indexBytes: Int64 = 512 << 20
     /// Lines of these messages that are problems of a report.
     static let integrityLines = 10
     /// Bytes of a file that are copied in one step.

@@ -52,6 +52,44 @@ struct VerifyTests {
         #expect(outcome.json["problems"] as? [String] == ["page 1 is damaged (bytes 0 to 4095)"])
     }
 
+    // Story: searches found other rows, and then ended as damage whose hint said `verify`, which said sound.
+    @Test("a full-text index that does not fit its table is named with its rebuild, by verify, doctor and errors")
+    func fullTextIndex() throws {
+        let store = try open()
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE d (id INTEGER PRIMARY KEY, k TEXT UNIQUE, body TEXT);
+                    CREATE VIRTUAL TABLE ft USING fts5(body, content='d', content_rowid='id');
+                    CREATE TRIGGER ft_ai AFTER INSERT ON d BEGIN
+                        INSERT INTO ft(rowid, body) VALUES (new.id, new.body);
+                    END;
+                    CREATE TRIGGER ft_ad AFTER DELETE ON d BEGIN
+                        INSERT INTO ft(ft, rowid, body) VALUES ('delete', old.id, old.body);
+                    END;
+                    INSERT INTO d VALUES (1, 'a', 'zarquon');
+                    INSERT OR REPLACE INTO d VALUES (2, 'a', 'plain');
+                    """)
+        }
+        try store.close()
+        let outcome = try verify()
+        #expect(outcome.status == 2 && outcome.json["sound"] as? Bool == true, "\(outcome.errors)")
+        let faults = outcome.json["full_text_faults"] as? [[String: Any]] ?? []
+        #expect(faults.count == 1 && faults[0]["index"] as? String == "ft")
+        let remedy = try #require(faults.first?["remedy"] as? String)
+        #expect(remedy.contains("cipherctl sql --write") && remedy.contains("'rebuild'"))
+        let text = try place.ctl("verify", place.path("s.db"))
+        #expect(text.status == 2 && text.output.contains(remedy) && text.output.contains("sound, but for"))
+        let doctor = try place.ctl("doctor", place.path("s.db"))
+        #expect(doctor.status == 2 && doctor.output.contains(remedy), "\(doctor.output)")
+        let search = try place.ctl("sql", place.path("s.db"), "SELECT * FROM ft WHERE ft MATCH 'zarquon'")
+        #expect(search.status == 65 && search.errors.contains("VALUES('rebuild')"), "\(search.errors)")
+        let rebuilt = try place.ctl("sql", "--write", place.path("s.db"), "INSERT INTO ft(ft) VALUES('rebuild')")
+        #expect(rebuilt.status == 0)
+        let (sound, well) = try (verify(), place.ctl("doctor", place.path("s.db")))
+        #expect(sound.status == 0 && !well.output.contains("full-text"), "\(sound.output) \(well.output)")
+    }
+
     private func open() throws -> SharedStore {
         try SharedStore.open(at: place.path("s.db"), unlockedBy: .rawKeyFile(path: place.key))
     }

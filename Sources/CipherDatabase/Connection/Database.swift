@@ -61,6 +61,10 @@ public final class Database {
     @exclusivity(unchecked) var needsHistoryUpkeep = false
     /// Whether rows may have other rowids since then.
     var hasVacuumed = false
+    /// Finds tables that hide others, of which SQLite does not tell the statements that read those.
+    @exclusivity(unchecked) var hiddenTables = HiddenTables()
+    /// Keeps full-text tables the same as their content.
+    var fullText = FullTextUpkeep()
     /// How many changes one part of a purge of the history has.
     var historyPurgeCount = Int64(Limits.historyPurgeInterval)
     /// Whether the triggers of the history are being checked.
@@ -235,7 +239,9 @@ public final class Database {
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if withdrawal.isSet, let reason = withdrawal.reason { throw reason }
+        if hiddenTables.mayBeElsewhere { try HiddenTables.compare(self) }
         if statement.effects.contains(.storedSchema) { try willChangeSchema(statement) }
+        if statement.effects.contains(.vacuum) { try willVacuum() }
         if watchesStatements { willRunWatched(statement) }
         if refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.readonly(sql: statement.sql)

@@ -86,6 +86,12 @@ extension DatabaseError: CustomStringConvertible {
         }
         if let sql { text += " - while executing `\(sql)`" }
         if let arguments, !arguments.isEmpty { text += " with arguments \(arguments)" }
+        // SQLite's message is that of a damaged file, which this is not.
+        if extendedResultCode == .SQLITE_CORRUPT_VTAB {
+            text +=
+                ". The index of a virtual table does not fit its rows. "
+                + "To make a full-text index again: INSERT INTO ft(ft) VALUES('rebuild')"
+        }
         return text
     }
 }

@@ -12,14 +12,15 @@ extension Database {
         while let statement = try statements.next() { try dump(statement, format: format, to: &stream) }
     }
 
-    /// Prints the rows of a request.
+    /// Prints the rows of a request, and after them those that it includes (`including(all:)`), under the names of their
+    /// associations.
     ///
     /// - Parameter stream: Where to print; nil for standard output.
     public func dumpRequest(
         _ request: some FetchRequest, format: some DumpFormat = .debug(), to stream: (any TextOutputStream)? = nil
     ) throws {
         var stream = DumpStream(stream)
-        try dump(request.makePreparedRequest(self, forSingleResult: false).statement, format: format, to: &stream)
+        try dump(request.makePreparedRequest(self, forSingleResult: false), at: [], format: format, to: &stream)
     }
 
     /// Prints the rows of tables and views, those of tables in the order of their primary keys.
@@ -105,6 +106,26 @@ extension Database {
         }
         // By position: a view may have two columns of one name.
         return stableOrder ? try columns(in: table).indices.map { String($0 + 1) } : []
+    }
+
+    /// - Parameter path: The names of the associations that lead to the rows.
+    private func dump(
+        _ request: PreparedRequest, at path: [String], format: some DumpFormat, to stream: inout DumpStream
+    ) throws {
+        try dump(request.statement, format: format, to: &stream)
+        guard let included = request.included else { return }
+        let rows = try Row.fetchAll(request.statement, adapter: request.adapter)
+        var latest = path
+        try included(rows) { keys, request in
+            let own = path + keys
+            // A long list of keys takes several requests.
+            if own != latest {
+                stream.margin()
+                stream.writeLine(own.joined(separator: "."))
+            }
+            latest = own
+            try dump(request, at: own, format: format, to: &stream)
+        }
     }
 
     private func dump(_ statement: Statement, format: some DumpFormat, to stream: inout DumpStream) throws {

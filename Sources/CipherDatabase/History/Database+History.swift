@@ -119,11 +119,16 @@ extension Database {
         return try body()
     }
 
-    /// Called after a statement that has changed the schema: the triggers of the history follow the tables.
+    /// Called after a statement that has changed the schema, or the rowids: the triggers of the history and of
+    /// full-text tables follow the tables.
     func keepHistory() throws {
         needsHistoryUpkeep = false
         let hasVacuumed = hasVacuumed
         self.hasVacuumed = false
+        if keepsTriggers {
+            if hasVacuumed { try FullTextUpkeep.didVacuum(self) }
+            if fullText.keysMayDiffer { try FullTextUpkeep.followKeys(self) }
+        }
         guard keepsHistory else { return }
         if hasVacuumed {
             return try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).noteVacuum() }
@@ -131,8 +136,15 @@ extension Database {
         _ = try repairHistory(followsOwnStatement: true)
     }
 
-    private var keepsHistory: Bool {
-        !isInHistoryUpkeep && !configuration.readonly && !refusesWrites && !isClosed && mayHaveHistory
+    private var keepsHistory: Bool { keepsTriggers && mayHaveHistory }
+
+    private var keepsTriggers: Bool {
+        !isInHistoryUpkeep && !configuration.readonly && !refusesWrites && !isClosed
+    }
+
+    /// Called before VACUUM.
+    func willVacuum() throws {
+        if keepsTriggers && !isInsideTransaction && !hasFailedToSync { try FullTextUpkeep.willVacuum(self) }
     }
 
     /// Called before a statement that changes the schema. SQLite drops no column that a trigger names, so the triggers
@@ -179,11 +191,12 @@ extension Database {
     func repairHistoryAtOpening() -> [String] {
         guard !configuration.readonly, !isClosed else { return [] }
         do {
+            try FullTextUpkeep.followKeys(self)
             // Without tables of the history, there may be triggers that need them.
             if !mayHaveHistory { guard try hasHistoryTriggers() else { return [] } }
             return try repairHistory(followsOwnStatement: false).notices
         } catch {
-            return ["the triggers of the history of changes could not be checked: \(error)"]
+            return ["the triggers of the history of changes and of full-text tables could not be checked: \(error)"]
         }
     }
 

@@ -245,9 +245,14 @@ extension TableFacts {
     /// What a `REPLACE` may remove from a table, as conditions on its present rows: `"name".column = NEW.column` and the
     /// like, one for each key that allows no two equal rows.
     ///
+    /// - Parameter schema: The schema of the table: `main` or `temp`.
     /// - Throws: ``HistoryError`` `.unsuitableTable` for what is no table with rows of its own; ``DatabaseError``.
-    package static func replacementConditions(of table: String, in db: Database) throws -> [String] {
-        guard let facts = try TableFacts(of: table, in: db) else { throw DatabaseError.noSuchTable(table) }
+    package static func replacementConditions(
+        of table: String, in db: Database, schema: String = "main"
+    ) throws -> [String] {
+        guard let facts = try TableFacts(of: table, in: db, schema: schema) else {
+            throw DatabaseError.noSuchTable(table)
+        }
         let definition = HistoryUpkeep.definition(facts, notesColumns: false, kept: facts.columns.prefix(1).map(\.name))
         return HistoryTriggers(id: 0, facts: facts, definition: definition).lookupConditions
     }

@@ -1,10 +1,11 @@
 extension TableFacts {
     /// Reads what the triggers of a table depend on.
     ///
-    /// - Returns: Nil where the main database has no such table.
+    /// - Parameter schema: The schema of the table: `main` or `temp`.
+    /// - Returns: Nil where the schema has no such table.
     /// - Throws: ``HistoryError`` `.unsuitableTable` for a table that cannot be recorded; ``DatabaseError``.
-    init?(of table: String, in db: Database) throws {
-        guard let entry = try Self.entry(of: table, in: db) else { return nil }
+    init?(of table: String, in db: Database, schema: String = "main") throws {
+        guard let entry = try Self.entry(of: table, in: db, schema) else { return nil }
         guard entry.kind == "table" else {
             throw HistoryError.unsuitable(table, because: "it is a \(entry.kind) table")
         }
@@ -12,16 +13,16 @@ extension TableFacts {
         let rows = try Row.fetchAll(
             db,
             sql:
-                #"SELECT name, "notnull", dflt_value, pk, hidden, type FROM pragma_table_xinfo(?, 'main') ORDER BY cid"#,
-            arguments: [entry.name])
+                #"SELECT name, "notnull", dflt_value, pk, hidden, type FROM pragma_table_xinfo(?, ?) ORDER BY cid"#,
+            arguments: [entry.name, schema])
         columns = rows.map { row in
             let isNotNull: Bool = row[1]
             return Column(name: row[0], isGenerated: (row[4] as Int) > 1, replacement: isNotNull ? row[2] : nil)
         }
         let declared = rows.filter { ($0[3] as Int) > 0 }.sorted { ($0[3] as Int) < ($1[3] as Int) }
         let indexes = try Row.fetchAll(
-            db, sql: #"SELECT name, origin FROM pragma_index_list(?, 'main') WHERE "unique" ORDER BY name"#,
-            arguments: [entry.name])
+            db, sql: #"SELECT name, origin FROM pragma_index_list(?, ?) WHERE "unique" ORDER BY name"#,
+            arguments: [entry.name, schema])
         let names = Set(columns.map { $0.name.lowercasedASCII })
         rowIDName = entry.hasRowID ? HistoryTriggers.rowIDNames.first { !names.contains($0) } : nil
         // The primary key has an index of its own unless it is the rowid; without rowid the table is that index.
@@ -37,7 +38,7 @@ extension TableFacts {
         }
         let isKeyTyped = declared.allSatisfy { Self.hasAffinity($0[5]) }
         uniqueIndexes = try indexes.compactMap { row in
-            let index = try Self.uniqueIndex(named: row[0], columns: columns, in: db)
+            let index = try Self.uniqueIndex(named: row[0], columns: columns, in: db, schema)
             let isKey = (row[1] as String) == "pk"
             return isKey && isKeyTyped && index.items.allSatisfy { $0.collation == "BINARY" } ? nil : index
         }
@@ -51,25 +52,27 @@ extension TableFacts {
     }
 
     private static func entry(
-        of table: String, in db: Database
+        of table: String, in db: Database, _ schema: String
     ) throws -> (name: String, kind: String, hasRowID: Bool)? {
         if Database.isStoreInternalObject(table) || table.lowercasedASCII.hasPrefix("sqlite_") {
             throw HistoryError.unsuitable(table, because: "it is an internal table")
         }
         let row = try Row.fetchOne(
-            db, sql: "SELECT name, type, wr FROM pragma_table_list(?) WHERE schema = 'main'", arguments: [table])
+            db, sql: "SELECT name, type, wr FROM pragma_table_list(?) WHERE schema = ?", arguments: [table, schema])
         guard let row else { return nil }
         let kind: String = row[1]
         if kind == "view" { throw HistoryError.unsuitable(table, because: "it is a view") }
         return (row[0], kind, !(row[2] as Bool))
     }
 
-    private static func uniqueIndex(named name: String, columns: [Column], in db: Database) throws -> UniqueIndex {
+    private static func uniqueIndex(
+        named name: String, columns: [Column], in db: Database, _ schema: String
+    ) throws -> UniqueIndex {
         let items = try Row.fetchAll(
-            db, sql: "SELECT cid, name, coll FROM pragma_index_xinfo(?, 'main') WHERE key ORDER BY seqno",
-            arguments: [name])
+            db, sql: "SELECT cid, name, coll FROM pragma_index_xinfo(?, ?) WHERE key ORDER BY seqno",
+            arguments: [name, schema])
         let sql = try String.fetchOne(
-            db, sql: "SELECT sql FROM main.sqlite_schema WHERE type = 'index' AND name = ?", arguments: [name])
+            db, sql: "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'index' AND name = ?", arguments: [name])
         let text = sql.flatMap { try? IndexText($0) }
         var mentioned: [SQLToken] = text?.condition?.tokens ?? []
         let parts = try items.enumerated().map { index, row in

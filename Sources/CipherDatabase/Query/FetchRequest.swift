@@ -42,10 +42,18 @@ public struct PreparedRequest {
     public var adapter: (any RowAdapter)?
     /// Adds to rows what other statements return for them, as the rows of associations; nil for nothing. Cursors do not
     /// call it: it needs all rows at once.
-    public var supplement: (([Row]) throws -> [Row])? { didSet { prefetch = nil } }
+    public var supplement: (([Row]) throws -> [Row])? { didSet { (prefetch, included) = (nil, nil) } }
     /// The same for rows without objects, which are read as records: what other statements return for them. nil where
     /// the rows that the statement returns are not those of the request.
     @usableFromInline package private(set) var prefetch: ((KeptRows) throws -> PrefetchedRows)?
+
+    /// The requests by which rows are added to some rows, each with its name among them; nil for none.
+    package private(set) var included: Included?
+
+    /// Calls a function with requests of rows that belong to the rows of a request.
+    package typealias Included = (
+        _ rows: [Row], _ visit: (_ path: [String], _ request: PreparedRequest) throws -> Void
+    ) throws -> Void
 
     public init(statement: Statement, adapter: (any RowAdapter)? = nil) {
         self.statement = statement
@@ -59,11 +67,14 @@ extension PreparedRequest {
     /// - Parameters:
     ///   - supplement: Adds it to rows.
     ///   - prefetch: Fetches it for rows without objects.
+    ///   - included: Makes the requests by which it is fetched.
     package mutating func supplement(
-        _ supplement: @escaping ([Row]) throws -> [Row], prefetch: @escaping (KeptRows) throws -> PrefetchedRows
+        _ supplement: @escaping ([Row]) throws -> [Row], prefetch: @escaping (KeptRows) throws -> PrefetchedRows,
+        included: @escaping Included
     ) {
         self.supplement = supplement
         self.prefetch = prefetch
+        self.included = included
     }
 
     /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` for a request whose rows need all rows at once.

@@ -26,6 +26,12 @@ struct StatementEffects: OptionSet {
     static let vacuum = StatementEffects(rawValue: 512)
     /// It changes the schema of a database file, not the temporary one.
     static let storedSchema = StatementEffects(rawValue: 1024)
+    /// It creates or renames a temporary table or view, which hides one of the same name; not one of the library's own.
+    static let temporaryTables = StatementEffects(rawValue: 2048)
+    /// It attaches a database.
+    static let attachment = StatementEffects(rawValue: 4096)
+    /// It creates or drops an index.
+    static let indexes = StatementEffects(rawValue: 8192)
     /// The effects that only the write slot uses.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 
@@ -66,9 +72,20 @@ struct StatementEffects: OptionSet {
             SQLITE_DROP_INDEX, SQLITE_DROP_TABLE, SQLITE_DROP_TRIGGER, SQLITE_DROP_VIEW, SQLITE_DROP_VTABLE,
             SQLITE_ALTER_TABLE:
             self = [.schema, .storedSchema]
-        case SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_TABLE, SQLITE_CREATE_TEMP_TRIGGER, SQLITE_CREATE_TEMP_VIEW,
-            SQLITE_DROP_TEMP_INDEX, SQLITE_DROP_TEMP_TABLE, SQLITE_DROP_TEMP_TRIGGER, SQLITE_DROP_TEMP_VIEW,
-            SQLITE_ATTACH, SQLITE_DETACH:
+            // The first name that ALTER TABLE reports is that of the schema.
+            let owner = action == SQLITE_ALTER_TABLE ? operation : schema
+            if let owner, sqlite3_stricmp(owner, "temp") == 0 { insert(.temporaryTables) }
+            if action == SQLITE_CREATE_INDEX || action == SQLITE_DROP_INDEX { insert(.indexes) }
+        case SQLITE_CREATE_TEMP_TABLE, SQLITE_CREATE_TEMP_VIEW:
+            self = operation.map(ConnectionHandle.isInternal) == true ? .schema : [.schema, .temporaryTables]
+        case SQLITE_ATTACH:
+            // VACUUM attaches a database without a name.
+            self = operation?.pointee == 0 ? .schema : [.schema, .attachment]
+        case SQLITE_CREATE_TEMP_INDEX, SQLITE_DROP_TEMP_INDEX:
+            self = [.schema, .indexes]
+        case SQLITE_CREATE_TEMP_TRIGGER,
+            SQLITE_DROP_TEMP_TABLE, SQLITE_DROP_TEMP_TRIGGER, SQLITE_DROP_TEMP_VIEW,
+            SQLITE_DETACH:
             self = .schema
         default:
             self = []

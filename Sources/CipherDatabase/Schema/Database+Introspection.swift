@@ -37,9 +37,9 @@ extension Database {
     }
 
     /// Whether columns identify the rows of a table: they include those of the primary key, or of a unique index
-    /// of all rows. A view has the key that the schema source names, and no other.
+    /// of all rows. A view has the key that the schema source names, and no other: without one, none.
     ///
-    /// - Throws: ``DatabaseError`` when there is no such table, and for a view without a key.
+    /// - Throws: ``DatabaseError`` when there is no such table.
     public func table(_ tableName: String, hasUniqueKey columns: some Sequence<String>) throws -> Bool {
         try columnsForUniqueKey(columns, in: tableName) != nil
     }
@@ -48,15 +48,27 @@ extension Database {
     package func columnsForUniqueKey(_ columns: some Sequence<String>, in tableName: String) throws -> [String]? {
         let given = Set(columns.map(\.lowercasedASCII))
         guard !given.isEmpty else { return nil }
-        let primaryKey = try primaryKey(tableName)
+        let found = try find(tableName, nil) { table in
+            try self.columns(in: table) == nil ? nil : (table: table, isView: exists("view", table))
+        }
+        guard let found else { throw DatabaseError.noSuchTable(tableName) }
+        guard let primaryKey = try self.primaryKey(of: found.table) else { return nil }
         if primaryKey.tableHasRowID && given == ["rowid"] { return ["rowid"] }
         if given.isSuperset(of: primaryKey.columns.map(\.lowercasedASCII)) { return primaryKey.columns }
-        let indexes: [IndexInfo] = try first(tableName, nil) { table in
-            try exists("view", table) ? [] : try self.indexes(on: table)
-        }
+        let indexes = try found.isView ? [] : self.indexes(on: found.table) ?? []
         // The rows that a partial index leaves out may have the same values: `deleteOne` would delete all of them.
         let unique = indexes.filter { $0.isUnique && !$0.isPartial }
         return unique.first { given.isSuperset(of: $0.columns.map(\.lowercasedASCII)) }?.columns
+    }
+
+    /// Whether a table or view has a primary key, the rowid of a table included. A view has none, unless the schema
+    /// source names one.
+    ///
+    /// - Throws: ``DatabaseError`` when there is no such table.
+    package func hasPrimaryKey(_ tableName: String) throws -> Bool {
+        try first(tableName, nil) { table in
+            try columns(in: table) == nil ? nil : primaryKey(of: table) != nil
+        }
     }
 
     /// The collation by which a column of a table compares texts; nil for a column of a view.

@@ -149,7 +149,10 @@ extension Database {
         let effects = hooks.effects
         if effects.isEmpty { return }
         hooks.effects = []
-        if effects.contains(.schema) { schemaCache.clear() }
+        if effects.contains(.schema) {
+            schemaCache.clear()
+            HiddenTables.didChangeSchema(effects, self)
+        }
         schemaCache.isCompared = false
         // The date is made on demand: no function of the user's may run while a statement is compiled.
         if effects.contains(.begin) || handle.isInAutocommit { transaction.date = nil }
@@ -159,7 +162,14 @@ extension Database {
     func note(_ effects: StatementEffects, savepoint: SavepointChange?) {
         // SQLite recompiles a statement while it runs when the schema has changed: its effects are recorded here.
         hooks.effects = []
-        if effects.contains(.schema) { schemaCache.clear() }
+        if effects.contains(.schema) {
+            schemaCache.clear()
+            HiddenTables.didChangeSchema(effects, self)
+        }
+        if effects.contains(.indexes) {
+            fullText.keysMayDiffer = true
+            needsHistoryUpkeep = !isInHistoryUpkeep
+        }
         if effects.contains(.storedSchema) { needsHistoryUpkeep = !isInHistoryUpkeep }
         if effects.contains(.vacuum) {
             schemaCache.clear()

@@ -39,7 +39,10 @@ public struct Inflections: Sendable {
             }
             // The common prefix of both endings keeps its case.
             let kept = zip(old, new).prefix { $0 == $1 }.count
-            return String(word.prefix(stem.count + kept)) + new.dropFirst(kept)
+            // Without one, the new ending begins as the old one did.
+            let beginsUpper = kept == 0 && word.dropFirst(stem.count).first?.isUppercase == true
+            let ending = beginsUpper ? new.prefix(1).uppercased() + new.dropFirst() : String(new.dropFirst(kept))
+            return String(word.prefix(stem.count + kept)) + ending
         }
     }
 

@@ -42,6 +42,20 @@ struct Prefetching {
         return prefetched
     }
 
+    /// Calls a function with the requests of what the request includes, for its rows.
+    func visitRequests(
+        for rows: [Row], _ visit: (_ path: [String], _ request: PreparedRequest) throws -> Void
+    ) throws {
+        guard let first = rows.first?.unadapted else { return }
+        let bases = BaseRows.objects(rows.map(\.unadapted))
+        for association in relation.fetchedAssociations {
+            let path = association.path.map(\.key) + [association.key]
+            for request in try children(of: association, first, bases).requests {
+                try visit(path, request.makePreparedRequest(db, forSingleResult: false))
+            }
+        }
+    }
+
     // MARK: Rows of an association
 
     /// Where an association starts: in the rows of the request, or in those of one of its scopes.
@@ -55,12 +69,20 @@ struct Prefetching {
         var first: AssociationChain.Step { chain.pivots.first ?? chain.destination }
     }
 
-    /// The rows of an association, for each row of the request.
-    ///
+    /// How the rows of an association are fetched.
+    private struct Children {
+        let origin: Origin
+        let values: LinkValues
+        /// The columns that link them, with the names under which they are selected once more.
+        let selected: [(name: String, alias: String)]
+        /// None where no row can have any.
+        let requests: [QueryInterfaceRequest<Row>]
+    }
+
     /// - Parameters:
     ///   - row: The first row of the request.
     ///   - bases: The rows that the statement returned.
-    private func groups(of association: FetchedAssociation, _ row: Row, _ bases: BaseRows) throws -> RowGroups {
+    private func children(of association: FetchedAssociation, _ row: Row, _ bases: BaseRows) throws -> Children {
         let origin = try origin(of: association, row)
         guard let pairs = try columnPairs(origin) else {
             throw misuse("association \(association.key) is a condition: join it, by including(required:)")
@@ -74,13 +96,20 @@ struct Prefetching {
             return position
         }
         let values = LinkValues(of: bases, at: positions)
-        if values.count == 0 { return RowGroups(emptyFor: bases.count) }
         let selected = pairs.map { (name: $0.right, alias: "grdb_" + $0.right) }
-        let requests = try requests(origin, pairs, values).map { condition, tables in
+        let conditions = try values.count == 0 ? [] : self.requests(origin, pairs, values)
+        let requests = conditions.map { condition, tables in
             var relation = origin.chain.request(where: condition, selecting: selected)
             relation.commonTables += tables
             return QueryInterfaceRequest<Row>(relation: relation)
         }
+        return Children(origin: origin, values: values, selected: selected, requests: requests)
+    }
+
+    /// The rows of an association, for each row of the request.
+    private func groups(of association: FetchedAssociation, _ row: Row, _ bases: BaseRows) throws -> RowGroups {
+        let fetched = try self.children(of: association, row, bases)
+        let (values, selected, requests) = (fetched.values, fetched.selected, fetched.requests)
         var children: [Row] = []
         for request in requests {
             let prepared = try request.makePreparedRequest(db, forSingleResult: false)
@@ -103,7 +132,8 @@ struct Prefetching {
             }
             return position
         }
-        return try groups(of: children, at: childPositions, values, origin.first.relation, pairs.map(\.right))
+        return try groups(
+            of: children, at: childPositions, values, fetched.origin.first.relation, selected.map(\.name))
     }
 
     /// The rows of an association by the values that link them.

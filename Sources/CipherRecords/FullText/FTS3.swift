@@ -135,20 +135,18 @@ public struct FTS4: VirtualTableModule, Sendable {
 
     public func database(_ db: Database, didCreate tableName: String, using definition: FTS4TableDefinition) throws {
         guard let content = definition.synchronizedTable else { return }
-        let rowID = try Synchronization.rowIDColumn(of: content, db) ?? "rowid"
+        if try Synchronization.rowIDName(of: content, db) != "rowid",
+            try db.columns(in: content).contains(where: { $0.name.lowercasedASCII == "rowid" })
+        {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message: "a column of table \(content) has the name rowid: an FTS4 table cannot be synchronized with it"
+            )
+        }
         let sync = Synchronization(
             contentTable: content, fullTextTable: tableName, columns: definition.columns.map(\.name),
             configuration: definition.configuration)
-        let table = tableName.quotedDatabaseIdentifier
-        let delete = "DELETE FROM \(table) WHERE docid=old.\(rowID.quotedDatabaseIdentifier)"
-        let insert = "INSERT INTO \(table)(\(sync.names(after: "docid"))) VALUES(\(sync.values(of: "new", rowID)))"
-        try sync.begin(
-            [
-                .init(suffix: "bu", event: "BEFORE UPDATE", statements: [delete]),
-                .init(suffix: "bd", event: "BEFORE DELETE", statements: [delete]),
-                .init(suffix: "au", event: "AFTER UPDATE", statements: [insert]),
-                .init(suffix: "ai", event: "AFTER INSERT", statements: [insert]),
-            ], db)
+        try sync.begin(db)
     }
 }
 
@@ -185,8 +183,13 @@ public final class FTS4TableDefinition {
 
     /// Takes the texts from a table, and stays the same as that table, by triggers on it.
     ///
-    /// The triggers outlive the full-text table: see `Database.dropFTS4SynchronizationTriggers(forTable:)`. They do not
-    /// see the rows that `INSERT OR REPLACE` removes, unless `PRAGMA recursive_triggers` is on.
+    /// Statements fail (`SQLITE_CONSTRAINT_TRIGGER`) where a `REPLACE` would remove a row: FTS4 needs its text to remove
+    /// its words, and ``FTS5`` does not. After an `UPDATE OR IGNORE` that a CHECK has prevented, the row is not found until
+    /// its next change. It is made again after a VACUUM of this library that gave other rowids to rows without a
+    /// declared key.
+    ///
+    /// The triggers outlive the full-text table: see `Database.dropFTS4SynchronizationTriggers(forTable:)`. Those of
+    /// earlier versions are made again by `create(virtualTable:options:using:_:)` with `ifNotExists`.
     public func synchronize(withTable tableName: String) {
         content = tableName
         synchronizedTable = tableName
@@ -219,6 +222,6 @@ public final class FTS4ColumnDefinition {
 extension Database {
     /// Drops the triggers by which an FTS4 table followed another table. To be called when the FTS4 table is dropped.
     public func dropFTS4SynchronizationTriggers(forTable tableName: String) throws {
-        try Synchronization.drop(["bu", "bd", "au", "ai"], of: tableName, self)
+        try DisplacedRows.drop(of: tableName, self)
     }
 }

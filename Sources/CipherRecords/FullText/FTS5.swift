@@ -32,7 +32,11 @@ public struct FTS5: VirtualTableModule, Sendable {
         }
         if let content = definition.content { arguments.append("content=" + ModuleArgument.quoted(content)) }
         var rowID = definition.contentRowID
-        if let table = definition.synchronizedTable { rowID = try Synchronization.rowIDColumn(of: table, db) }
+        if let table = definition.synchronizedTable {
+            let name = try Synchronization.rowIDName(of: table, db)
+            // FTS5's own default.
+            rowID = name == "rowid" ? nil : name
+        }
         if let rowID { arguments.append("content_rowid=" + ModuleArgument.quoted(rowID)) }
         if let prefixes = definition.prefixes, !prefixes.isEmpty {
             let list = prefixes.sorted().map(String.init).joined(separator: " ")
@@ -45,22 +49,10 @@ public struct FTS5: VirtualTableModule, Sendable {
 
     public func database(_ db: Database, didCreate tableName: String, using definition: FTS5TableDefinition) throws {
         guard let content = definition.synchronizedTable else { return }
-        let rowID = try Synchronization.rowIDColumn(of: content, db) ?? "rowid"
         let sync = Synchronization(
             contentTable: content, fullTextTable: tableName, columns: definition.columns.map(\.name),
             configuration: definition.configuration)
-        let table = tableName.quotedDatabaseIdentifier
-        let insert =
-            "INSERT INTO \(table)(\(sync.names(after: "rowid"))) VALUES (\(sync.values(of: "new", rowID)))"
-        let delete =
-            "INSERT INTO \(table)(\(sync.names(after: tableName, "rowid"))) "
-            + "VALUES('delete', \(sync.values(of: "old", rowID)))"
-        try sync.begin(
-            [
-                .init(suffix: "ai", event: "AFTER INSERT", statements: [insert]),
-                .init(suffix: "ad", event: "AFTER DELETE", statements: [delete]),
-                .init(suffix: "au", event: "AFTER UPDATE", statements: [delete, insert]),
-            ], db)
+        try sync.begin(db)
     }
 
     /// What a tokenizer does with accents and other marks.
@@ -136,8 +128,11 @@ public final class FTS5TableDefinition {
 
     /// Takes the texts from a table, and stays the same as that table, by triggers on it.
     ///
-    /// The triggers outlive the full-text table: see `Database.dropFTS5SynchronizationTriggers(forTable:)`. They do not
-    /// see the rows that `INSERT OR REPLACE` removes, unless `PRAGMA recursive_triggers` is on.
+    /// It follows rows that a `REPLACE` removes too, and unique indexes that are created later; and it is made again after
+    /// a VACUUM of this library that gave other rowids to rows without a declared key.
+    ///
+    /// The triggers outlive the full-text table: see `Database.dropFTS5SynchronizationTriggers(forTable:)`. Those of
+    /// earlier versions are made again by `create(virtualTable:options:using:_:)` with `ifNotExists`.
     public func synchronize(withTable tableName: String) {
         contentRowID = nil
         content = tableName
@@ -227,6 +222,6 @@ public struct FTS5TokenizerDescriptor: Sendable {
 extension Database {
     /// Drops the triggers by which an FTS5 table followed another table. To be called when the FTS5 table is dropped.
     public func dropFTS5SynchronizationTriggers(forTable tableName: String) throws {
-        try Synchronization.drop(["ai", "ad", "au"], of: tableName, self)
+        try DisplacedRows.drop(of: tableName, self)
     }
 }

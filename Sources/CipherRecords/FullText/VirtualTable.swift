@@ -113,52 +113,50 @@ enum ModuleArgument {
     static func quoted(_ text: String) -> String { "'" + text.replacing("'", with: "''") + "'" }
 }
 
-/// Keeps a full-text table the same as the table whose rows it finds, by triggers.
+/// Keeps a full-text table the same as the table whose rows it finds, by triggers: see `DisplacedRows`.
 struct Synchronization {
     let contentTable: String
     let fullTextTable: String
     let columns: [String]
     let configuration: VirtualTableConfiguration
 
-    /// The column that is the rowid of the content table; nil for a hidden one.
-    static func rowIDColumn(of table: String, _ db: Database) throws -> String? {
-        let key = try SchemaFacts(db).primaryKey(table)
-        guard key.tableHasRowID else {
+    /// The name by which the rows of a content table are found, in the triggers and by the full-text table.
+    ///
+    /// - Throws: ``DatabaseError`` for a table without a rowid, or whose columns hide all of its names.
+    static func rowIDName(of table: String, _ db: Database) throws -> String {
+        guard try SchemaFacts(db).primaryKey(table).tableHasRowID else {
             throw DatabaseError(
                 resultCode: .SQLITE_MISUSE,
                 message: "table \(table) has no rowid: a full-text table cannot be synchronized with it")
         }
-        return key.rowIDColumn
-    }
-
-    /// A trigger, and its SQL without `CREATE TRIGGER`.
-    struct Trigger {
-        let suffix: String
-        let event: String
-        let statements: [String]
+        guard let name = try DisplacedRows.rowIDName(of: table, db) else {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message: "columns of table \(table) hide its rowid: a full-text table cannot be synchronized with it")
+        }
+        return name
     }
 
     /// Creates the triggers, and fills the full-text table.
-    func begin(_ triggers: [Trigger], _ db: Database) throws {
-        if configuration.tableExisted {
-            try requireColumns(db)
-            // Triggers are gone where the content table was dropped, and the table has missed the changes since.
-            if try triggers.allSatisfy({ try db.triggerExists(name(of: $0)) }) { return }
+    func begin(_ db: Database) throws {
+        let schema = configuration.temporary ? "temp" : "main"
+        let existing = try FullTextIndex.all(in: schema, db).first {
+            $0.name.lowercasedASCII == fullTextTable.lowercasedASCII
         }
-        let create =
-            "CREATE \(configuration.temporary ? "TEMPORARY " : "")TRIGGER "
-            + (configuration.ifNotExists ? "IF NOT EXISTS " : "")
-        for trigger in triggers {
-            let statements = trigger.statements.map { "    \($0);\n" }.joined()
-            try db.execute(
-                sql: create + "\(name(of: trigger).quotedDatabaseIdentifier) \(trigger.event) ON "
-                    + "\(contentTable.quotedDatabaseIdentifier) BEGIN\n" + statements + "END")
+        if configuration.tableExisted { try requireColumns(db) }
+        let rowID = try Self.rowIDName(of: contentTable, db)
+        let rows = existing.flatMap {
+            DisplacedRows($0, rowID: rowID, columns: columns, isTemporary: configuration.temporary)
         }
+        guard let rows, rows.content.lowercasedASCII == contentTable.lowercasedASCII else {
+            throw DatabaseError(
+                message: "table \(fullTextTable) exists and has not \(contentTable) as its content: drop it first")
+        }
+        // Triggers are gone where the content table was dropped, and the table has missed the changes since.
+        guard try rows.create(db) || !configuration.tableExisted else { return }
         let table = fullTextTable.quotedDatabaseIdentifier
         try db.execute(sql: "INSERT INTO \(table)(\(table)) VALUES('rebuild')")
     }
-
-    private func name(of trigger: Trigger) -> String { "__\(fullTextTable)_\(trigger.suffix)" }
 
     /// Triggers that name a column which an existing table lacks would make each change of the content table fail.
     private func requireColumns(_ db: Database) throws {
@@ -170,21 +168,5 @@ struct Synchronization {
                 resultCode: .SQLITE_ERROR,
                 message: "table \(fullTextTable) exists without the column \(column): drop it and its triggers first")
         }
-    }
-
-    static func drop(_ suffixes: [String], of table: String, _ db: Database) throws {
-        for suffix in suffixes {
-            try db.execute(sql: "DROP TRIGGER IF EXISTS \("__\(table)_\(suffix)".quotedDatabaseIdentifier)")
-        }
-    }
-
-    /// The names of the columns, after some others.
-    func names(after first: String...) -> String {
-        (first + columns).map(\.quotedDatabaseIdentifier).joined(separator: ", ")
-    }
-
-    /// The values of the columns of a row.
-    func values(of row: String, _ rowID: String) -> String {
-        ([rowID] + columns).map { "\(row).\($0.quotedDatabaseIdentifier)" }.joined(separator: ", ")
     }
 }

@@ -90,7 +90,7 @@ extension FetchableRecord where Self: TableRecord {
         let encoding = RecordKey.Encoding(Key.self, for: Self.self)
         let value = try encoding?.value(of: key, column: plan.key.columns.first ?? "") ?? stored
         // A request knows which row it reads, and has the values of the selection.
-        if db.isRecordingRegion || !plan.hasPlainSelection {
+        if db.isRecordingRegion || !plan.keepsFetching(Self.self) {
             return try filter(key: value).makePreparedRequest(db, forSingleResult: true).statement
         }
         let statement = try plan.statement(.fetch, .none, db) {

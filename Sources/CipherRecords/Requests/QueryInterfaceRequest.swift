@@ -92,7 +92,9 @@ extension QueryInterfaceRequest: FetchRequest {
         var prepared = try db.prepareRead(
             .select(relation.withoutPrefetches, singleResult: singleResult), of: relation)
         let prefetching = Prefetching(db: db, relation: relation, isOne: singleResult)
-        prepared.supplement({ try prefetching.addPrefetchedRows(to: $0) }, prefetch: { try prefetching.prefetch($0) })
+        prepared.supplement(
+            { try prefetching.addPrefetchedRows(to: $0) }, prefetch: { try prefetching.prefetch($0) },
+            included: { try prefetching.visitRequests(for: $0, $1) })
         return prepared
     }
 

@@ -86,7 +86,9 @@ extension Relation {
         for column in (try? db.columns(in: table)) ?? [] { names.remove(column.name.lowercased()) }
         let keyIsRowID = key.rowIDColumn != nil || key.columns.map { $0.lowercased() } == ["rowid"]
         if let column = key.rowIDColumn { names.insert(column.lowercased()) }
-        let pins = RowPins(names: names, aliases: Set(aliases), keyIsRowID: keyIsRowID)
+        let pins = RowPins(names: names, aliases: Set(aliases), keyIsRowID: keyIsRowID) { origin in
+            try? SchemaFacts(db).columnPairs(origin.link, left: origin.table, right: table)
+        }
         return pins.intersection(filters)
     }
 }
@@ -98,6 +100,8 @@ private struct RowPins {
     /// The aliases of the table.
     let aliases: Set<AliasID>
     let keyIsRowID: Bool
+    /// The columns by which the table is linked to another one, where that is known.
+    let columnPairs: (OriginRow) -> [Join.ColumnPair]?
 
     /// Whether a condition has a form that can name rowids, so that the schema must be asked.
     static func mayName(_ term: Term) -> Bool {
@@ -105,9 +109,9 @@ private struct RowPins {
         guard case .apply(let function, let operands) = node.operation else { return false }
         return switch function {
         case .chain: operands.contains(where: mayName)
-        case .infix(.equal), .infix(.is), .among(negated: false), .primaryKey, .uniqueKeys: true
+        case .infix(.equal), .infix(.is), .among(negated: false), .primaryKey, .uniqueKeys, .linked: true
         case .infix, .prefix, .between, .among, .inRows, .exists, .like, .collate, .cast, .function, .choice, .named,
-            .isEmpty, .linked, .amongRows:
+            .isEmpty, .amongRows:
             false
         }
     }
@@ -133,6 +137,7 @@ private struct RowPins {
             return isRowID(operands[1]) ? values(operands[..<1]) : nil
         case .among(negated: false): return operands.first.map(isRowID) == true ? values(operands[1...]) : nil
         case .primaryKey: return keyIsRowID ? values(operands[...]) : nil
+        case .linked(let origin): return rowIDs(linkedTo: origin, operands)
         case .uniqueKeys(let columns):
             // Many keys are the rows of a query.
             guard operands.count.isMultiple(of: columns.count), !operands.contains(where: \.isSubquery) else {
@@ -146,6 +151,24 @@ private struct RowPins {
             .named, .isEmpty, .linked, .amongRows:
             return nil
         }
+    }
+
+    /// The rowids of the row that another one is linked to, as by `belongsTo`.
+    ///
+    /// - Parameter row: The values of the other row.
+    private func rowIDs(linkedTo origin: OriginRow, _ row: [Term]) -> Set<Int64>? {
+        guard let pairs = columnPairs(origin) else { return nil }
+        return pairs.reduce(Set<Int64>?.none) { common, pair in
+            let index = origin.columns.firstIndex { $0.lowercased() == pair.left.lowercased() }
+            guard let index, let found = rowIDs(of: row[index], in: pair.right) else { return common }
+            return common?.intersection(found) ?? found
+        }
+    }
+
+    /// The rowids of the rows with a value in a column: none for NULL, which refers to nothing.
+    private func rowIDs(of value: Term, in column: String) -> Set<Int64>? {
+        if value.isNull { return [] }
+        return names.contains(column.lowercased()) ? values([value]) : nil
     }
 
     /// The rowids for which all of some conditions can be true.

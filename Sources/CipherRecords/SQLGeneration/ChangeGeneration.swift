@@ -33,7 +33,11 @@ extension SQLGenerator {
         var changed = relation
         changed.commonTables = []
         changed.ordering = Ordering()
-        try write(try commonTables(of: relation))
+        let commonTables = try commonTables(of: relation)
+        let outer = self.commonTables
+        self.commonTables.append(commonTables)
+        defer { self.commonTables = outer }
+        try write(commonTables)
         if !relation.canBeChangedDirectly {
             changed = Relation(table: relation.table)
             changed.filters = [try keyCondition(relation)]

@@ -71,9 +71,7 @@ extension SQLGenerator {
         switch function {
         case .infix(let infix):
             if case .fastKey(let owner)? = operands[0].operation, operands[1].isNull {
-                // No column of a key of several is NULL, unless there is no row.
-                try write(firstColumnOfKey: owner)
-                write(" \(infix.rawValue) NULL")
+                try writeExistence(of: owner, infix)
             } else {
                 try write(operands, between: " \(infix.rawValue) ")
             }
@@ -132,9 +130,31 @@ extension SQLGenerator {
         }
     }
 
-    private mutating func write(firstColumnOfKey owner: ColumnOwner) throws {
-        let table = try table(of: owner)
-        write(column: try facts.fastKey(of: table.table)[0], qualifier: table.qualifier)
+    /// Writes whether a table has a row: without one, all of its columns are NULL.
+    private mutating func writeExistence(of owner: ColumnOwner, _ infix: Infix) throws {
+        let terms = try existenceColumns(of: owner).map { name in
+            Term(.apply(.infix(infix), [Term(.column(name, owner)), Term(DatabaseValue.null)]))
+        }
+        guard terms.count == 1, let term = terms.first else {
+            return try write(Term.chain(infix == .is ? .and : .or, terms))
+        }
+        guard case .apply(_, let operands)? = term.operation else { return }
+        try write(operands, between: " \(infix.rawValue) ")
+    }
+
+    /// Columns of which one at least is not NULL in each row.
+    private func existenceColumns(of owner: ColumnOwner) throws -> [String] {
+        let table = try table(of: owner).table
+        if try hasKey(table) { return try facts.fastKey(of: table) }
+        if case .alias(let alias) = owner, let scope = scopes.last(where: { $0.place(of: alias) != nil }),
+            let place = scope.place(of: alias), let link = place.join?.link,
+            let pairs = try? facts.columnPairs(
+                link, left: scope.places[place.parent].relation.table, right: place.relation.table), !pairs.isEmpty
+        {
+            // They are equal to columns of the other table, so no row with NULL is joined.
+            return [pairs[0].right]
+        }
+        return try columns(of: table)
     }
 
     /// Writes a chain. To SQLite it is as many expressions in one another as it has operands, so a long one is written as

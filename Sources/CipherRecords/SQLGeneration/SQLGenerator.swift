@@ -16,8 +16,11 @@ struct SQLGenerator {
     /// How the columns of the outermost query are divided among its tables; nil when they all belong to one.
     private(set) var scopeLayout: ScopeLayout?
 
-    /// The common table expressions that can be used at the place that is written.
-    var commonTables: [CommonTable] = []
+    /// The common table expressions that can be used at the place that is written: those of each statement around it,
+    /// the innermost last.
+    var commonTables: [[CommonTable]] = []
+    /// The common table expressions, in lower case, whose columns are being asked for.
+    var askedTables: Set<String> = []
     /// Values that have to be equal, because only the first of each two is written.
     private(set) var equalValues: [(name: String, first: DatabaseValue, second: DatabaseValue)] = []
 

@@ -13,6 +13,8 @@ struct SchemaFacts {
         var tableHasRowID: Bool
     }
 
+    /// Whether a table has a primary key, or a rowid. A view may have none.
+    var hasKey: (_ table: String) throws -> Bool
     /// The primary key of a table, by its name.
     var primaryKey: (_ table: String) throws -> Key
     /// The columns of a table's unique key that are all among some columns; nil where there is none.
@@ -33,6 +35,7 @@ struct SchemaFacts {
 
     /// The facts of a connection.
     init(_ db: Database) {
+        hasKey = { table in try db.hasPrimaryKey(table) }
         primaryKey = { table in
             let key = try db.primaryKey(table)
             return Key(columns: key.columns, rowIDColumn: key.rowIDColumn, tableHasRowID: key.tableHasRowID)
@@ -69,6 +72,7 @@ struct SchemaFacts {
             guard let table = tables[name] else { throw DatabaseError(message: "no such table: \(name)") }
             return table
         }
+        hasKey = { try !table($0).key.isEmpty }
         primaryKey = { name in
             let table = try table(name)
             return Key(

@@ -47,7 +47,7 @@ extension SQLGenerator {
         return layout
     }
 
-    private func columnCount(of selections: [Selection], ofPlace index: Int, in scope: TableScope) throws -> Int {
+    func columnCount(of selections: [Selection], ofPlace index: Int, in scope: TableScope) throws -> Int {
         let table = scope.places[index].relation.table
         return try selections.reduce(0) { count, selection in
             switch selection {
@@ -73,14 +73,34 @@ extension SQLGenerator {
 
     /// The names of the columns of a table or a common table expression.
     func columns(of table: String) throws -> [String] {
-        guard let index = commonTables.lastIndex(where: { $0.name.lowercasedASCII == table.lowercasedASCII }) else {
-            return try facts.columns(table)
-        }
-        if let columns = commonTables[index].columns, !columns.isEmpty { return columns }
+        let name = table.lowercasedASCII
+        func isTable(_ common: CommonTable) -> Bool { common.name.lowercasedASCII == name }
+        guard let depth = commonTables.lastIndex(where: { $0.contains(where: isTable) }),
+            let common = commonTables[depth].first(where: isTable)
+        else { return try facts.columns(table) }
+        if let columns = common.columns, !columns.isEmpty { return columns }
         var query = SQLGenerator(facts: facts)
-        try query.write(Array(commonTables[...index]))
+        query.askedTables = askedTables
+        guard query.askedTables.insert(name).inserted else {
+            throw misuse("common table expression \(table) is made of its own columns: give it their names")
+        }
+        // Those of one statement see each other, in any order, and those of the statements around it.
+        let groups = commonTables[...depth].filter { !$0.isEmpty }
+        for (index, group) in groups.enumerated() {
+            if index > 0 { query.write("SELECT * FROM (") }
+            query.commonTables.append(group)
+            try query.write(group)
+        }
         query.write("SELECT * FROM ")
         query.write(identifier: table)
+        query.write(String(repeating: ")", count: groups.count - 1))
         return try facts.columnsOfQuery(query.text)
+    }
+
+    /// Whether a table has a primary key: not a view of which none is known, and no common table expression.
+    func hasKey(_ table: String) throws -> Bool {
+        let name = table.lowercasedASCII
+        if commonTables.joined().contains(where: { $0.name.lowercasedASCII == name }) { return false }
+        return try facts.hasKey(table)
     }
 }

@@ -9,10 +9,11 @@ extension SQLGenerator {
     @discardableResult
     mutating func writeSelect(_ relation: Relation, limitedToOne: Bool = false) throws -> ScopeLayout? {
         let commonTables = try commonTables(of: relation)
-        try write(commonTables)
         let outer = self.commonTables
-        self.commonTables += commonTables
+        // They see each other too, in any order.
+        self.commonTables.append(commonTables)
         defer { self.commonTables = outer }
+        try write(commonTables)
         return try within(relation) { generator in
             generator.write(relation.isDistinct ? "SELECT DISTINCT " : "SELECT ")
             try generator.writeSelection()
@@ -121,6 +122,11 @@ extension SQLGenerator {
             for element in try self.elements(of: ordering, in: index, isReversed: isReversed[index]) {
                 elements.append((index, element))
             }
+            if ordering.isStable || places[0].relation.ordering.isStable {
+                for element in try stableElements(of: index, isReversed: isReversed[index]) {
+                    elements.append((index, element))
+                }
+            }
         }
         if elements.isEmpty { return }
         write(" ORDER BY ")
@@ -130,16 +136,44 @@ extension SQLGenerator {
     }
 
     private func elements(of ordering: Ordering, in index: Int, isReversed: Bool) throws -> [Ordering.Element] {
-        var elements = ordering.elements
         let table = scopes.last?.places[index].relation.table ?? current.table
-        if ordering.isStable {
-            let columns = try facts.fastKey(of: table)
-            let known = elements.compactMap { element -> String? in
-                if case .term(let term, _) = element, case .column(let name, _)? = term.operation { name } else { nil }
+        return isReversed ? try ordering.elements.flatMap { try reversed($0, of: table) } : ordering.elements
+    }
+
+    /// What makes the order of rows always the same that are equal in an order: the primary key, which VACUUM does not
+    /// change as it may change rowids. Rows without a key have the order of all of their columns, by position, because a
+    /// view may have two of one name.
+    private func stableElements(of index: Int, isReversed: Bool) throws -> [Ordering.Element] {
+        guard let scope = scopes.last else { return [] }
+        let (relation, root) = (scope.places[index].relation, scope.places[0].relation)
+        let direction = isReversed ? Ordering.Direction.descending : .ascending
+        func columns(_ names: [String]) -> [Ordering.Element] {
+            let known = relation.ordering.elements.compactMap(\.columnName).map(\.lowercasedASCII)
+            return names.filter { !known.contains($0.lowercasedASCII) }.map {
+                .term(Term(.column($0, .request)), direction)
             }
-            elements += columns.filter { !known.contains($0) }.map { .term(Term(.column($0, .request)), .ascending) }
         }
-        return isReversed ? try elements.flatMap { try reversed($0, of: table) } : elements
+        func positions(of places: Range<Int>) -> [Ordering.Element]? {
+            let counts = places.map { place in
+                try? columnCount(of: scope.places[place].relation.selection, ofPlace: place, in: scope)
+            }
+            guard !counts.contains(nil) else { return nil }
+            let count = counts.reduce(0) { $0 + ($1 ?? 0) }
+            return (0..<count).map { .term(Term(.literal(LiteralText(SQL(sql: String($0 + 1))))), direction) }
+        }
+        if !root.groups.isEmpty || root.isDistinct {
+            // What the rows are made of decides, not the rows of the tables.
+            if index > 0 { return [] }
+            if root.groups.isEmpty { return positions(of: scope.places.indices) ?? [] }
+            return try root.groups.flatMap { term -> [Ordering.Element] in
+                if term.operation == .fastKey(.request) { return try columns(facts.fastKey(of: relation.table)) }
+                return [.term(term, direction)]
+            }
+        }
+        if relation.ordering.elements.contains(.primaryKey) { return [] }
+        if try hasKey(relation.table) { return try columns(facts.primaryKey(relation.table).columns) }
+        if index == 0, let elements = positions(of: 0..<1) { return elements }
+        return try columns(self.columns(of: relation.table))
     }
 
     private func reversed(_ element: Ordering.Element, of table: String) throws -> [Ordering.Element] {
@@ -300,4 +334,11 @@ extension Term {
 
     /// The expression without a name in the result.
     var unnamed: Term { if case .apply(.named, let operands)? = operation { operands[0] } else { self } }
+}
+
+extension Ordering.Element {
+    /// The column that it is, in either direction; nil for anything else.
+    fileprivate var columnName: String? {
+        if case .term(let term, _) = self, case .column(let name, _)? = term.operation { name } else { nil }
+    }
 }

@@ -74,9 +74,16 @@ final class RecordStorage {
     /// The statements of the plans: requests whose aliases have no names differ in shape, and not in text.
     private var statements: [String: PlannedStatement] = [:]
     /// What is kept of record types.
-    var recordPlans: [ObjectIdentifier: RecordPlan] = [:]
+    var recordPlans: [PlanKey: RecordPlan] = [:]
     /// The plan of the record type used last.
-    var latestPlan: (type: ObjectIdentifier, plan: RecordPlan)?
+    var latestPlan: (key: PlanKey, plan: RecordPlan)?
+
+    /// A record type, and the table that it has at the moment.
+    struct PlanKey: Hashable {
+        let type: ObjectIdentifier
+        let table: String
+    }
+
     /// How many requests found their SQL here, and how many did not.
     private var counts = (found: 0, generated: 0)
 

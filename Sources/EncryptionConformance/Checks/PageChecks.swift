@@ -178,11 +178,13 @@ struct PageChecks {
         if problems.isEmpty, report.integrity == nil {
             return CheckResult(.content, .notApplicable, "SQLite was not asked")
         }
+        let faults = report.fullTextFaults.map { (isDamage: $0.isDamage, text: "\($0.what): \($0.remedy(file.path))") }
         return CheckResult(
-            .content, findings: problems,
+            .content, findings: problems + faults.filter(\.isDamage).map(\.text),
             passing: ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
-                + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.impossible),
-            remedy: Self.compare)
+                + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.impossible)
+                + faults.filter { !$0.isDamage }.map(\.text),
+            remedy: problems.isEmpty ? "Make the index again." : Self.compare)
     }
 
     private static let compare = "Compare with the last backup."

@@ -10,7 +10,8 @@ import StoreSharing
 /// for finding in report.findings where finding.needsAttention { print(finding.text) }
 /// ```
 ///
-/// The store is not opened, nothing is locked or changed, and a damaged store can be examined as well.
+/// Nothing is locked for others or changed, and a damaged store can be examined as well. With a key the store is opened
+/// read-only, to compare its full-text indexes with their texts.
 /// ``StoreVerification`` reads every page.
 public struct StoreExamination: StoreTool {
     /// The database file of the store.
@@ -52,6 +53,7 @@ public struct StoreExamination: StoreTool {
         var status = try StoreStatus.Report(path)
         let paths = StorePaths(path)
         var findings: [Finding] = []
+        var keys: SidecarKeys?
         // Without the library no key can be tried; that is a finding of its own.
         if let key, (try? SQLiteLibrary.requireCipher()) != nil {
             let source = try key.source()
@@ -63,7 +65,9 @@ public struct StoreExamination: StoreTool {
                 if status.interruptedRestoration != nil {
                     _ = try key.read(source)
                 } else {
-                    try status.authenticate(KeyChange(of: path).settledSidecar(key.read(source), run), run)
+                    let choice = try KeyChange(of: path).settledSidecar(key.read(source), run)
+                    try status.authenticate(choice, run)
+                    keys = choice.keys
                 }
             } catch let error as StoreError where !error.isKeyRotated {
                 if !findings.contains(where: { $0.severity == .problem }) {
@@ -80,6 +84,10 @@ public struct StoreExamination: StoreTool {
         }
         findings += status.historyReading.findings
         findings += StoreCheckup(paths: paths, status: status).findings()
+        // Only where nothing else has prevented that the store is opened.
+        if let keys, !findings.contains(where: { $0.severity == .problem }) {
+            findings += try FullTextCheck.findings(BackupBundle.database(meantBy: path), holding: keys, run)
+        }
         return Report(findings: findings, status: status, notices: run.notices)
     }
 }

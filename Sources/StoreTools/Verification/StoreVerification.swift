@@ -42,6 +42,8 @@ public struct StoreVerification: StoreTool {
         public internal(set) var integrity: [String]?
         /// Rows that refer to rows which do not exist; nil when that was not checked.
         public internal(set) var foreignKeyViolations: Int?
+        /// Full-text indexes that do not find what their texts say; no row is damaged for them.
+        public internal(set) var fullTextFaults: [FullTextFault] = []
         /// The problems, each as a sentence without its full stop.
         public internal(set) var problems: [String] = []
         /// Checks that were not possible.
@@ -304,7 +306,11 @@ private struct VerificationRun {
 
     private func checkContent(_ db: Database, _ result: inout Report) throws {
         do {
-            let messages = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Limits.integrityMessages))")
+            let all = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Limits.integrityMessages))")
+            let fullText = try FullTextCheck(db, check: run.check)
+            result.fullTextFaults = fullText.faults
+            result.impossible += fullText.unchecked
+            let messages = fullText.rest(of: all)
             result.integrity = messages
             if messages != ["ok"] { result.problems += Self.firstLines(messages).map { "integrity_check: \($0)" } }
             try checkForeignKeys(db, &result)

@@ -7,7 +7,7 @@ struct DoctorCommand: Command {
         name: "doctor",
         summary:
             "report what is wrong or risky about a store, and what to do; exit code 2 when something needs attention",
-        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use, and is not opened")],
+        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
         options: [
             OptionSyntax("--no-key", "check only what needs no key; nothing is authenticated then"), .json, .quiet,
         ]
@@ -20,7 +20,8 @@ struct DoctorCommand: Command {
         notes: [
             "It checks the library with its published bugs, the filesystem, permissions of the store's files and of "
                 + "the key file, both copies of the sidecar, with a key also whether they are the newest, header, "
-                + "state, the WAL, and files that interrupted work left. Nothing is changed. `cipherctl verify` checks "
+                + "state, the WAL, and files that interrupted work left. With a key it opens the store read-only, and compares "
+                + "its full-text indexes with their texts. Nothing is changed. `cipherctl verify` checks "
                 + "every page.",
             "Findings are problems, risks and notes; notes alone give exit code 0. Bugs of the library are derived "
                 + "from its version number. Distributions fix bugs without raising the number, so these findings are "

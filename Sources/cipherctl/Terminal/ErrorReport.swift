@@ -92,6 +92,9 @@ struct ErrorReport {
         return switch error.resultCode {
         case .SQLITE_BUSY, .SQLITE_LOCKED: "Another process holds the lock; try again."
         case .SQLITE_FULL: "Free space on the filesystem and try again; nothing was lost."
+        case .SQLITE_CORRUPT where error.extendedResultCode == .SQLITE_CORRUPT_VTAB:
+            "A full-text index does not fit its texts; no row is damaged. `cipherctl verify` names the index, and the "
+                + "command that makes it again: INSERT INTO ft(ft) VALUES('rebuild')."
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: "Run `cipherctl verify` to see what is damaged."
         default: nil
         }

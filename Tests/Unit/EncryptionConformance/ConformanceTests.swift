@@ -91,6 +91,30 @@ struct ConformanceTests {
         #expect(report.evidence(.header).contains(evidence))
     }
 
+    @Test("a full-text index that contradicts itself fails, and the statement that makes it again is named")
+    func fullTextIndexes() throws {
+        try fixture.makeStore()
+        let store = try fixture.openStore()
+        func conformance(after sql: String) throws -> Conformance.Report {
+            try store.writeWithoutTransaction { try $0.execute(sql: sql) }
+            try store.checkpoint(.truncate)
+            return try fixture.run()
+        }
+        // Other words than those of the table may be meant.
+        let chosen = try conformance(
+            after: """
+                CREATE TABLE doc (id INTEGER PRIMARY KEY, body TEXT); INSERT INTO doc VALUES (1, 'body');
+                CREATE VIRTUAL TABLE ft USING fts5(body, content='doc', content_rowid='id');
+                INSERT INTO ft(rowid, body) VALUES (1, 'chosen');
+                """)
+        #expect(chosen[.content]?.verdict == .pass && chosen.evidence(.content).contains("'rebuild'"), "\(chosen)")
+        let damaged = try conformance(after: "DELETE FROM ft_data WHERE id > 10")
+        #expect(damaged[.content]?.verdict == .fail && damaged.evidence(.content).contains("'rebuild'"), "\(damaged)")
+        let rebuilt = try conformance(after: "INSERT INTO ft(ft) VALUES('rebuild')")
+        #expect(rebuilt.isConformant && !rebuilt.evidence(.content).contains("rebuild"), "\(rebuilt)")
+        try store.close()
+    }
+
     @Test("a file without a page passes no check of pages")
     func withoutPages() throws {
         try fixture.makeStore()

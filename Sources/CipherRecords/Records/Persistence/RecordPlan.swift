@@ -8,8 +8,9 @@ final class RecordPlan {
     let key: SchemaFacts.Key
     let tableColumns: [String]
     let tableColumnNames: Set<String>
+    private let selection: [Selection]
     /// Whether the records are selected without values of the program, and without parts that need a connection.
-    let hasPlainSelection: Bool
+    private let hasPlainSelection: Bool
     /// The columns that the next record is expected to give.
     @exclusivity(unchecked) var expected = ColumnNames.none
     /// The columns that an update of the last record changed, for the next one that gives the same columns.
@@ -50,7 +51,14 @@ final class RecordPlan {
         key = try facts.primaryKey(table)
         tableColumns = try db.columns(in: table).map(\.name)
         tableColumnNames = Set(tableColumns)
-        hasPlainSelection = type.relation.selection.allSatisfy(\.isPlain)
+        selection = type.relation.selection
+        hasPlainSelection = selection.allSatisfy(\.isPlain)
+    }
+
+    /// Whether the statement for one key can be kept: the selection has nothing but columns, and is that of the moment. A
+    /// program may compute it.
+    func keepsFetching(_ type: any TableRecord.Type) -> Bool {
+        hasPlainSelection && type.relation.selection == selection
     }
 
     /// A statement of this plan, compiled once.
@@ -127,13 +135,14 @@ final class PlannedStatement {
 }
 
 extension RecordStorage {
-    /// The plan of a record type.
+    /// The plan of a record type, for the table that it has now: a program may compute the name, as for each tenant.
     func plan(of type: any TableRecord.Type, _ db: Database) throws -> RecordPlan {
-        let id = ObjectIdentifier(type)
-        if let latestPlan, latestPlan.type == id { return latestPlan.plan }
-        let plan = try recordPlans[id] ?? RecordPlan(type, db)
-        recordPlans[id] = plan
-        latestPlan = (id, plan)
+        let key = PlanKey(type: ObjectIdentifier(type), table: type.databaseTableName)
+        if let latestPlan, latestPlan.key == key { return latestPlan.plan }
+        let plan = try recordPlans[key] ?? RecordPlan(type, db)
+        if recordPlans.count >= Self.mostRequests { recordPlans.removeAll() }
+        recordPlans[key] = plan
+        latestPlan = (key, plan)
         return plan
     }
 }

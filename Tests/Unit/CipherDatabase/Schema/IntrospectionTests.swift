@@ -122,6 +122,27 @@ import Testing
         }
     }
 
+    @Test("a view has no unique key, unless a schema source names one")
+    func keysOfViews() throws {
+        struct Source: DatabaseSchemaSource {
+            func columnsForPrimaryKey(_ db: Database, inView view: DatabaseObjectID) throws -> [String]? {
+                view.name == "v" ? ["A"] : nil
+            }
+        }
+        for source in [nil, Source()] as [Source?] {
+            var configuration = Configuration()
+            configuration.schemaSource = source
+            try DatabaseQueue(configuration: configuration).write { db in
+                try db.execute(
+                    sql: "CREATE TABLE t (a); CREATE VIEW v AS SELECT a, 1 AS b FROM t;"
+                        + "CREATE TEMP VIEW w AS SELECT a FROM t")
+                #expect(try db.table("v", hasUniqueKey: ["a", "b"]) == (source != nil))
+                #expect(try !db.table("v", hasUniqueKey: ["b"]) && !db.table("w", hasUniqueKey: ["a"]))
+                #expect(try !db.table("V", hasUniqueKey: ["rowid"]) && !db.table("v", hasUniqueKey: []))
+            }
+        }
+    }
+
     @Test(
         "a table that does not exist is an error that names it",
         arguments: ["", "missing", "main.book", "book\0", "'; DROP TABLE book; --"])

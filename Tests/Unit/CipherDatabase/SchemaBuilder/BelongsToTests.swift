@@ -188,5 +188,11 @@ import Testing
         own.uncountableWords(["Staff"])
         #expect(own.pluralize("computerVirus") == "computerViruses" && own.singularize("viruses") == "virus")
         #expect(own.pluralize("staff") == "staff" && inflections.pluralize("staff") == "staffs")
+        // The capital that begins a word stays, whatever the word becomes.
+        own.irregularSuffix("cow", "kine")
+        let cows = [("cow", "kine"), ("Cow", "Kine"), ("prefixedCow", "prefixedKine"), ("my_Cow1", "my_Kine1")]
+        for (singular, plural) in cows {
+            #expect(own.pluralize(singular) == plural && own.singularize(plural) == singular)
+        }
     }
 }

@@ -111,6 +111,89 @@ struct AssociationFetchingTests {
         }
     }
 
+    @Test("common table expressions that are joined read each other, in any order")
+    func commonTablesThatReadEachOther() throws {
+        try read { db in
+            let old = CommonTableExpression<Row>(named: "old", sql: "SELECT id, authorId FROM book WHERE year < 1920")
+            let names = CommonTableExpression<Row>(
+                named: "writer", sql: "SELECT author.id, name FROM author JOIN old ON old.authorId = author.id")
+            let toNames = old.association(to: names) { $0["authorId"] == $1["id"] }
+            let toOld = names.association(to: old) { $0["id"] == $1["authorId"] }
+            for request in [old.all().with(old).with(names), old.all().with(names).with(old)] {
+                let rows = try Row.fetchAll(db, request.including(required: toNames).order(Column("id")))
+                #expect(rows.map { $0.scopes["writer"]?["name"] as String? } == ["Proust", "Joyce"])
+            }
+            for request in [names.all().with(old).with(names), names.all().with(names).with(old)] {
+                let rows = try Row.fetchAll(db, request.including(required: toOld).order(Column("id")))
+                #expect(rows.map { $0.scopes["old"]?["id"] as Int? } == [1, 3])
+            }
+            // An inner query has tables of its own, and may hide those around it.
+            let inner = CommonTableExpression<Row>(named: "old", sql: "SELECT 3 AS other, 2 AS authorId")
+            let authors = Author.all().with(inner).joining(
+                required: Author.association(to: inner) { $0["id"] == $1["authorId"] })
+            let ids = authors.selectPrimaryKey(as: Int.self)
+            let outer = Book.with(old).with(names).filter(ids.contains(Column("authorId")))
+                .including(required: Book.association(to: names) { $0["authorId"] == $1["id"] })
+            let rows = try Row.fetchAll(db, outer.order(Column("id")))
+            #expect(rows.map { $0.scopes["writer"]?["name"] as String? } == ["Joyce", "Joyce"])
+        }
+    }
+
+    @Test("an observation of the row that a record belongs to is not notified of others")
+    func regionOfBelongsTo() throws {
+        try read { db in
+            let book = try #require(try Book.fetchOne(db, key: 1))
+            func region<T>(_ request: QueryInterfaceRequest<T>) throws -> String {
+                try request.databaseRegion(db).description
+            }
+            let one = "author(countryCode,id,name)[1]"
+            try #expect(region(book.request(for: Book.author)) == one)
+            try #expect(region(book.request(for: Book.author.filter(Column("name") == "x"))) == one)
+            let orphan = try #require(try Book.fetchOne(db, key: 4))
+            try #expect(region(orphan.request(for: Book.author)) == "empty")
+            // Columns that are no rowid pin nothing, and neither does a table that is read twice.
+            let author = try #require(try Author.fetchOne(db, key: 1))
+            try #expect(region(author.request(for: Author.books)) == "book(authorId,id,title,year)")
+            try #expect(region(author.request(for: Author.country)) == "country(code,name)")
+            let child = try #require(try Library.Person.fetchOne(db, key: 2))
+            let both = child.request(for: Library.Person.parent.including(optional: Library.Person.parent))
+            try #expect(region(both) == "person(id,name,parentId)")
+        }
+    }
+
+    @Test("a dump has the rows that a request includes")
+    func dump() throws {
+        try read { db in
+            let stream = DumpedText()
+            try db.dumpRequest(
+                Author.including(all: Author.books.including(all: Book.awards.orderByPrimaryKey()).orderByPrimaryKey())
+                    .orderByPrimaryKey(), to: stream)
+            #expect(
+                stream.text == """
+                    1|Proust|FR
+                    2|Joyce|IE
+                    3|Homer|
+
+                    books
+                    1|Swann|1913|1
+                    2|Ulysses|1922|2
+                    3|Dubliners|1914|2
+
+                    books.awards
+                    1|Goncourt|1
+                    2|Best|2
+                    3|Longest|2
+
+                    """)
+            let one = DumpedText()
+            try db.dumpRequest(AnyFetchRequest(Author.filter(key: 3).including(all: Author.books)), to: one)
+            #expect(one.text == "3|Homer|\n\nbooks\n")
+            let none = DumpedText()
+            try db.dumpRequest(Author.none().including(all: Author.books), to: none)
+            #expect(none.text == "\nbooks\n" || none.text.isEmpty)
+        }
+    }
+
     @Test("the same request finds its compiled statements again")
     func statementsAreKept() throws {
         try read { db in
@@ -337,4 +420,10 @@ struct AssociationFetchingTests {
             #expect(missing?.message == "no such table: ghost")
         }
     }
+}
+
+/// What a dump has printed.
+private final class DumpedText: TextOutputStream {
+    private(set) var text = ""
+    func write(_ string: String) { text += string }
 }

@@ -309,10 +309,12 @@ struct AssociationRequestTests {
         let person = TableAlias<Person>()
         table(
             Person.joining(optional: Person.loans.aliased(loan)).filter(loan.exists),
-            #"SELECT "person".* FROM "person" \#(join) WHERE "loan"."personId" IS NOT NULL"#)
+            #"SELECT "person".* FROM "person" \#(join) "#
+                + #"WHERE ("loan"."personId" IS NOT NULL) OR ("loan"."bookId" IS NOT NULL)"#)
         table(
             Person.joining(optional: Person.loans.aliased(loan)).filter(!loan.exists),
-            #"SELECT "person".* FROM "person" \#(join) WHERE "loan"."personId" IS NULL"#)
+            #"SELECT "person".* FROM "person" \#(join) "#
+                + #"WHERE ("loan"."personId" IS NULL) AND ("loan"."bookId" IS NULL)"#)
         table(
             Library.Loan.joining(optional: Library.Loan.person.aliased(person)).filter(person.exists)
                 .groupByPrimaryKey(),

@@ -220,10 +220,11 @@ struct FullTextSearchTests {
             #expect(
                 trace.all.contains(
                     #"CREATE VIRTUAL TABLE "note_ft" USING fts5(text, content='note', content_rowid='id')"#))
+            let update = try #require(
+                trace.all.first { $0.hasPrefix(#"CREATE TRIGGER main."__note_ft_au" AFTER UPDATE ON "note" BEGIN"#) })
             #expect(
-                trace.all.contains(
+                update.hasSuffix(
                     """
-                    CREATE TRIGGER "__note_ft_au" AFTER UPDATE ON "note" BEGIN
                         INSERT INTO "note_ft"("note_ft", "rowid", "text") VALUES('delete', old."id", old."text");
                         INSERT INTO "note_ft"("rowid", "text") VALUES (new."id", new."text");
                     END
@@ -256,13 +257,7 @@ struct FullTextSearchTests {
                     + "DROP TABLE note; ALTER TABLE new RENAME TO note")
             try #expect(count("second", db) == 0)
             try createIndex(.ifNotExists, db)
-            #expect(
-                trace.all.contains(
-                    """
-                    CREATE TRIGGER IF NOT EXISTS "__note_ft_ai" AFTER INSERT ON "note" BEGIN
-                        INSERT INTO "note_ft"("rowid", "text") VALUES (new."id", new."text");
-                    END
-                    """))
+            #expect(trace.all.dropFirst(statements).contains { $0.hasPrefix(#"CREATE TRIGGER main."__note_ft_ai""#) })
             try #expect(count("second", db) == 1 && count("first", db) == 0)
             try db.execute(sql: "INSERT INTO note (text) VALUES ('third')")
             try #expect(count("third", db) == 1)

@@ -1,0 +1,261 @@
+/// The triggers by which a full-text table follows another table through statements that replace rows.
+///
+/// SQLite fires no trigger for a row that a `REPLACE` removes, unless `recursive_triggers` is on. So a trigger notes,
+/// before the row is written, which rows have the keys of the new one. The trigger that runs after it finds those that are
+/// gone. A row that is noted and stays is harmless: its note has the values that the row has.
+///
+/// | statement | rows with the same key | their notes |
+/// |---|---|---|
+/// | INSERT, UPDATE | none, or the statement fails | rolled back with it |
+/// | ... OR REPLACE | gone | their words are removed from the index, and the notes |
+/// | ... OR IGNORE, ON CONFLICT DO NOTHING | stay | stay, until the row changes; the oldest are removed |
+/// | ON CONFLICT DO UPDATE | one is updated | that of the row is removed |
+///
+/// FTS4 needs the text of a row to remove its words, and the text is gone after a `REPLACE`: the statement fails instead.
+package struct DisplacedRows {
+    /// A trigger: its name, and what follows the name in its definition.
+    package struct Trigger {
+        package let name: String
+        package let body: String
+        /// As SQLite stores it.
+        package var definition: String { "CREATE TRIGGER \(name.quotedDatabaseIdentifier) \(body)" }
+    }
+
+    /// The most notes of rows that stay. A trigger of the program may write other rows between a note and its use.
+    static let notes = 16
+    private static let prefix = "cipherstore_displaced_"
+
+    private let index: FullTextIndex
+    /// The table that the full-text table follows.
+    package let content: String
+    private let rowID: String
+    private let columns: [String]
+    /// Whether the triggers are in the temporary schema.
+    private let isTemporary: Bool
+
+    /// - Parameters:
+    ///   - rowID: The name of the content's rowid.
+    ///   - columns: The columns of the full-text table that take their values from the content.
+    ///   - isTemporary: Whether the full-text table is in the temporary schema.
+    /// - Returns: Nil for a full-text table without content of the program.
+    package init?(_ index: FullTextIndex, rowID: String, columns: [String], isTemporary: Bool) {
+        guard case .table(let content) = index.content else { return nil }
+        (self.index, self.content, self.rowID) = (index, content, rowID)
+        let language = index.languageID.map { [$0] } ?? []
+        self.columns = columns.filter { $0.lowercasedASCII != language.first?.lowercasedASCII } + language
+        self.isTemporary = isTemporary
+    }
+
+    private var table: String { content.quotedDatabaseIdentifier }
+    private var fullText: String { index.name.quotedDatabaseIdentifier }
+    private var noteTable: String { Self.noteTable(of: index.name) }
+    private func id(of row: String) -> String { "\(row).\(rowID.quotedDatabaseIdentifier)" }
+    private var noted: String { (["id"] + columns.indices.map { "c\($0)" }).joined(separator: ", ") }
+
+    private static func noteTable(of fullTextTable: String) -> String {
+        (prefix + fullTextTable).quotedDatabaseIdentifier
+    }
+
+    // MARK: The triggers
+
+    /// The triggers, which depend on the keys of the content.
+    ///
+    /// - Throws: ``DatabaseError`` for a content that cannot be followed.
+    package func triggers(_ db: Database) throws -> [Trigger] {
+        let schema = try isTemporary && db.tableExists(content, in: "temp") ? "temp" : "main"
+        let conditions: [String]
+        do {
+            conditions = try TableFacts.replacementConditions(of: content, in: db, schema: schema)
+        } catch let error as HistoryError {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message: "a full-text table cannot be synchronized with \(content): \(error.message)")
+        }
+        if index.module == .fts5 { return fts5(conditions) }
+        let required = try db.columns(in: content, in: schema).filter { $0.isNotNull && $0.name != rowID }
+        return fts4(conditions, required: required.map(\.name))
+    }
+
+    private func fts5(_ conditions: [String]) -> [Trigger] {
+        let remove = "INSERT INTO \(fullText)(\(fullText), \(names)) SELECT 'delete', \(noted) FROM \(noteTable)"
+        let insert = "INSERT INTO \(fullText)(\(names)) VALUES (\(values(of: "new")))"
+        let delete = "INSERT INTO \(fullText)(\(fullText), \(names)) VALUES('delete', \(values(of: "old")))"
+        let follow = ["\(remove) \(displaced)", "DELETE FROM \(noteTable) \(displaced)"]
+        return [
+            trigger("ri", "BEFORE INSERT", note(rows(conditions))),
+            trigger("ru", "BEFORE UPDATE", note(otherRows(conditions))),
+            trigger("ai", "AFTER INSERT", follow + [insert]),
+            trigger("ad", "AFTER DELETE", [forget, delete]),
+            trigger("au", "AFTER UPDATE", [forget] + follow + [delete, insert]),
+        ]
+    }
+
+    /// - Parameter required: The columns that are NOT NULL.
+    private func fts4(_ conditions: [String], required: [String]) -> [Trigger] {
+        let insert = "INSERT INTO \(fullText)(\(names)) VALUES(\(values(of: "new")))"
+        let delete = "DELETE FROM \(fullText) WHERE docid=\(id(of: "old"))"
+        let isNoted = "EXISTS (SELECT 1 FROM \(noteTable) WHERE id = \(id(of: "old")))"
+        // With OR IGNORE such an update does nothing, and fires no further trigger: the words must stay.
+        let isDoubtful =
+            (["EXISTS (\(otherRows(conditions)))"] + required.map { "new.\($0.quotedDatabaseIdentifier) IS NULL" })
+            .joined(separator: " OR ")
+        let doubt = "INSERT INTO \(noteTable)(id) SELECT \(id(of: "old")) WHERE \(isDoubtful)"
+        return [
+            trigger("ri", "BEFORE INSERT", note(rows(conditions))),
+            trigger("bu", "BEFORE UPDATE", [forget, doubt, "\(delete) AND NOT \(isNoted)"]),
+            trigger("bd", "BEFORE DELETE", [forget, delete]),
+            trigger("au", "AFTER UPDATE", ["\(refusal) WHERE \(isNoted)", insert]),
+            trigger(
+                "ai", "AFTER INSERT",
+                ["\(refusal) WHERE EXISTS (SELECT 1 FROM \(noteTable) \(displaced))", insert]),
+        ]
+    }
+
+    private var refusal: String {
+        let reason =
+            "the full-text table \(index.name) cannot follow REPLACE, because FTS4 lacks the text of the removed row: "
+            + "delete that row first, or use FTS5"
+        return "SELECT RAISE(ABORT, '\(reason.replacing("'", with: "''"))')"
+    }
+
+    private var forget: String { "DELETE FROM \(noteTable) WHERE id = \(id(of: "old"))" }
+
+    /// The rows that have a key of the new one.
+    private func rows(_ conditions: [String], and other: String = "") -> String {
+        conditions.map { "SELECT \(id(of: table)) FROM \(table) WHERE (\($0))\(other)" }.joined(separator: " UNION ")
+    }
+
+    private func otherRows(_ conditions: [String]) -> String {
+        rows(conditions, and: " AND \(id(of: table)) <> \(id(of: "old"))")
+    }
+
+    /// The rows that were noted, and were replaced by the new one.
+    private var displaced: String { "WHERE id = \(id(of: "new")) OR \(isGone)" }
+
+    private var isGone: String {
+        "NOT EXISTS (SELECT 1 FROM \(table) WHERE \(id(of: table)) = \(noteTable).id)"
+    }
+
+    /// Notes rows, and removes the oldest notes.
+    private func note(_ rows: String) -> [String] {
+        let values = ([rowID] + (index.module == .fts5 ? columns : [])).map(\.quotedDatabaseIdentifier)
+        let names = index.module == .fts5 ? noted : "id"
+        return [
+            // Not by OR REPLACE: the conflict clause of the statement that fires a trigger counts there.
+            // Where triggers are suspended, as in a pull, rows go without their notes.
+            "DELETE FROM \(noteTable) WHERE id IN (\(rows)) OR \(isGone) "
+                + "OR n <= (SELECT max(n) FROM \(noteTable)) - \(Self.notes)",
+            "INSERT INTO \(noteTable)(\(names)) SELECT \(values.joined(separator: ", ")) FROM \(table) "
+                + "WHERE \(id(of: table)) IN (\(rows))",
+        ]
+    }
+
+    private var names: String {
+        ([index.module == .fts5 ? "rowid" : "docid"] + columns).map(\.quotedDatabaseIdentifier).joined(separator: ", ")
+    }
+
+    private func values(of row: String) -> String {
+        ([rowID] + columns).map { "\(row).\($0.quotedDatabaseIdentifier)" }.joined(separator: ", ")
+    }
+
+    private func trigger(_ suffix: String, _ event: String, _ statements: [String]) -> Trigger {
+        let body = statements.map { "    \($0);\n" }.joined()
+        return Trigger(
+            name: Self.trigger(suffix, of: index.name), body: "\(event) ON \(table) BEGIN\n\(body)END")
+    }
+
+    private static func trigger(_ suffix: String, of fullTextTable: String) -> String { "__\(fullTextTable)_\(suffix)" }
+}
+
+extension DisplacedRows {
+    // MARK: Creating and dropping
+
+    /// The schema of the full-text table.
+    private var schema: String { isTemporary ? "temp" : "main" }
+
+    /// Creates the triggers, in the place of those that differ.
+    ///
+    /// - Returns: Whether one was missing or different, so that the full-text table may have missed changes.
+    @discardableResult
+    package func create(_ db: Database) throws -> Bool {
+        let all = try triggers(db)
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT name, sql FROM \(schema).sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
+                """, arguments: [content])
+        let existing = Dictionary(rows.map { ($0[0] as String, $0[1] as String) }) { first, _ in first }
+        let name = Self.prefix + index.name
+        let changed = all.filter { existing[$0.name] != $0.definition }
+        if try changed.isEmpty && db.tableExists(name, in: schema) { return false }
+        let columns = index.module == .fts5 ? self.columns.indices.map { ", c\($0)" }.joined() : ""
+        try FullTextUpkeep.change(db) {
+            try db.withoutHistoryUpkeep {
+                try db.execute(sql: "DROP TABLE IF EXISTS \(schema).\(noteTable)")
+                try db.execute(
+                    sql: "CREATE TABLE \(schema).\(noteTable) (n INTEGER PRIMARY KEY, id INTEGER\(columns))")
+            }
+            for trigger in changed {
+                let quoted = trigger.name.quotedDatabaseIdentifier
+                try db.execute(sql: "DROP TRIGGER IF EXISTS \(schema).\(quoted)")
+                try db.execute(sql: "CREATE TRIGGER \(schema).\(quoted) \(trigger.body)")
+            }
+        }
+        return true
+    }
+
+    /// Drops the triggers of a full-text table, and what they need.
+    package static func drop(of fullTextTable: String, _ db: Database) throws {
+        try FullTextUpkeep.change(db) {
+            for suffix in ["ri", "ru", "ai", "ad", "au", "bu", "bd"] {
+                let name = trigger(suffix, of: fullTextTable).quotedDatabaseIdentifier
+                try db.execute(sql: "DROP TRIGGER IF EXISTS \(name)")
+            }
+            try db.withoutHistoryUpkeep { try db.execute(sql: "DROP TABLE IF EXISTS \(noteTable(of: fullTextTable))") }
+        }
+    }
+
+    // MARK: Following the keys of the content
+
+    /// The triggers of a schema that do not fit the keys of their tables any more.
+    static func misfits(_ db: Database) throws -> [DisplacedRows] {
+        try ["main", "temp"].flatMap { schema in
+            let sql = "SELECT name FROM \(schema).sqlite_schema WHERE type = 'table' AND name GLOB '\(prefix)*'"
+            let names = try String.fetchAll(db.statement(forFetching: sql))
+            if names.isEmpty { return [DisplacedRows]() }
+            let indexes = try FullTextIndex.all(in: schema, db)
+            return try names.compactMap { name in
+                guard let index = indexes.first(where: { prefix + $0.name == name }) else { return nil }
+                return try misfit(index, isTemporary: schema == "temp", db)
+            }
+        }
+    }
+
+    private static func misfit(_ index: FullTextIndex, isTemporary: Bool, _ db: Database) throws -> DisplacedRows? {
+        let schema = isTemporary ? "temp" : "main"
+        guard case .table(let content) = index.content, try db.tableExists(content),
+            try db.triggerExists(trigger("ai", of: index.name), in: schema),
+            let rowID = try rowIDName(of: content, db)
+        else { return nil }
+        // The column of the language is hidden, and added by the definition.
+        let columns = try db.columns(in: index.name, in: schema).map(\.name)
+        let known = try Set(db.columns(in: content).map(\.name.lowercasedASCII))
+        guard columns.allSatisfy({ known.contains($0.lowercasedASCII) }),
+            let rows = DisplacedRows(index, rowID: rowID, columns: columns, isTemporary: isTemporary)
+        else { return nil }
+        let sql = "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL"
+        let existing = try Set(String.fetchAll(db, sql: sql))
+        return try rows.triggers(db).allSatisfy { existing.contains($0.definition) } ? nil : rows
+    }
+
+    /// The name by which the rowid of a table is found.
+    ///
+    /// - Returns: Nil where no name leads to it.
+    package static func rowIDName(of table: String, _ db: Database) throws -> String? {
+        let key = try db.primaryKey(table)
+        guard key.tableHasRowID else { return nil }
+        if let column = key.rowIDColumn { return column }
+        let names = try Set(db.columns(in: table).map(\.name.lowercasedASCII))
+        return HistoryTriggers.rowIDNames.first { !names.contains($0) }
+    }
+}

@@ -1,0 +1,53 @@
+/// Makes statements be compiled again after a table has appeared that hides the one that they read.
+///
+/// SQLite looks for a table in the temporary schema, then in `main`, then in attached databases. It compiles a statement
+/// again when the schemas have changed that the statement uses. A table that appears before them changes another schema.
+///
+/// | change | noticed by |
+/// |---|---|
+/// | a temporary table or view, created or renamed | the statement that does it |
+/// | the same in `main` or an attached database, on this connection | the statement that does it |
+/// | the same on another connection | the versions of the schemas, before each statement where databases are attached |
+/// | a table that is dropped; DETACH; a rollback | SQLite |
+struct HiddenTables {
+    /// Whether databases are attached, so that another connection may hide a table.
+    private(set) var mayBeElsewhere = false
+    private var isComparing = false
+    /// The versions of the schemas, in SQLite's order.
+    private var versions: [Int32] = []
+
+    /// Called after a statement that has changed a schema.
+    static func didChangeSchema(_ effects: StatementEffects, _ db: Database) {
+        if effects.contains(.attachment) { db.hiddenTables.mayBeElsewhere = true }
+        if effects.contains(.temporaryTables) || effects.contains(.storedSchema) && db.hiddenTables.mayBeElsewhere {
+            db.expireKeptStatements()
+        }
+    }
+
+    /// Compares the versions of the schemas: once in a transaction, which sees no changes of other connections.
+    static func compare(_ db: Database) throws {
+        if db.hiddenTables.isComparing || db.isInsideTransaction && db.schemaCache.isCompared { return }
+        db.hiddenTables.isComparing = true
+        defer { db.hiddenTables.isComparing = false }
+        try db.compareSchema()
+        let current = try db.schemaIDs(named: nil).map { schema in
+            let sql = "PRAGMA \(schema.name.quotedDatabaseIdentifier).schema_version"
+            // An attached database that is locked, or gone, is no error of a statement that does not read it.
+            return (try? Int32.fetchOne(db.statement(forFetching: sql))) ?? -1
+        }
+        let former = db.hiddenTables.versions
+        if current != former && !former.isEmpty { db.expireKeptStatements() }
+        db.hiddenTables.versions = current
+    }
+}
+
+extension Database {
+    /// Makes all statements be compiled again before they run next.
+    fileprivate func expireKeptStatements() {
+        statementCache.removeAll()
+        fetchCache.removeAll()
+        executionCache.removeAll()
+        // Those that the program keeps itself.
+        handle.expireStatements(hooks)
+    }
+}
