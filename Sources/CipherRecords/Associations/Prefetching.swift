@@ -6,6 +6,9 @@ import CipherDatabase
 /// the filter of a request for its rows, which selects those columns once more, as `grdb_...`, so that each row finds
 /// its way back.
 struct Prefetching {
+    /// The beginning of the names of the columns that link a row with others.
+    static let linkPrefix = "grdb_"
+
     let db: Database
     let relation: Relation
     /// Whether only the first row of the request was fetched.
@@ -75,7 +78,7 @@ struct Prefetching {
         }
         let values = LinkValues(of: bases, at: positions)
         if values.count == 0 { return RowGroups(emptyFor: bases.count) }
-        let selected = pairs.map { (name: $0.right, alias: "grdb_" + $0.right) }
+        let selected = pairs.map { (name: $0.right, alias: Self.linkPrefix + $0.right) }
         let requests = try requests(origin, pairs, values).map { condition, tables in
             var relation = origin.chain.request(where: condition, selecting: selected)
             relation.commonTables += tables
