@@ -466,8 +466,8 @@ struct RandomPrefetchingTests {
 
     private func titled<Titles: Decodable>(_ type: Titles.Type) throws -> [Titles] {
         try Library.queue().read { db in
-            let books = Author.books.select(Column("title")).order(Column("title"))
-            return try Author.including(all: books).orderByPrimaryKey().asRequest(of: Titled<Titles>.self)
+            let books = Library.Author.books.select(Column("title")).order(Column("title"))
+            return try Library.Author.including(all: books).orderByPrimaryKey().asRequest(of: Titled<Titles>.self)
                 .fetchAll(db).map(\.books)
         }
     }
@@ -478,7 +478,7 @@ struct RandomPrefetchingTests {
         try #expect(
             titles
                 == Library.queue().read { db in
-                    try Author.orderByPrimaryKey().fetchAll(db).map { author in
+                    try Library.Author.orderByPrimaryKey().fetchAll(db).map { author in
                         try String.fetchAll(
                             db, sql: "SELECT title FROM book WHERE authorId = ? ORDER BY title", arguments: [author.id])
                     }
@@ -489,7 +489,7 @@ struct RandomPrefetchingTests {
         try #expect(titled([Label].self).map { $0.map(\.text) } == titles)
         // More columns are no value.
         try Library.queue().read { db in
-            let request = Author.including(all: Author.books).asRequest(of: Titled<[String]>.self)
+            let request = Library.Author.including(all: Library.Author.books).asRequest(of: Titled<[String]>.self)
             #expect(throws: (any Error).self) { try request.fetchAll(db) }
         }
     }
