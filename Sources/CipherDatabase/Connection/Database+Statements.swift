@@ -10,7 +10,7 @@ extension Database {
 
     /// The compiled statement of this SQL text, kept by the connection for the next time.
     ///
-    /// It may still have the arguments of its last use.
+    /// It may still have the arguments of its last use in the same access. They are cleared when the access ends.
     public func cachedStatement(sql: String) throws -> Statement {
         if let statement = statementCache.statement(for: sql) { return statement }
         // No access to the cache may be open here: compiling may make a tokenizer, which may run statements of its own.
@@ -43,6 +43,7 @@ extension Database {
                     message: "multiple statements found: use execute(sql:), or compile one at a time",
                     sql: sql)
             }
+            if persistent { statement.keep() }
             return statement
         }
     }
@@ -109,6 +110,7 @@ extension Database {
                 if tail.isEndOfSQL { try queue.requireEnd(sql: sql) }
                 try statement.execute(arguments: values)
                 if text == start && tail.isEndOfSQL && statement.isReusable {
+                    statement.keep()
                     executionCache.insert(statement, for: sql)
                 }
                 text = tail

@@ -33,6 +33,8 @@ public final class Database {
     @exclusivity(unchecked) var fetchCache = StatementCache()
     /// Statements of ``execute(sql:arguments:)`` that write rows and have parameters.
     @exclusivity(unchecked) var executionCache = StatementCache()
+    /// The kept statements that have arguments or rows of the current access.
+    let usedStatements = UsedStatements()
     @exclusivity(unchecked) var controls = ControlStatements()
     /// What the layer of records keeps for this connection: its statements and plans.
     @exclusivity(unchecked) package var recordStorage: AnyObject?
@@ -220,6 +222,7 @@ public final class Database {
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
             ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
         }
+        usedStatements.clear()
         accessThread.store(0, ordering: .relaxed)
     }
 
@@ -422,6 +425,7 @@ public final class Database {
     /// Releases memory that SQLite keeps for speed.
     public func releaseMemory() {
         if isClosed { return }
+        usedStatements.clear()
         clearSchemaCache()
         accessedHandle?.releaseMemory()
     }

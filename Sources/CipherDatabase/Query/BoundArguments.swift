@@ -52,7 +52,7 @@ extension Statement {
             for index in values.indices {
                 let parameter = CInt(index + 1)
                 let code = values[index]?.bind(to: handle.pointer, at: parameter) ?? handle.bindNull(at: parameter)
-                if code != 0 { throw failure(code) }
+                if code != 0 { throw bindingFailure(code) }
             }
         }
     }
@@ -62,7 +62,7 @@ extension Statement {
         if case .int64(let number) = value.storage { return try setInteger(number) }
         try bindAll(.value(value), count: 1) {
             let code = value.bind(to: handle.pointer, at: 1)
-            if code != 0 { throw failure(code) }
+            if code != 0 { throw bindingFailure(code) }
         }
     }
 

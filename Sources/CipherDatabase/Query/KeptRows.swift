@@ -131,7 +131,7 @@ package final class KeptRows {
             } else {
                 source.lentRow = nil
                 source.base.settle(in: block(of: index))
-                row.settle()
+                row.settleAlone()
             }
         }
         try body(row)

@@ -43,6 +43,18 @@ public final class Row {
         (unadapted.source as? RunningSource)?.takeOver(steps)
     }
 
+    /// Stops showing a statement: the row has its own copy of the values from now on.
+    ///
+    /// Containers and decoders that a program has kept read their columns from the row, and never from its statement.
+    func settle() {
+        // Not `copy()`, which makes another object: a program refers to this one.
+        guard let statement, source is RunningSource else { return }
+        let kept = Row.copy(of: statement, columns: columns)
+        address = kept.address
+        source = kept.source
+        firstColumn = -1
+    }
+
     /// Fills a row of a block that is its own with the current row of a statement.
     ///
     /// - Returns: Whether there was space for it; otherwise the row has no values any more.
@@ -94,7 +106,7 @@ public final class Row {
     }
 
     /// Stops showing other rows. Its source, which nobody else has, keeps its values in memory.
-    func settle() { firstColumn = -1 }
+    func settleAlone() { firstColumn = -1 }
 
     /// Whether the row shows one kept row after another, to one thread.
     var isLent: Bool { firstColumn == -2 }

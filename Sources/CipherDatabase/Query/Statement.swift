@@ -60,6 +60,14 @@ public final class Statement {
     @exclusivity(unchecked) private var latestKeptRow: Row?
     /// How many rows the last fetch of all rows returned.
     @exclusivity(unchecked) @usableFromInline package var latestRowCount = 0
+    /// Whether the connection keeps the statement for later accesses. It has the values of none of them.
+    @exclusivity(unchecked) private(set) var isKept = false
+    /// The position among the statements that the access has used; -1 for one that it has not.
+    @exclusivity(unchecked) var usedIndex = -1
+    /// Whether the end of a run keeps what SQLite counted.
+    package var keepsOutcome = false
+    /// What SQLite counted when a run ended; nil before, and where nobody has asked for it.
+    private(set) var outcome: StatementOutcome?
     /// What it reads and changes, as far as somebody has asked.
     @exclusivity(unchecked) var access = StatementAccess()
 
@@ -90,7 +98,10 @@ public final class Statement {
         }
     }
 
-    deinit { database.gated { handle.finalize() } }
+    deinit {
+        if usedIndex >= 0 { database.usedStatements.remove(at: usedIndex) }
+        database.gated { handle.finalize() }
+    }
 
     /// Whether it writes rows, and nothing else, with values of the program.
     var isReusable: Bool { parameterCount > 0 && !isReadonly && effects.isEmpty }
@@ -161,6 +172,7 @@ public final class Statement {
         database.requireAccess()
         rewind()
         if count != parameterCount { throw wrongArgumentCount(count) }
+        noteUse()
         let former = bound
         // For the error of a value that SQLite rejects.
         bound = arguments
@@ -180,6 +192,7 @@ public final class Statement {
         database.requireAccess()
         rewind()
         if numbers.count != parameterCount { throw wrongArgumentCount(numbers.count) }
+        noteUse()
         isBound = false
         for index in numbers.indices {
             let code = handle.bind(Int64(numbers[index]), at: CInt(truncatingIfNeeded: index &+ 1))
@@ -210,6 +223,7 @@ public final class Statement {
     /// parameter are ignored.
     public func setUncheckedArguments(_ arguments: StatementArguments) {
         database.requireAccess()
+        noteUse()
         bound = .unchecked(arguments)
         rewind()
         // The next run tries again to bind a value that SQLite rejects, and throws.
@@ -241,7 +255,7 @@ public final class Statement {
         switch bound {
         case .unchecked(let arguments):
             let code = bindUnchecked(arguments)
-            if code != ResultCode.SQLITE_OK.rawValue { throw failure(code) }
+            if code != ResultCode.SQLITE_OK.rawValue { throw bindingFailure(code) }
             isBound = true
         default: try setArguments(arguments(of: bound))
         }
@@ -288,7 +302,13 @@ public final class Statement {
 
     private func bind(_ value: DatabaseValue, at index: Int) throws {
         let code = value.bind(to: handle.pointer, at: CInt(index + 1))
-        if code != 0 { throw failure(code) }
+        if code != 0 { throw bindingFailure(code) }
+    }
+
+    /// The error of a value that cannot be bound.
+    func bindingFailure(_ code: CInt) -> any Error {
+        guard code == ResultCode.SQLITE_MISMATCH.rawValue else { return failure(code) }
+        return DatabaseError.unencodable(sql: sql)
     }
 
     private func wrongArgumentCount(_ count: Int) -> DatabaseError { misuse(wrongCountMessage(count)) }
@@ -299,6 +319,35 @@ public final class Statement {
 
     private func misuse(_ message: String) -> DatabaseError {
         DatabaseError(resultCode: .SQLITE_MISUSE, message: message, sql: sql)
+    }
+
+    // MARK: The end of an access
+
+    /// Makes the statement one that the connection keeps for later accesses.
+    func keep() {
+        isKept = true
+        noteUse()
+    }
+
+    /// Notes that the access has given a kept statement values.
+    @inline(__always)
+    private func noteUse() {
+        if isKept && usedIndex < 0 { usedIndex = database.usedStatements.add(self) }
+    }
+
+    /// Forgets arguments and rows, so that what an access has read or stored does not stay in memory.
+    ///
+    /// A statement that is between rows keeps its arguments: a cursor still needs them.
+    func clear() {
+        usedIndex = -1
+        latestKeptRow = nil
+        if handle.isBusy { return }
+        idleShownRow = nil
+        guard parameterCount > 0 else { return }
+        handle.clearBindings()
+        bound = .arguments(StatementArguments())
+        isBound = false
+        for index in integers.indices { integers[index] = 0 }
     }
 
     // MARK: One row
@@ -336,6 +385,7 @@ public final class Statement {
             return row
         }
         let row = Row.copy(of: handle, columns: columns)
+        noteUse()
         latestKeptRow = row
         return row
     }
@@ -352,13 +402,16 @@ public final class Statement {
 
     /// Puts a row back that ``takeShownRow()`` returned, and ends the steps.
     ///
-    /// A row that the program has kept shows its values until it is released: it takes over the steps.
+    /// A row that the program has kept shows its values until it is released: it takes over the steps of a statement
+    /// that only reads, and has a copy of the values of one that writes.
     @usableFromInline
     func putBack(_ row: inout Row, _ steps: inout StatementSteps) throws {
         if isKnownUniquelyReferenced(&row) {
             idleShownRow = row
         } else if isReadonly {
             return row.takeOver(steps)
+        } else {
+            row.settle()
         }
         // A statement that changes rows has changed them all, and has to come to its end.
         if !isReadonly { while try steps.advance() {} }
@@ -368,7 +421,15 @@ public final class Statement {
     /// Ends the steps of a row that could not be read.
     @usableFromInline
     func discard(_ row: inout Row, _ steps: StatementSteps) {
-        if isKnownUniquelyReferenced(&row) { steps.abandon() } else { row.takeOver(steps) }
+        if isKnownUniquelyReferenced(&row) {
+            steps.abandon()
+        } else if isReadonly {
+            row.takeOver(steps)
+        } else {
+            // The error of a program may have the row.
+            row.settle()
+            steps.abandon()
+        }
     }
 
     // MARK: All rows
@@ -404,6 +465,7 @@ public final class Statement {
     @inline(__always)
     func resetHandle() {
         _ = handle.reset()
+        if keepsOutcome && mayBeMidway { outcome = StatementOutcome(database) }
         mayBeMidway = isShared
     }
 
@@ -526,75 +588,5 @@ extension String {
             return ""
         }
         return first == startIndex && last == index(before: endIndex) ? self : String(self[first...last])
-    }
-}
-
-// Reading many rows without making Swift values: for copies and digests of whole tables.
-
-/// A stored value in SQLite's memory, valid until the statement advances.
-package enum LentValue {
-    case null
-    case integer(Int64)
-    case real(Double)
-    /// UTF-8, whatever the encoding of the database.
-    case text(UnsafeRawBufferPointer)
-    case blob(UnsafeRawBufferPointer)
-}
-
-/// The current row of a statement, valid until the statement advances.
-package struct LentRow {
-    fileprivate let handle: StatementHandle
-
-    /// The value of a column, counted from 0.
-    package subscript(index: Int) -> LentValue {
-        let column = CInt(index)
-        return switch handle.storageClass(at: column) {
-        case .null: .null
-        case .integer: .integer(handle.int64(at: column))
-        case .real: .real(handle.double(at: column))
-        case .text: .text(handle.utf8(at: column))
-        case .blob: .blob(handle.bytes(at: column))
-        }
-    }
-}
-
-extension Statement {
-    /// Runs the statement and lends each of its rows.
-    ///
-    /// - Throws: ``DatabaseError``, or the error of `body`, which ends the run.
-    package func forEachLentRow(_ body: (LentRow) throws -> Void) throws {
-        var steps = try StatementSteps(self, arguments: nil)
-        defer { steps.abandon() }
-        let row = LentRow(handle: handle)
-        while try steps.advance() { try body(row) }
-    }
-
-    /// Runs this statement once for each row of `source`, a statement of any connection, with the row's values as its
-    /// parameters in order. Values are copied as they are stored: type, bytes and precision.
-    ///
-    /// - Parameter progress: Called after each row; an error ends the copy.
-    /// - Returns: How many rows there were.
-    /// - Throws: ``DatabaseError``, or the error of `progress`.
-    @discardableResult
-    package func insertRows(of source: Statement, progress: () throws -> Void = {}) throws -> Int {
-        guard source.columnCount == parameterCount else {
-            throw DatabaseError(
-                resultCode: .SQLITE_MISUSE,
-                message: "\(source.columnCount) columns for \(parameterCount) parameters", sql: sql)
-        }
-        var count = 0
-        try source.forEachLentRow { row in
-            _ = handle.reset()
-            try bindElsewhere {
-                for column in 0..<CInt(parameterCount) {
-                    let code = handle.bind(column: column, of: row.handle, at: column + 1)
-                    if code != ResultCode.SQLITE_OK.rawValue { throw failure(code) }
-                }
-            }
-            try execute()
-            count += 1
-            try progress()
-        }
-        return count
     }
 }

@@ -17,7 +17,7 @@ public final class ColumnDefinition {
     private var notNull: String?
     private var uniqueness: String?
     private var checks: [SQL] = []
-    private var defaultValue: String?
+    private var defaultValue: Result<String, any Error>?
     private var collation: String?
     private var references: [ForeignKeyClause] = []
     private var generation: (expression: SQL, qualification: GeneratedColumnQualification)?
@@ -38,7 +38,7 @@ public final class ColumnDefinition {
     func sql(_ keyColumns: KeyColumns, _ db: Database) throws -> String {
         var words = [name.quotedDatabaseIdentifier, type?.rawValue, primaryKey, notNull, uniqueness].compactMap { $0 }
         words += try checks.map { "CHECK (\(try $0.definition(db)))" }
-        words += [defaultValue, collation].compactMap { $0 }
+        words += [try defaultValue?.get(), collation].compactMap { $0 }
         words += try references.map { try $0.sql(keyColumns) }
         if let generation {
             let expression = try generation.expression.definition(db)
@@ -109,14 +109,14 @@ public final class ColumnDefinition {
     /// Sets the default value of the column.
     @discardableResult
     public func defaults(to value: some DatabaseValueConvertible) -> Self {
-        defaultValue = "DEFAULT \(value.databaseValue.literal)"
+        defaultValue = Result { "DEFAULT \(try value.databaseValue.encodedLiteral())" }
         return self
     }
 
     /// Sets the default value of the column to an SQL expression, such as `CURRENT_TIMESTAMP`.
     @discardableResult
     public func defaults(sql: String) -> Self {
-        defaultValue = "DEFAULT \(sql.standsAfterDefault ? sql : "(\(sql))")"
+        defaultValue = .success("DEFAULT \(sql.standsAfterDefault ? sql : "(\(sql))")")
         return self
     }
 

@@ -8,7 +8,7 @@ extension SQL {
     /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when parameters and values do not correspond; the message names
     ///   no value.
     func definition(_ db: Database) throws -> String {
-        try written(db).spelled { $0.literal }.text
+        try written(db).spelled { try $0.encodedLiteral() }.text
     }
 
     /// The text with a question mark for each parameter, and the values in their order.
@@ -18,7 +18,8 @@ extension SQL {
     package func positional() throws -> (text: String, values: [DatabaseValue]) { try spelled { _ in "?" } }
 
     /// The text with something written in place of its parameters, and their values.
-    private func spelled(_ spelling: (DatabaseValue) -> String) throws -> (text: String, values: [DatabaseValue]) {
+    private func spelled(_ spelling: (DatabaseValue) throws -> String) throws -> (text: String, values: [DatabaseValue])
+    {
         if arguments.isEmpty && !text.utf8.contains(where: Self.mayBeginParameter) { return (text, []) }
         let pieces = try spelledPieces(spelling)
         return (pieces.map(\.text).joined(), pieces.flatMap(\.values))
@@ -34,13 +35,13 @@ extension SQL {
     }
 
     private func spelledPieces(
-        _ spelling: (DatabaseValue) -> String
+        _ spelling: (DatabaseValue) throws -> String
     ) throws -> [(text: String, values: [DatabaseValue])] {
         let bytes = Array(text.utf8)
         let bounds = [0] + insertions.map(\.textOffset) + [bytes.count]
         var parameters = ParameterValues(arguments)
-        let pieces = zip(bounds, bounds.dropFirst()).map { start, end in
-            Self.spelled(String(decoding: bytes[start..<end], as: UTF8.self), &parameters, spelling)
+        let pieces = try zip(bounds, bounds.dropFirst()).map { start, end in
+            try Self.spelled(String(decoding: bytes[start..<end], as: UTF8.self), &parameters, spelling)
         }
         if pieces.contains(where: { $0 == nil }) || !parameters.areAllUsed { throw mismatch() }
         return pieces.compactMap { $0 }
@@ -48,8 +49,8 @@ extension SQL {
 
     /// nil where a parameter has no value.
     private static func spelled(
-        _ text: String, _ parameters: inout ParameterValues, _ spelling: (DatabaseValue) -> String
-    ) -> (text: String, values: [DatabaseValue])? {
+        _ text: String, _ parameters: inout ParameterValues, _ spelling: (DatabaseValue) throws -> String
+    ) throws -> (text: String, values: [DatabaseValue])? {
         let bytes = Array(text.utf8)
         var values: [DatabaseValue] = []
         var written: [UInt8] = []
@@ -57,7 +58,7 @@ extension SQL {
         for token in SQLToken.tokens(of: text) where token.kind == .parameter {
             written += bytes[position..<token.bytes.lowerBound]
             guard let value = parameters.value(of: token.text) else { return nil }
-            let literal = spelling(value)
+            let literal = try spelling(value)
             values.append(value)
             // A minus sign before a negative number would begin a comment.
             if literal.hasPrefix("-"), written.last == UInt8(ascii: "-") { written.append(UInt8(ascii: " ")) }
@@ -137,6 +138,14 @@ private struct ParameterValues {
 
 extension DatabaseValue {
     /// The value as an SQL literal, for definitions.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISMATCH` for a value that could not be encoded.
+    func encodedLiteral() throws -> String {
+        if isUnencodable { throw DatabaseError.unencodable(sql: nil) }
+        return literal
+    }
+
+    /// The value as an SQL literal.
     var literal: String {
         switch storage {
         case .null: "NULL"

@@ -25,14 +25,16 @@ extension DatabaseValueConvertible {
 }
 
 extension DatabaseValueConvertible where Self: Encodable {
-    /// The value itself when the type encodes a single value, JSON as TEXT otherwise. NULL for what cannot be encoded,
-    /// such as a number that is not finite in JSON.
+    /// The value itself when the type encodes a single value, JSON as TEXT otherwise.
+    ///
+    /// What cannot be encoded, such as a number that is not finite in JSON, has a value that is not NULL. Storing it, or
+    /// comparing a column with it, throws `DatabaseError` `.SQLITE_MISMATCH`.
     public var databaseValue: DatabaseValue {
         do {
             if let value = try SingleValueEncoder.databaseValue(of: self) { return value }
             return String(decoding: try Self.databaseJSONEncoder().encode(self), as: UTF8.self).databaseValue
         } catch {
-            return .null
+            return .unencodable
         }
     }
 }

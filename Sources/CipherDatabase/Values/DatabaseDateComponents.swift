@@ -76,22 +76,6 @@ extension DatabaseDateComponents.Format {
             self = .YMD
         }
     }
-
-    /// The shortest format for the date and time of components; nil when they have neither.
-    fileprivate init?(_ components: DateComponents) {
-        let hasDate = components.year != nil || components.month != nil || components.day != nil
-        if components.nanosecond != nil {
-            self = hasDate ? .YMD_HMSS : .HMSS
-        } else if components.second != nil {
-            self = hasDate ? .YMD_HMS : .HMS
-        } else if components.hour != nil || components.minute != nil {
-            self = hasDate ? .YMD_HM : .HM
-        } else if hasDate {
-            self = .YMD
-        } else {
-            return nil
-        }
-    }
 }
 
 extension DatabaseDateComponents: DatabaseValueConvertible {
@@ -118,18 +102,5 @@ extension DatabaseDateComponents: Codable {
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(text)
-    }
-}
-
-extension DateComponents: DatabaseValueConvertible {
-    /// Date and time of day as TEXT, in the shortest format for the components that are set; NULL when none is set.
-    /// ``DatabaseDateComponents`` has an explicit format.
-    public var databaseValue: DatabaseValue {
-        DatabaseDateComponents.Format(self).map { DatabaseDateComponents(self, format: $0).databaseValue } ?? .null
-    }
-
-    /// A TEXT in one of SQLite's date formats.
-    public static func fromDatabaseValue(_ value: DatabaseValue) -> DateComponents? {
-        DatabaseDateComponents.fromDatabaseValue(value)?.dateComponents
     }
 }

@@ -13,9 +13,22 @@ public struct DatabaseValue: Sendable {
     }
 
     public let storage: Storage
+    /// Whether this stands for a value that could not be encoded. Storing it is an error.
+    @usableFromInline package let isUnencodable: Bool
 
     @inlinable
-    public init(_ storage: Storage) { self.storage = storage }
+    public init(_ storage: Storage) {
+        self.storage = storage
+        isUnencodable = false
+    }
+
+    private init(isUnencodable: Bool) {
+        storage = .null
+        self.isUnencodable = isUnencodable
+    }
+
+    /// What a value has that could not be encoded, as one whose JSON cannot be made.
+    static let unencodable = DatabaseValue(isUnencodable: true)
 
     /// The value of any Swift value that a database can hold; NULL for all others.
     public init?(value: Any) {
@@ -29,8 +42,9 @@ public struct DatabaseValue: Sendable {
     @inlinable
     public static var null: DatabaseValue { DatabaseValue(.null) }
 
+    /// Whether the value is NULL. What stands for a value that could not be encoded is not: storing it throws.
     @inlinable
-    public var isNull: Bool { if case .null = storage { true } else { false } }
+    public var isNull: Bool { if case .null = storage { !isUnencodable } else { false } }
 }
 
 extension DatabaseValue.Storage {
@@ -55,6 +69,7 @@ extension DatabaseValue: Hashable {
         switch (left.storage, right.storage) {
         case (.int64(let integer), .double(let double)), (.double(let double), .int64(let integer)):
             Int64(exactly: double) == integer
+        case (.null, .null): left.isUnencodable == right.isUnencodable
         default: left.storage == right.storage
         }
     }
@@ -99,7 +114,7 @@ extension DatabaseValue: StatementBinding {
     public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
         let statement = StatementHandle(sqliteStatement)
         return switch storage {
-        case .null: statement.bindNull(at: index)
+        case .null: isUnencodable ? ResultCode.SQLITE_MISMATCH.rawValue : statement.bindNull(at: index)
         case .int64(let value): statement.bind(value, at: index)
         case .double(let value): statement.bind(value, at: index)
         case .string(let value): statement.bind(value, at: index)
@@ -127,6 +142,18 @@ extension DatabaseValue: CustomStringConvertible {
         case .string(let value): "'" + value.replacingOccurrences(of: "'", with: "''") + "'"
         case .blob(let value): "x'" + value.map { String(format: "%02X", $0) }.joined() + "'"
         }
+    }
+}
+
+extension DatabaseError {
+    /// The error of a value that could not be encoded.
+    static func unencodable(sql: String?) -> DatabaseError {
+        DatabaseError(
+            resultCode: .SQLITE_MISMATCH,
+            message:
+                "encoding a value has failed, so it was not stored: JSON has no number that is not finite, and a type "
+                + "may refuse a value",
+            sql: sql)
     }
 }
 

@@ -6,6 +6,9 @@ import CipherDatabase
 /// the filter of a request for its rows, which selects those columns once more, as `grdb_...`, so that each row finds
 /// its way back.
 struct Prefetching {
+    /// The beginning of the names of the columns that link a row with others.
+    static let linkPrefix = "grdb_"
+
     let db: Database
     let relation: Relation
     /// Whether only the first row of the request was fetched.
@@ -96,7 +99,7 @@ struct Prefetching {
             return position
         }
         let values = LinkValues(of: bases, at: positions)
-        let selected = pairs.map { (name: $0.right, alias: "grdb_" + $0.right) }
+        let selected = pairs.map { (name: $0.right, alias: Self.linkPrefix + $0.right) }
         let conditions = try values.count == 0 ? [] : self.requests(origin, pairs, values)
         let requests = conditions.map { condition, tables in
             var relation = origin.chain.request(where: condition, selecting: selected)

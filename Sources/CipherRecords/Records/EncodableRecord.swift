@@ -263,20 +263,52 @@ extension DatabaseDateDecodingStrategy {
 }
 
 /// Names in the forms `snakeCase` and `snake_case`.
+///
+/// Both are those of Foundation's coders, so that the columns of a table fit whichever program made it.
+/// - SeeAlso: <https://github.com/swiftlang/swift-foundation/blob/main/Sources/FoundationEssentials/JSON/JSONEncoder.swift>
 enum SnakeCase {
     /// `myURLProperty` becomes `my_url_property`.
     static func snake(_ name: String) -> String {
-        var snake = ""
-        let characters = Array(name)
-        for (index, character) in characters.enumerated() {
-            if character.isUppercase, index > 0, characters[index - 1] != "_" {
-                let endsWord = !characters[index - 1].isUppercase
-                let beginsWord = index + 1 < characters.count && characters[index + 1].isLowercase
-                if endsWord || beginsWord { snake += "_" }
+        guard !name.isEmpty else { return name }
+        var words: [Range<String.Index>] = []
+        var wordStart = name.startIndex
+        // A word that begins the name may be of capitals.
+        var rest = name.index(after: wordStart)..<name.endIndex
+        while let capital = first(in: name, rest, where: isUppercase) {
+            words.append(wordStart..<capital)
+            rest = capital..<rest.upperBound
+            guard let small = first(in: name, rest, where: isLowercase) else {
+                // The capitals, and what is among them, are the last word.
+                wordStart = rest.lowerBound
+                break
             }
-            snake += character.lowercased()
+            if small == name.index(after: capital) {
+                wordStart = capital
+            } else {
+                // The last of several capitals begins the next word.
+                let last = name.index(before: small)
+                words.append(capital..<last)
+                wordStart = last
+            }
+            rest = name.unicodeScalars.index(after: small)..<rest.upperBound
         }
-        return snake
+        words.append(wordStart..<rest.upperBound)
+        return words.map { name[$0].lowercased() }.joined(separator: "_")
+    }
+
+    private static func first(
+        in name: String, _ range: Range<String.Index>, where isWanted: (Unicode.Scalar) -> Bool
+    ) -> String.Index? {
+        name.unicodeScalars[range].firstIndex(where: isWanted)
+    }
+
+    private static func isUppercase(_ scalar: Unicode.Scalar) -> Bool {
+        let category = scalar.properties.generalCategory
+        return category == .uppercaseLetter || category == .titlecaseLetter
+    }
+
+    private static func isLowercase(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.properties.generalCategory == .lowercaseLetter
     }
 
     /// `my_url_property` becomes `myUrlProperty`; underscores at both ends stay.

@@ -137,9 +137,10 @@ extension FetchableRecord {
         if adapter == nil { return try statement.readFirstRow(arguments: arguments) { try Self(row: $0) } }
         let rows = try Row.fetchCursor(statement, arguments: arguments, adapter: adapter)
         guard let row = try rows.next() else { return nil }
-        let record = try Self(row: row)
-        // A statement that changes rows has changed them all, and has to come to its end.
-        if !statement.isReadonly { while try rows.next() != nil {} }
+        if statement.isReadonly { return try Self(row: row) }
+        // A statement that changes rows has changed them all, and has to come to its end. The record may keep its row.
+        let record = try Self(row: row.copy())
+        while try rows.next() != nil {}
         return record
     }
 

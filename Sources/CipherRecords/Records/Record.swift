@@ -97,18 +97,20 @@ open class Record {
     /// Called around all that inserts or updates the record.
     open func aroundSave(_ db: Database, save: () throws -> PersistenceSuccess) throws { _ = try save() }
 
-    /// Called after the record was inserted or updated.
+    /// Called after the record was inserted or updated, and not where SQLite has ignored the insertion.
     open func didSave(_ saved: PersistenceSuccess) {}
 
     /// Called before the record is inserted.
     open func willInsert(_ db: Database) throws {}
 
-    /// Called around the statement that inserts the record. Afterwards the record has no changes.
+    /// Called around the statement that inserts the record. Afterwards the record has no changes, unless SQLite has
+    /// ignored the insertion.
     open func aroundInsert(_ db: Database, insert: () throws -> InsertionSuccess) throws {
-        stored = Row(try insert().persistenceContainer.dictionary)
+        let inserted = try insert()
+        if !inserted.isIgnored { stored = Row(inserted.persistenceContainer.dictionary) }
     }
 
-    /// Called after the record was inserted.
+    /// Called after the record was inserted, and not where SQLite has ignored the insertion.
     open func didInsert(_ inserted: InsertionSuccess) {
         didInsert(with: inserted.rowID, for: inserted.rowIDColumn)
     }

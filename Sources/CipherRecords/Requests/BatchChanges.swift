@@ -127,7 +127,10 @@ extension QueryInterfaceRequest {
     @discardableResult
     public func deleteAll(_ db: Database) throws -> Int {
         let statement = try db.prepare(.delete(relation.withoutPrefetches, returning: [])).statement
-        return try db.countingChanges(of: relation.table) { try statement.execute() }
+        return try db.countingChanges(of: relation.table) {
+            try statement.execute()
+            return StatementOutcome(db)
+        }
     }
 
     /// A statement that deletes the rows and returns a selection of each.
@@ -201,7 +204,10 @@ extension QueryInterfaceRequest {
     ) throws -> Int {
         guard assignments.contains(where: { $0.assignment != nil }) else { return 0 }
         let statement = try update(db, conflictResolution, assignments, returning: []).statement
-        return try db.countingChanges(of: relation.table) { try statement.execute() }
+        return try db.countingChanges(of: relation.table) {
+            try statement.execute()
+            return StatementOutcome(db)
+        }
     }
 
     /// A statement that changes the rows and returns a selection of each.
@@ -342,12 +348,11 @@ extension Database {
     /// - SeeAlso: <https://www.sqlite.org/c3ref/changes.html>
     ///
     /// - Returns: How many rows it has changed.
-    func countingChanges(of table: String, _ body: () throws -> Void) throws -> Int {
+    func countingChanges(of table: String, _ body: () throws -> StatementOutcome) throws -> Int {
         let before = totalChangesCount
-        try body()
-        let count = changesCount
-        if count > 0 { return count }
-        let others = totalChangesCount - before
+        let outcome = try body()
+        if outcome.changesCount > 0 { return outcome.changesCount }
+        let others = outcome.totalChangesCount - before
         guard others > 0, try viewExists(table) else { return 0 }
         return others
     }

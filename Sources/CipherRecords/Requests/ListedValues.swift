@@ -51,6 +51,8 @@ enum ListedValues {
         /// A value as JSON; nil when there is no way.
         mutating func item(of value: DatabaseValue) -> String? {
             switch value.storage {
+            // As a parameter of its own, which is refused.
+            case .null where value.isUnencodable: return nil
             case .null: return "null"
             case .int64(let number): return String(number)
             // SQLite stores NULL for what is no number.

@@ -369,8 +369,29 @@ private final class PrefetchedRecords {
         defer { self.lent = lent }
         return try rows.withLentRow(at: index, by: &lent) { row in
             if let record { return try record.make(Value.self, of: row) }
-            return try DecodingPlan.read(type, from: row, as: plan.record, path: path)
+            if type is any DatabaseValueConvertible.Type { return try value(type, of: row, path) }
+            do {
+                return try DecodingPlan.read(type, from: row, as: plan.record, path: path)
+            } catch DecodingError.valueNotFound(let record, _) where record == plan.record && row.hasOneOwnColumn {
+                // A type that decodes a single value, as enumerations do.
+                return try value(type, of: row, path)
+            }
         }
+    }
+
+    /// The value of the only column of a row.
+    private func value<Value: Decodable>(_ type: Value.Type, of row: Row, _ path: [any CodingKey]) throws -> Value {
+        guard row.hasOneOwnColumn else {
+            throw DecodingError.typeMismatch(
+                plan.record,
+                DecodingError.Context(
+                    codingPath: path,
+                    debugDescription:
+                        "\(type) is read from one column, and the prefetched rows have \(row.count): select one"))
+        }
+        let context = RowContext(row: row, plan: plan, columns: nil, codingPath: path)
+        if row.hasNull(atIndex: 0), let value = ColumnDecoding.valueOfNull(type) { return value }
+        return try ColumnDecoding.decode(type, context, 0)
     }
 
     private func record<Value>(_ type: Value.Type) -> (any FetchableRecord.Type)? {
@@ -379,6 +400,13 @@ private final class PrefetchedRecords {
         let record = type as? any FetchableRecord.Type
         latest = (id, record)
         return record
+    }
+}
+
+extension Row {
+    /// Whether the program has selected one column. Columns that link prefetched rows with others stand behind it.
+    fileprivate var hasOneOwnColumn: Bool {
+        count > 0 && columnNames.dropFirst().allSatisfy { $0.hasPrefix(Prefetching.linkPrefix) }
     }
 }
 

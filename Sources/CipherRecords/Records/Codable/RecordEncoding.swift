@@ -37,7 +37,7 @@ final class RecordEncoder: Encoder {
 
     func unkeyedContainer() -> any UnkeyedEncodingContainer { RefusedArray(path: []) }
 
-    func singleValueContainer() -> any SingleValueEncodingContainer { RefusedValue(record: record) }
+    func singleValueContainer() -> any SingleValueEncodingContainer { RecordPart(encoder: self) }
 
     @inline(__always)
     func column(of key: some CodingKey) -> String {
@@ -65,7 +65,10 @@ final class RecordEncoder: Encoder {
         case let data as Data: return try record.databaseDataEncodingStrategy(for: column).value(of: data)
         case let date as Date: return record.databaseDateEncodingStrategy(for: column).value(of: date)
         case let uuid as UUID: return record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
-        case let value as any DatabaseValueConvertible: return value.databaseValue
+        case let value as any DatabaseValueConvertible:
+            let stored = value.databaseValue
+            if stored.isUnencodable { throw Self.unencodable(value, key) }
+            return stored
         default: break
         }
         let encoder = ValueEncoder(self, column: column, key: key)
@@ -79,8 +82,23 @@ final class RecordEncoder: Encoder {
     }
 
     func json(_ value: some Encodable, _ key: some CodingKey) throws -> DatabaseValue {
-        let json = try record.databaseJSONEncoder(for: key.stringValue).encode(value)
-        return String(decoding: json, as: UTF8.self).databaseValue
+        do {
+            let json = try record.databaseJSONEncoder(for: key.stringValue).encode(value)
+            return String(decoding: json, as: UTF8.self).databaseValue
+        } catch is EncodingError {
+            // Its text may quote the value, and its path a key that is data.
+            throw Self.unencodable(value, key)
+        }
+    }
+
+    private static func unencodable(_ value: some Any, _ key: some CodingKey) -> EncodingError {
+        EncodingError.invalidValue(
+            "a value of type \(type(of: value))",
+            EncodingError.Context(
+                codingPath: [key],
+                debugDescription:
+                    "encoding the value has failed: JSON has no number that is not finite, and a type may refuse a value"
+            ))
     }
 }
 
@@ -111,7 +129,7 @@ struct RecordContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     private func set(_ key: Key, whole number: some BinaryInteger) throws {
         guard let number = Int64(exactly: number) else {
             throw EncodingError.invalidValue(
-                number,
+                "a number of type \(type(of: number))",
                 EncodingError.Context(
                     codingPath: [key],
                     debugDescription: "SQLite stores integers up to \(Int64.max): store a greater one as text"))
@@ -408,15 +426,29 @@ private struct RefusedSingle: SingleValueEncodingContainer {
     func encode<Value: Encodable>(_ value: Value) throws { throw error }
 }
 
-private struct RefusedValue: SingleValueEncodingContainer {
-    let record: any EncodableRecord.Type
+/// The single value that a record encodes: a part whose columns are columns of the same row.
+private struct RecordPart: SingleValueEncodingContainer {
+    let encoder: RecordEncoder
     var codingPath: [any CodingKey] { [] }
-    private var error: EncodingError {
+
+    func encodeNil() throws { throw refusal }
+
+    func encode<Value: Encodable>(_ value: Value) throws {
+        if let record = value as? any EncodableRecord {
+            let part = try PersistenceContainer(record)
+            for (column, value) in zip(part.columns, part.values) { encoder.container.set(column, value) }
+        } else if value is any DatabaseValueConvertible {
+            throw refusal
+        } else {
+            try value.encode(to: encoder)
+        }
+    }
+
+    private var refusal: EncodingError {
         EncodingError.invalidValue(
             "a single value",
             EncodingError.Context(
-                codingPath: [], debugDescription: "\(record) is a record: it is encoded as the columns of a row"))
+                codingPath: [],
+                debugDescription: "\(encoder.record) is a record: it is encoded as the columns of a row"))
     }
-    func encodeNil() throws { throw error }
-    func encode<Value: Encodable>(_ value: Value) throws { throw error }
 }

@@ -11,7 +11,7 @@ final class RowContext {
     @exclusivity(unchecked) private var shown: Unmanaged<Row>
     @exclusivity(unchecked) private var lender: Unmanaged<DecodingPlan>
     @exclusivity(unchecked) private var owned: (row: Row, plan: DecodingPlan)?
-    /// The statement whose current row is shown; nil for a kept row.
+    /// The statement whose current row is shown; nil for a kept row, and where the context may outlive the statement.
     @exclusivity(unchecked) private var statement: StatementHandle?
     /// The column of the statement that is the row's first.
     @exclusivity(unchecked) private var firstColumn: CInt
@@ -25,8 +25,9 @@ final class RowContext {
 
     init(row: Row, plan: DecodingPlan, columns: KeyColumns?, codingPath: [any CodingKey]) {
         shown = Unmanaged.passUnretained(row)
-        statement = row.statement
-        firstColumn = row.statementColumn(0)
+        // A program may keep the container longer than the row shows the statement.
+        statement = nil
+        firstColumn = 0
         lender = Unmanaged.passUnretained(plan)
         owned = (row, plan)
         self.columns = columns
@@ -70,6 +71,8 @@ final class RowContext {
     func own(_ row: Row, _ plan: DecodingPlan) {
         let key = keyOfRow
         show(row)
+        // The row may stop showing its statement.
+        statement = nil
         keyOfRow = key
         owned = (row, plan)
         lender = Unmanaged.passUnretained(plan)

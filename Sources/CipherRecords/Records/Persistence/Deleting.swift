@@ -22,7 +22,11 @@ extension MutablePersistableRecord {
 
     private func runDelete(_ db: Database) throws -> Bool {
         guard let statement = try keyStatement(.delete, db, { "DELETE FROM \($0) WHERE \($1)" }) else { return false }
-        return try db.countingChanges(of: Self.databaseTableName) { try statement.execute() } > 0
+        let count = try db.countingChanges(of: Self.databaseTableName) {
+            try statement.execute()
+            return StatementOutcome(db)
+        }
+        return count > 0
     }
 
     /// Whether a row has the record's primary key.

@@ -156,7 +156,7 @@ extension MutablePersistableRecord {
             return success
         }
         guard let saved else { throw DatabaseError.skipped("aroundSave", of: Self.self) }
-        didSave(saved)
+        if !saved.isIgnored { didSave(saved) }
     }
 
     @inlinable
@@ -171,7 +171,7 @@ extension MutablePersistableRecord {
             return success
         }
         guard let inserted else { throw DatabaseError.skipped("aroundInsert", of: Self.self) }
-        didInsert(inserted)
+        if !inserted.isIgnored { didInsert(inserted) }
         return PersistenceSuccess(inserted)
     }
 
@@ -186,7 +186,7 @@ extension MutablePersistableRecord {
             return success
         }
         guard let inserted else { throw DatabaseError.skipped("aroundInsert", of: Self.self) }
-        didInsert(inserted)
+        if !inserted.isIgnored { didInsert(inserted) }
         return PersistenceSuccess(inserted)
     }
 
@@ -204,8 +204,7 @@ extension MutablePersistableRecord {
         }
         try statement.setArguments(StatementArguments(plain: container.values))
         try statement.execute()
-        return InsertionSuccess(
-            rowID: db.lastInsertedRowID, rowIDColumn: plan.key.rowIDColumn, persistenceContainer: container)
+        return try plan.success(of: StatementOutcome(db), container, db)
     }
 
     func runInsert(
@@ -215,9 +214,8 @@ extension MutablePersistableRecord {
         let container = try plan.container(of: self)
         let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForInsert
         let sql = plan.insertSQL(container.columns, policy)
-        try plan.run(sql, container.values, returning, db)
-        return InsertionSuccess(
-            rowID: db.lastInsertedRowID, rowIDColumn: plan.key.rowIDColumn, persistenceContainer: container)
+        let outcome = try plan.run(sql, container.values, returning, db)
+        return try plan.success(of: outcome, container, db)
     }
 }
 
@@ -235,8 +233,28 @@ extension RecordPlan {
     }
 
     /// Runs a statement that returns a selection of the rows that it changes.
-    func run(_ sql: String, _ values: [DatabaseValue], _ returning: Returning, _ db: Database) throws {
-        try returning.fetch(statement(sql, values, returning: returning.selection, db))
+    ///
+    /// - Returns: What SQLite counted when the statement ended. The program may have run others since.
+    @discardableResult
+    func run(
+        _ sql: String, _ values: [DatabaseValue], _ returning: Returning, _ db: Database
+    ) throws -> StatementOutcome {
+        let statement = try statement(sql, values, returning: returning.selection, db)
+        statement.keepsOutcome = true
+        try returning.fetch(statement)
+        return try statement.endedOutcome()
+    }
+
+    /// What is known of an insertion.
+    func success(
+        of outcome: StatementOutcome, _ container: PersistenceContainer, _ db: Database
+    ) throws -> InsertionSuccess {
+        // SQLite counts no row of a view: INSTEAD OF triggers insert what they want.
+        if outcome.changesCount == 0, try !db.viewExists(table) {
+            return InsertionSuccess(ignored: container)
+        }
+        return InsertionSuccess(
+            rowID: outcome.lastInsertedRowID, rowIDColumn: key.rowIDColumn, persistenceContainer: container)
     }
 
     /// A statement that returns a selection of the rows that it changes.

@@ -24,7 +24,7 @@ public protocol MutablePersistableRecord: EncodableRecord, TableRecord {
     mutating func willInsert(_ db: Database) throws
     /// Called around the statement that inserts a record.
     func aroundInsert(_ db: Database, insert: () throws -> InsertionSuccess) throws
-    /// Called after a record was inserted.
+    /// Called after a record was inserted, and not where SQLite has ignored the insertion.
     mutating func didInsert(_ inserted: InsertionSuccess)
     /// Called after a record was inserted, unless it has ``didInsert(_:)``: the form that programs for GRDB 5 have.
     mutating func didInsert(with rowID: Int64, for column: String?)
@@ -44,7 +44,7 @@ public protocol MutablePersistableRecord: EncodableRecord, TableRecord {
     func willSave(_ db: Database) throws
     /// Called around all that inserts or updates a record.
     func aroundSave(_ db: Database, save: () throws -> PersistenceSuccess) throws
-    /// Called after a record was inserted or updated.
+    /// Called after a record was inserted or updated, and not where SQLite has ignored the insertion.
     func didSave(_ saved: PersistenceSuccess)
 
     // MARK: Deleting
@@ -96,7 +96,7 @@ extension MutablePersistableRecord {
 public protocol PersistableRecord: MutablePersistableRecord {
     /// Called before a record is inserted.
     func willInsert(_ db: Database) throws
-    /// Called after a record was inserted.
+    /// Called after a record was inserted, and not where SQLite has ignored the insertion.
     func didInsert(_ inserted: InsertionSuccess)
     /// Called after a record was inserted, unless it has ``didInsert(_:)``: the form that programs for GRDB 5 have.
     func didInsert(with rowID: Int64, for column: String?)
@@ -129,9 +129,15 @@ public struct PersistenceConflictPolicy: Sendable {
 
 /// What is known of a row that was inserted.
 public struct InsertionSuccess: Sendable {
-    /// The rowid. It means nothing for a table without rowids, and where a conflict was ignored.
+    /// Whether SQLite ignored the insertion: no row was inserted.
+    ///
+    /// A conflict resolution of the call, of the record or of the schema ignores a row, and so does a trigger by
+    /// `RAISE(IGNORE)`. Only `aroundInsert` gets such a value.
+    /// - SeeAlso: <https://www.sqlite.org/lang_conflict.html>
+    public private(set) var isIgnored = false
+    /// The rowid. It means nothing for a table without rowids, and is 0 where SQLite ignored the insertion.
     public var rowID: Int64
-    /// The column that is the rowid; nil when the table has none.
+    /// The column that is the rowid; nil when the table has none, and where SQLite ignored the insertion.
     public var rowIDColumn: String?
     /// The columns and values that were inserted, with the rowid in its column.
     public var persistenceContainer: PersistenceContainer {
@@ -147,10 +153,18 @@ public struct InsertionSuccess: Sendable {
         self.rowIDColumn = rowIDColumn
         encoded = persistenceContainer
     }
+
+    /// What is known where SQLite ignored the insertion.
+    init(ignored container: PersistenceContainer) {
+        self.init(rowID: 0, rowIDColumn: nil, persistenceContainer: container)
+        isIgnored = true
+    }
 }
 
 /// What is known of a row that was inserted or updated.
 public struct PersistenceSuccess: Sendable {
+    /// Whether SQLite ignored the insertion: no row was stored. Only `aroundSave` gets such a value.
+    public private(set) var isIgnored = false
     /// The columns and values of the record, with the rowid of a row that was inserted.
     public var persistenceContainer: PersistenceContainer {
         get { inserted.map { encoded.withRowID($0.rowID, in: $0.column) } ?? encoded }
@@ -165,6 +179,7 @@ public struct PersistenceSuccess: Sendable {
     /// What is known of a row that was inserted.
     public init(_ inserted: InsertionSuccess) {
         encoded = inserted.encoded
+        isIgnored = inserted.isIgnored
         self.inserted = (inserted.rowID, inserted.rowIDColumn)
     }
 }

@@ -299,13 +299,11 @@ extension MutablePersistableRecord {
         let values = updated.indexes.map { container.values[$0] } + keyValues
         let sql = { plan.updateSQL(updated.columns, policy) }
         let count = try db.countingChanges(of: plan.table) {
-            if let returning {
-                try plan.run(sql(), values, returning, db)
-            } else {
-                let statement = try plan.statement(.update(policy), updated.columnNames, db, sql)
-                try statement.setArguments(StatementArguments(plain: values))
-                try statement.execute()
-            }
+            if let returning { return try plan.run(sql(), values, returning, db) }
+            let statement = try plan.statement(.update(policy), updated.columnNames, db, sql)
+            try statement.setArguments(StatementArguments(plain: values))
+            try statement.execute()
+            return StatementOutcome(db)
         }
         if count == 0 { throw plan.notFound(container) }
         return PersistenceSuccess(persistenceContainer: container)

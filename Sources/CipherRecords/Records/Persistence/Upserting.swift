@@ -85,6 +85,7 @@ extension MutablePersistableRecord {
         let count = statement.columnCount
         if count == 0 {
             try statement.execute()
+            if db.changesCount == 0 { throw plan.notFound(container) }
             return success
         }
         // SQLite does not tell the rowid of a row that an upsert updated, so the rowid is returned after the selection.
@@ -95,7 +96,8 @@ extension MutablePersistableRecord {
         if hasRowID, let rowID = Int64.fromDatabaseValue(row.unadapted.databaseValue(at: count - 1)) {
             success.rowID = rowID
         }
-        try upsert.read(row)
+        // The record may keep its row.
+        try upsert.read(row.copy())
         // A full-text table that follows this one is up to date when the statement has come to its end.
         while try rows.next() != nil {}
         return success

@@ -1,5 +1,6 @@
-import CipherDatabase
 import Testing
+
+@testable import CipherDatabase
 
 @Suite struct StatementTests {
     let queue: DatabaseQueue
@@ -178,6 +179,58 @@ import Testing
             #expect(row["D"] as Int == 2)
             try db.execute(sql: "ALTER TABLE t DROP COLUMN d")
             #expect(try Row.fetchAll(statement) == [["b": 1]])
+        }
+    }
+
+    // MARK: The end of an access
+
+    @Test("kept statements have no arguments and no row of an access that has ended")
+    func clearedStatements() throws {
+        var kept: [Statement] = []
+        try queue.write { db in
+            let insertion = try db.cachedStatement(sql: "INSERT INTO t VALUES (?)")
+            try insertion.execute(arguments: ["secret"])
+            #expect(insertion.arguments == ["secret"])
+            let integers = try db.cachedStatement(sql: "INSERT INTO t VALUES (?), (?)")
+            try integers.execute(arguments: [123_456, 654_321])
+            let unchecked = try db.cachedStatement(sql: "SELECT a FROM t WHERE a = :a")
+            unchecked.setUncheckedArguments(["a": "secret"])
+            _ = try #require(try Row.fetchOne(unchecked))
+            kept = [insertion, integers, unchecked]
+            #expect(kept.allSatisfy { $0.handle.expandedSQL?.contains("NULL") == false })
+        }
+        for statement in kept {
+            #expect(statement.arguments.isEmpty)
+            #expect(statement.handle.expandedSQL?.contains("NULL") == true)
+        }
+        try queue.write { db in
+            // A statement that runs again needs arguments again.
+            let insertion = try db.cachedStatement(sql: "INSERT INTO t VALUES (?)")
+            #expect(insertion === kept[0])
+            #expect(throws: DatabaseError.self) { try insertion.execute() }
+            try insertion.execute(arguments: [7])
+            #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM t WHERE a IN ('secret', 7)") == 2)
+            // In one access they stay.
+            try insertion.execute()
+            db.releaseMemory()
+            #expect(insertion.arguments.isEmpty)
+        }
+    }
+
+    @Test("a statement of the program keeps its arguments, and so does a cursor between two rows")
+    func statementsOfThePrograms() throws {
+        var own: Statement?
+        var cursor: RowCursor?
+        try queue.write { db in
+            own = try db.makeStatement(sql: "SELECT ?")
+            try own?.setArguments(["a"])
+            let cached = try db.cachedStatement(sql: "SELECT ? UNION ALL SELECT ?")
+            cursor = try Row.fetchCursor(cached, arguments: [1, 2])
+            _ = try cursor?.next()
+        }
+        try queue.write { _ in
+            #expect(try String.fetchOne(#require(own)) == "a")
+            #expect(try cursor?.next()?[0] == 2)
         }
     }
 }

@@ -452,4 +452,45 @@ struct RandomPrefetchingTests {
         #expect(pairs.map { $0.scopes["player"]?["id"] as Int? } == expected.map(\.id), "seed \(seed)")
         #expect(pairs.map { ids($0, "badges") } == expected.map { world.badges(of: $0.id) }, "seed \(seed)")
     }
+
+    // MARK: Values
+
+    private struct Label: Decodable, Equatable {
+        let text: String
+        init(from decoder: any Decoder) throws { text = try decoder.singleValueContainer().decode(String.self) }
+    }
+    private struct Titled<Titles: Decodable>: Decodable, FetchableRecord {
+        let name: String
+        let books: Titles
+    }
+
+    private func titled<Titles: Decodable>(_ type: Titles.Type) throws -> [Titles] {
+        try Library.queue().read { db in
+            let books = Library.Author.books.select(Column("title")).order(Column("title"))
+            return try Library.Author.including(all: books).orderByPrimaryKey().asRequest(of: Titled<Titles>.self)
+                .fetchAll(db).map(\.books)
+        }
+    }
+
+    @Test("rows of one column are values")
+    func prefetchedValues() throws {
+        let titles = try titled([String].self)
+        try #expect(
+            titles
+                == Library.queue().read { db in
+                    try Library.Author.orderByPrimaryKey().fetchAll(db).map { author in
+                        try String.fetchAll(
+                            db, sql: "SELECT title FROM book WHERE authorId = ? ORDER BY title", arguments: [author.id])
+                    }
+                })
+        #expect(titles.contains { $0.count > 1 } && titles.contains([]))
+        try #expect(titled(Set<String>.self) == titles.map { Set($0) })
+        try #expect(titled([String?].self) == titles)
+        try #expect(titled([Label].self).map { $0.map(\.text) } == titles)
+        // More columns are no value.
+        try Library.queue().read { db in
+            let request = Library.Author.including(all: Library.Author.books).asRequest(of: Titled<[String]>.self)
+            #expect(throws: (any Error).self) { try request.fetchAll(db) }
+        }
+    }
 }
