@@ -114,6 +114,61 @@ import Testing
         #expect(other.ask("total") == "ok 7")
     }
 
+    // A SIGCONT that came while the process prepared its stop had no effect, and the process then stopped for ever: 24 of
+    // 60 attempts, and 44 of 60 while it wrote.
+    @Test("a continuation that arrives while a process prepares to stop is not lost", arguments: [false, true])
+    func earlyContinuation(isBusy: Bool) throws {
+        let process = try actor()
+        #expect(process.ask("job-control") == "ok")
+        if isBusy { #expect(process.ask("load 2") == "ok") }
+        for round in 0..<Self.rounds * 5 {
+            kill(process.processIdentifier, SIGTSTP)
+            let deadline = ContinuousClock.now + .microseconds(round * 15)
+            while ContinuousClock.now < deadline {}
+            kill(process.processIdentifier, SIGCONT)
+            process.send("mark 1")
+            guard waitUntil(within: .seconds(10), { process.hasAnswered }) else {
+                Issue.record("round \(round): stopped: \(process.isStopped)")
+                kill(process.processIdentifier, SIGCONT)
+                return
+            }
+            // A write during the suspension is refused.
+            _ = process.answer()
+        }
+        #expect(waitUntil { process.ask("mark 1") == "ok" })
+        if isBusy { #expect(process.ask("unload")?.hasPrefix("ok") == true) }
+    }
+
+    @Test("a continuation of a running process does not keep it from stopping later")
+    func continuedWhileRunning() throws {
+        let process = try actor()
+        #expect(process.ask("job-control") == "ok")
+        for _ in 1...10 {
+            kill(process.processIdentifier, SIGCONT)
+            #expect(waitUntil { process.ask("mark 1") == "ok" })
+            kill(process.processIdentifier, SIGCONT)
+            kill(process.processIdentifier, SIGTSTP)
+            #expect(waitUntil { process.isStopped })
+            kill(process.processIdentifier, SIGCONT)
+            #expect(waitUntil { process.ask("mark 1") == "ok" })
+        }
+    }
+
+    // Ctrl-Z and fg resumed a store that its program had suspended.
+    @Test("a suspension that the program asked for outlasts a stop by the terminal")
+    func ownSuspension() throws {
+        let process = try actor()
+        #expect(process.ask("job-control") == "ok")
+        #expect(process.ask("suspend")?.hasPrefix("ok released") == true)
+        kill(process.processIdentifier, SIGTSTP)
+        #expect(waitUntil { process.isStopped })
+        kill(process.processIdentifier, SIGCONT)
+        #expect(waitUntil { !process.isStopped })
+        for _ in 1...20 { #expect(process.ask("mark 1")?.contains("Database is suspended") == true) }
+        #expect(process.ask("resume") == "ok")
+        #expect(waitUntil { process.ask("mark 1") == "ok" })
+    }
+
     @Test("a store that was opened before a fork is refused in the child and unharmed in the parent")
     func fork() throws {
         let parent = try actor()

@@ -14,18 +14,18 @@ static inline unsigned cplatform_fork_count(void) {
 /* Begins to count forks; once is enough. */
 void cplatform_fork_watch(void);
 
-/* From here on SIGTSTP writes a byte to `notify` instead of stopping the process, which then has to be stopped with
-   cplatform_job_stop. Where the signal is ignored it stays so, and ENOTSUP is returned. */
+/* From here on SIGTSTP does not stop the process, but writes 't' to `notify`; SIGCONT writes 'c'. If SIGTSTP is ignored, it
+   stays ignored, and ENOTSUP is returned. */
 int cplatform_job_control_begin(int notify);
 
-/* Lets this thread receive SIGTSTP: a program that was started by a thread that blocks signals has it blocked. */
-void cplatform_job_control_listen(void);
+/* Makes this thread the one that stops the process. It is called again for each 'c'. */
+void cplatform_job_control_hold(void);
 
-/* Lets SIGTSTP take the course that it had before cplatform_job_control_begin, and returns when that is over: with no
-   handler of the program's own, when the process was continued. Blocks the signal in no other thread. */
+/* Stops the process, as SIGTSTP would have before cplatform_job_control_begin, and returns when it was continued. Returns at
+   once if a SIGCONT came after the SIGTSTP. Only the thread that called cplatform_job_control_hold may call it. */
 int cplatform_job_stop(void);
 
-/* Gives SIGTSTP back what it had before. */
+/* Gives SIGTSTP and SIGCONT back what they had before. */
 void cplatform_job_control_end(void);
 
 #endif

@@ -46,8 +46,21 @@ package final class DatabaseSuspension: Sendable {
         }
     }
 
+    /// Who asks for a suspension. Each ends its own suspension only.
+    package struct Initiator: OptionSet, Sendable {
+        package let rawValue: Int
+        package init(rawValue: Int) { self.rawValue = rawValue }
+
+        /// The program, by a call or a notification.
+        package static let program = Initiator(rawValue: 1)
+        /// The terminal that stops the process.
+        package static let jobControl = Initiator(rawValue: 2)
+    }
+
     private struct Members {
         var state = SuspensionState.running
+        /// Whose suspensions last.
+        var initiators: Initiator = []
         /// The error of the state `lost`.
         var loss: StoreError?
         var gates: [Member] = []
@@ -118,10 +131,10 @@ package final class DatabaseSuspension: Sendable {
 
     // MARK: Events
 
-    /// Applies the last notification.
-    func follow(_ isSuspended: () -> Bool) {
+    /// Applies the last notification of an initiator.
+    func follow(_ initiator: Initiator, _ isSuspended: () -> Bool) {
         let deadline = ContinuousClock.now + Limits.suspensionWait
-        let (action, suspends) = handle { isSuspended() ? .suspend : .resume }
+        let (action, suspends) = handle(by: initiator, isSuspended)
         perform(action, until: deadline)
         // A suspension that has begun is waited for, whichever thread began it.
         if suspends && action == nil && !isAccessedHere { work.withLock { _ in } }
@@ -129,8 +142,8 @@ package final class DatabaseSuspension: Sendable {
 
     /// Suspends the database; does nothing when it is suspended.
     @discardableResult
-    package func suspend(until deadline: ContinuousClock.Instant) -> Outcome {
-        perform(handle { .suspend }.action, until: deadline)
+    package func suspend(by initiator: Initiator, until deadline: ContinuousClock.Instant) -> Outcome {
+        perform(handle(by: initiator) { true }.action, until: deadline)
     }
 
     /// Asks the connections again that had not released their locks.
@@ -139,9 +152,9 @@ package final class DatabaseSuspension: Sendable {
         return release(until: deadline)
     }
 
-    /// Ends the suspension, where the database is what it was. Where a lock is not available at once, the next access
-    /// waits for it.
-    package func resume() { perform(handle { .resume }.action, until: .now) }
+    /// Ends an initiator's suspension, and the database's if it was the last one and the database is what it was. If a
+    /// lock is not available at once, the next access waits for it.
+    package func resume(by initiator: Initiator) { perform(handle(by: initiator) { false }.action, until: .now) }
 
     /// Completes a resumption that could not be completed at once.
     ///
@@ -152,24 +165,37 @@ package final class DatabaseSuspension: Sendable {
     }
 
     /// Ends the suspension and all waits for good: the database is being closed.
-    package func close() { perform(handle { .close }.action, until: .now) }
+    package func close() { perform(handle(.close), until: .now) }
 
     /// Whether this thread is inside an access of the database, so that others may be waiting for it.
     private var isAccessedHere: Bool {
         members.withLock { $0.gates }.contains(where: \.isAccessedHere)
     }
 
-    private func handle(_ event: () -> SuspensionState.Event) -> (action: SuspensionState.Action?, suspends: Bool) {
+    /// Begins or ends the suspension of an initiator. The function is called under the lock, so that of two simultaneous
+    /// calls both follow the last one.
+    private func handle(by initiator: Initiator, _ isSuspended: () -> Bool) -> (
+        action: SuspensionState.Action?, suspends: Bool
+    ) {
         members.withLock { members in
-            let event = event()
-            let action = members.state.handle(event)
-            if case .lost = members.state {} else { members.loss = nil }
-            if action == .release, event == .suspend { members.count += 1 }
-            let isSuspended = members.state != .running && members.state != .closed
-            suspended.store(isSuspended, ordering: .sequentiallyConsistent)
-            for member in members.gates { member.gate.set(suspended: isSuspended) }
-            return (action, event == .suspend)
+            if isSuspended() { members.initiators.insert(initiator) } else { members.initiators.remove(initiator) }
+            let suspends = !members.initiators.isEmpty
+            return (apply(suspends ? .suspend : .resume, to: &members), suspends)
         }
+    }
+
+    private func handle(_ event: SuspensionState.Event) -> SuspensionState.Action? {
+        members.withLock { apply(event, to: &$0) }
+    }
+
+    private func apply(_ event: SuspensionState.Event, to members: inout Members) -> SuspensionState.Action? {
+        let action = members.state.handle(event)
+        if case .lost = members.state {} else { members.loss = nil }
+        if action == .release, event == .suspend { members.count += 1 }
+        let isSuspended = members.state != .running && members.state != .closed
+        suspended.store(isSuspended, ordering: .sequentiallyConsistent)
+        for member in members.gates { member.gate.set(suspended: isSuspended) }
+        return action
     }
 
     @discardableResult
@@ -202,7 +228,7 @@ package final class DatabaseSuspension: Sendable {
             }
             locks?.release()
             members.withLock { $0.relief }?()
-            _ = handle { .released }
+            _ = handle(.released)
             return outcome
         }
     }
@@ -213,13 +239,13 @@ package final class DatabaseSuspension: Sendable {
             do {
                 let wait = Wait.unless { [self] in members.withLock { $0.state } != .resuming }
                 try members.withLock { $0.locks }?.recheck(mayWait ? wait : .none)
-                return handle { .rechecked(nil) }.action
+                return handle(.rechecked(nil))
             } catch let error as StoreError where SuspensionState.Loss(error) != nil {
-                let action = handle { .rechecked(SuspensionState.Loss(error)) }.action
+                let action = handle(.rechecked(SuspensionState.Loss(error)))
                 members.withLock { if case .lost = $0.state { $0.loss = error } }
                 return action
             } catch {
-                _ = handle { .postponed }
+                _ = handle(.postponed)
                 throw error
             }
         }

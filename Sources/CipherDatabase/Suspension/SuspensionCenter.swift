@@ -11,9 +11,12 @@ final class SuspensionCenter: @unchecked Sendable {
     /// The names of the notifications; reading them through ``Database`` makes the center listen.
     static let suspendName = Notification.Name("CipherStore.Database.suspend")
     static let resumeName = Notification.Name("CipherStore.Database.resume")
+    /// The mark of notifications that the terminal's stop caused.
+    static let jobControlKey = "CipherStore.JobControlSuspension"
 
     private struct State {
-        var isSuspended = false
+        /// Whose notification was the last one of its kind.
+        var initiators: DatabaseSuspension.Initiator = []
         var observers: [Observer] = []
     }
 
@@ -27,30 +30,44 @@ final class SuspensionCenter: @unchecked Sendable {
     private init() {
         for (name, suspends) in [(Self.suspendName, true), (Self.resumeName, false)] {
             tokens.append(
-                NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { [unowned self] _ in
-                    post(suspends: suspends)
+                NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { [unowned self] notification in
+                    let isOfJobControl = notification.userInfo?[Self.jobControlKey] != nil
+                    post(suspends: suspends, by: isOfJobControl ? .jobControl : .program)
                 })
         }
     }
 
-    /// Passes the last notification and every further one to a database.
+    /// Passes the last notification of each initiator, and every further one, to a database.
     func add(_ suspension: DatabaseSuspension) {
-        let isSuspended = state.withLock { state in
+        let initiators = state.withLock { state in
             state.observers.removeAll { $0.suspension == nil }
             state.observers.append(Observer(suspension: suspension))
-            return state.isSuspended
+            return state.initiators
         }
-        if isSuspended { suspension.follow { self.isSuspended } }
+        for initiator in [DatabaseSuspension.Initiator.program, .jobControl] where initiators.contains(initiator) {
+            suspension.follow(initiator) { isSuspended(by: initiator) }
+        }
     }
 
-    private var isSuspended: Bool { state.withLock { $0.isSuspended } }
+    private func isSuspended(by initiator: DatabaseSuspension.Initiator) -> Bool {
+        state.withLock { $0.initiators.contains(initiator) }
+    }
 
-    private func post(suspends: Bool) {
+    private func post(suspends: Bool, by initiator: DatabaseSuspension.Initiator) {
         let observers = state.withLock { state in
-            state.isSuspended = suspends
+            if suspends { state.initiators.insert(initiator) } else { state.initiators.remove(initiator) }
             return state.observers.compactMap(\.suspension)
         }
         // Each reads the state at that moment: after two simultaneous posts both follow the last one.
-        for observer in observers { observer.follow { self.isSuspended } }
+        for observer in observers { observer.follow(initiator) { isSuspended(by: initiator) } }
+    }
+}
+
+extension DatabaseSuspension {
+    /// Posts a notification of suspension or resumption that tells its initiator.
+    package static func postNotification(suspends: Bool, by initiator: Initiator) {
+        let name = suspends ? Database.suspendNotification : Database.resumeNotification
+        let marks = initiator == .jobControl ? [SuspensionCenter.jobControlKey: true] : nil
+        NotificationCenter.default.post(name: name, object: nil, userInfo: marks)
     }
 }

@@ -17,7 +17,7 @@ public enum JobControlSuspension {
     }
 
     /// From here on the process is suspended before it stops. Databases that observe `Database.suspendNotification`
-    /// receive that notification.
+    /// receive that notification. A continuation ends only this suspension, never one that the program asked for.
     ///
     /// - Throws: `SystemError` when the signal cannot be handled.
     public static func begin() throws {
@@ -25,8 +25,8 @@ public enum JobControlSuspension {
         let thread = Thread {
             while JobControl.waitForStop() {
                 let suspended = stop()
-                for store in suspended { store.resume() }
-                NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
+                for store in suspended { store.suspension.resume(by: .jobControl) }
+                DatabaseSuspension.postNotification(suspends: false, by: .jobControl)
             }
         }
         thread.name = "CipherStore.JobControlSuspension"
@@ -38,18 +38,15 @@ public enum JobControlSuspension {
         try JobControl.withoutStopping(body)
     }
 
-    /// - Returns: The stores that this call suspended, without those that were suspended before.
+    /// - Returns: The stores that this call suspended. A suspension that the program asked for itself is another one, and
+    ///   outlasts the stop.
     private static func stop() -> [SharedStore] {
         var suspended: [SharedStore] = []
         JobControl.stop {
             let deadline = ContinuousClock.now + Limits.stopWait
-            NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
-            for store in stores.withLock({ $0.compactMap(\.store) }) {
-                // One that observes the notification is suspended already, and is verified here.
-                if store.isSuspended && !store.configuration.observesSuspensionNotifications { continue }
-                suspended.append(store)
-                store.suspendNow(deadline: deadline)
-            }
+            DatabaseSuspension.postNotification(suspends: true, by: .jobControl)
+            suspended = stores.withLock { $0.compactMap(\.store) }
+            for store in suspended { store.suspendNow(deadline: deadline, by: .jobControl) }
         }
         return suspended
     }

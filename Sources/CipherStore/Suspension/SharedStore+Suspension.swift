@@ -32,9 +32,11 @@ extension SharedStore {
 
     /// Suspends the store on this thread; see ``suspend(deadline:)-(ContinuousClock.Instant)``.
     @discardableResult
-    func suspendNow(deadline: ContinuousClock.Instant) -> SuspensionReport {
+    func suspendNow(
+        deadline: ContinuousClock.Instant, by initiator: DatabaseSuspension.Initiator = .program
+    ) -> SuspensionReport {
         let start = ContinuousClock.now
-        var outcome = suspension.suspend(until: deadline)
+        var outcome = suspension.suspend(by: initiator, until: deadline)
         while true {
             let (held, proof) = heldLocks(outcome)
             // A read keeps the lease; a write that was interrupted releases it as soon as it has ended.
@@ -66,7 +68,7 @@ extension SharedStore {
     /// Ends the suspension. The store acquires its lease again, and is compared with its former state before any
     /// access: accesses throw `StoreError.storeMoved` when the path names another file, and `StoreError.keyRotated`
     /// when the store has another key.
-    public func resume() { suspension.resume() }
+    public func resume() { suspension.resume(by: .program) }
 
     /// Whether the store is suspended.
     public var isSuspended: Bool { suspension.isSuspended }

@@ -75,17 +75,22 @@ package enum JobControl {
         return hasBegun
     }
 
-    /// Waits until the process must stop.
+    /// Waits until the process must stop. All calls come from one thread, which also calls ``stop(_:)``.
     ///
     /// - Returns: False when no such request can come any more.
     package static func waitForStop() -> Bool {
         guard let descriptor = reader.withLock({ $0 }) else { return false }
-        cplatform_job_control_listen()
-        var bytes = [UInt8](repeating: 0, count: 64)
-        return retryingInterrupts { read(descriptor, &bytes, bytes.count) } > 0
+        while true {
+            cplatform_job_control_hold()
+            var bytes = [UInt8](repeating: 0, count: 64)
+            let count = retryingInterrupts { read(descriptor, &bytes, bytes.count) }
+            guard count > 0 else { return false }
+            if bytes.contains(UInt8(ascii: "t")) { return true }
+        }
     }
 
-    /// Lets the process stop, or the program's own handler run, and returns when the process continues.
+    /// Lets the process stop, or the program's own handler run, and returns when the process continues. A process that
+    /// was continued while it prepared does not stop.
     ///
     /// - Parameter prepare: Runs right before.
     package static func stop(_ prepare: () -> Void) {
