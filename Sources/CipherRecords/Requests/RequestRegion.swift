@@ -148,7 +148,7 @@ private struct RowPins {
             return values(keys[...])
         // No default: an operator that is missing here names no rows, and an observation of them sees no change.
         case .infix, .chain, .prefix, .between, .among, .inRows, .exists, .like, .collate, .cast, .function, .choice,
-            .named, .isEmpty, .linked, .amongRows:
+            .named, .isEmpty, .amongRows:
             return nil
         }
     }
