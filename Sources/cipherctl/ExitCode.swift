@@ -49,6 +49,7 @@ enum ExitCode: Int32, CaseIterable {
             case is CancellationError: .interrupted
             case let error as StoreError: ExitCode(error.code)
             case let error as DatabaseError: ExitCode(error.resultCode)
+            case let failure as StatementFailure: ExitCode(failure.error.resultCode)
             case let error as HistoryError: ExitCode(error.code)
             case let error as SystemError: ExitCode(error)
             default: SyncErrorReport(error)?.exitCode ?? .failed
