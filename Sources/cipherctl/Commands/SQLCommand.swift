@@ -106,7 +106,7 @@ struct SQLCommand: Command {
             throw CommandFailure(
                 ExitCode(error), "outputFailed", what: "The rows of a statement could not be printed.",
                 why: "\(error.description)",
-                hint: "Statements before it have changed the store; do not run those again.")
+                hint: "Statements up to this one have changed the store; do not run them again.")
         }
         if db.isInsideTransaction {
             throw CommandFailure(
