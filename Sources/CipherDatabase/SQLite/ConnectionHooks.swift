@@ -135,6 +135,15 @@ extension ConnectionHooks {
 }
 
 extension ConnectionHooks {
+    /// Counts pragmas that may turn recursive triggers off.
+    fileprivate func noteRecursiveTriggers(_ pragma: UnsafePointer<CChar>?, _ value: UnsafePointer<CChar>?) {
+        if let pragma, let value, sqlite3_stricmp(pragma, "recursive_triggers") == 0,
+            !["1", "on", "yes", "true"].contains(String(cString: value).lowercased())
+        {
+            recursiveTriggersEnds += 1
+        }
+    }
+
     /// The protecting table that an action writes, creates, or gives a trigger or an index; nil for any other action.
     ///
     /// VACUUM writes the table into a database of another name, which is allowed.
@@ -248,11 +257,7 @@ private func authorizerCallback(
     case SQLITE_PRAGMA:
         // The tools that copy a schema write it as rows.
         if hooks.mayChangeStoreTables, let first, sqlite3_stricmp(first, "writable_schema") == 0 { return SQLITE_OK }
-        if let first, let second, sqlite3_stricmp(first, "recursive_triggers") == 0,
-            !["1", "on", "yes", "true"].contains(String(cString: second).lowercased())
-        {
-            hooks.recursiveTriggersEnds += 1
-        }
+        hooks.noteRecursiveTriggers(first, second)
         request = .pragma(name: first.map { String(cString: $0) } ?? "", value: second.map { String(cString: $0) })
     case SQLITE_ATTACH:
         request = .attach(file: first.map { String(cString: $0) })
