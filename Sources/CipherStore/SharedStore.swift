@@ -51,6 +51,8 @@ public final class SharedStore: DatabaseWriter {
     var suspension: DatabaseSuspension { connections.suspension }
     /// The keys of the store, for their administration.
     var keyring: Keyring { connections.keyring }
+    /// Whether this opening has created the store, or completed its creation.
+    package var hasCreatedStore: Bool { keyring.hasCreatedStore }
 
     /// Checks whether the store can be used, without an access of it.
     ///

@@ -157,7 +157,7 @@ struct AdoptRefusalTests {
         let again = try place.run(arguments)
         #expect(again.status == 0, "\(again.errors)")
         #expect(again.json["completed_earlier_adoption"] as? Bool == true)
-        #expect(try place.events() == ["store-created"])
+        #expect(try place.events() == ["store-created", "adopted"])
         #expect(try fixture.storeRows("s.db") == rows)
         #expect(try leftover().isEmpty)
     }

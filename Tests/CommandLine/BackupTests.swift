@@ -31,6 +31,25 @@ struct BackupTests {
         #expect(try place.ctl("verify", place.path("s.db")).status == 0)
     }
 
+    // It made the keys valid again without a word.
+    @Test("a restoration names the keyslots that were removed since the backup")
+    func revivedSlots() throws {
+        try place.write("another long passphrase\n", to: "second")
+        let added = try place.ctl("key", "add", place.path("s.db"), "--new-key-file", place.path("second"))
+        try #require(added.status == 0, "\(added.errors)")
+        try #require(place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        try #require(place.ctl("key", "remove", place.path("s.db"), "--slot", "2", "--yes").status == 0)
+        let done = try place.ctl("restore", place.path("b"), place.path("s.db"), "--replace", "--yes")
+        try #require(done.status == 0, "\(done.errors)")
+        #expect(done.errors.contains("keyslot 2") && done.errors.contains("key remove"), "\(done.errors)")
+        let again = try place.ctl("restore", place.path("b"), place.path("s.db"), "--replace", "--yes")
+        #expect(!again.errors.contains("keyslot"), "\(again.errors)")
+        let fifo = try place.ctl("restore", place.path("b"), "/dev/null", "--replace", "--yes")
+        #expect(fifo.status == 64, "\(fifo.errors)")
+        let owned = try place.ctl("restore", place.path("b"), place.path("s.db-journal"))
+        #expect(owned.status == 64, "\(owned.errors)")
+    }
+
     @Test("a store is replaced only when that was asked for twice, and its former files are named")
     func replacing() throws {
         try #require(place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)

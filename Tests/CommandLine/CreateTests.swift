@@ -20,6 +20,76 @@ struct CreateTests {
         #expect(try place.events() == ["store-created"])
     }
 
+    // All of them said "created".
+    @Test("of several concurrent creations one says that it has created the store")
+    func concurrent() async throws {
+        let place = try Workplace()
+        let arguments = ["create", place.path("s.db"), "--raw-key-file", place.key]
+        let runs = try (0..<4).map { _ in try CommandRun(Workplace.program(), arguments) }
+        let outcomes = runs.map { $0.finish() }
+        let made = outcomes.filter { $0.status == 0 && $0.output.contains("d \(place.path("s.db"))") }
+        #expect(made.count == 1, "\(outcomes)")
+        #expect(outcomes.filter { $0.status == 64 }.count == 3, "\(outcomes)")
+        #expect(try place.ctl("verify", place.path("s.db")).status == 0)
+    }
+
+    // A block device lost its filesystem, and a device node was removed.
+    @Test("what is neither absent nor a regular file is refused before anything is made")
+    func otherKinds() throws {
+        let place = try Workplace()
+        let shell = """
+            cd '\(place.path(""))' && mkfifo fifo && ln -s fifo link && ln -s /dev/null null && mkdir folder \
+            && ln -s folder to-folder && { [ "$(id -u)" != 0 ] || { mknod char c 1 3 && mknod block b 7 250; } || true; }
+            """
+        let made = try CommandRun(URL(fileURLWithPath: "/bin/sh"), ["-c", shell]).finish()
+        #expect(made.status == 0, "\(made.errors)")
+        try place.makePlain("CREATE TABLE t (a)")
+        let before = try place.names()
+        var names = ["fifo", "link", "null", "folder", "to-folder"]
+        names += ["char", "block"].filter { before.contains($0) }
+        let key = ["--raw-key-file", place.key]
+        for name in names {
+            let commands = [
+                ["create", place.path(name)], ["import", place.path("plain.db"), place.path(name)],
+            ]
+            for command in commands {
+                let outcome = try place.run(command + key)
+                #expect(outcome.status == 64, "\(command): \(outcome.errors)")
+            }
+            let opened = try place.ctl("sql", place.path(name), "CREATE TABLE t (a)", "--write")
+            #expect(opened.status != 0, "\(name)")
+            #expect(try place.names() == before, "\(name)")
+        }
+        #expect(try place.ctl("create", "/dev/null").status == 64)
+        #expect(!FileManager.default.fileExists(atPath: "/dev/null-sidecar"))
+        #expect(!FileManager.default.fileExists(atPath: "/dev/null-lock"))
+    }
+
+    // The other store took the new one for its own leftover, and deleted it.
+    @Test("a name that belongs to another store is refused")
+    func namesOfOthers() throws {
+        let place = try Workplace()
+        #expect(try place.ctl("create", place.path("s.db")).status == 0)
+        try place.makePlain("CREATE TABLE t (a)")
+        let before = try place.names()
+        let key = ["--raw-key-file", place.key]
+        for suffix in [
+            "-journal", "-rotating", "-restoring", "-destroying", "-notify", "-keylog", "-sidecar.damaged",
+            "-replaced-1", ".partial-1-2",
+        ] {
+            let name = place.path("s.db" + suffix)
+            if before.contains("s.db" + suffix) { continue }
+            for command in [["create", name], ["import", place.path("plain.db"), name]] {
+                let outcome = try place.run(command + key + ["--json"])
+                #expect(outcome.status == 64 && outcome.errors.contains("storeName"), "\(command): \(outcome.errors)")
+            }
+        }
+        #expect(try place.names() == before)
+        for free in ["s.db-2", "s.db-backup", "s-journal"] {
+            #expect(try place.ctl("create", place.path(free)).status == 0, "\(free)")
+        }
+    }
+
     // "a" was accepted without a word.
     @Test("a weak passphrase is accepted with a warning, wherever one comes to open a store")
     func weakPassphrase() throws {

@@ -97,4 +97,55 @@ struct SQLTests {
         #expect(outcome.status == 77)
         #expect(!place.exists("other.db"))
     }
+
+    // An error printed the rest of the script, with all of its values (745,465 bytes).
+    @Test("an error shows the failing statement and its line, and nothing of the rest of the script")
+    func failingLine() throws {
+        let place = try Workplace()
+        #expect(try place.ctl("create", place.path("s.db")).status == 0)
+        let rest = (0..<1000).map { "INSERT INTO t VALUES ('secret value \($0)');" }.joined(separator: "\n")
+        for wrong in ["INSERT INTO missing VALUES (1);", "INSRT INTO t VALUES (2);", "INSERT INTO u VALUES (NULL);"] {
+            let script = """
+                CREATE TABLE IF NOT EXISTS t (a); -- one
+                CREATE TABLE IF NOT EXISTS u (a NOT NULL);
+                /* a comment;
+                   of two lines */
+                \(wrong)
+                \(rest)
+                """
+            let outcome = try place.ctl("sql", place.path("s.db"), "--write", "-", input: script)
+            #expect(outcome.status == 1, "\(outcome.errors)")
+            #expect(outcome.errors.contains("Line 5: "), "\(outcome.errors)")
+            #expect(outcome.errors.contains(wrong.dropLast()), "\(outcome.errors)")
+            #expect(!outcome.errors.contains("secret value") && outcome.errors.utf8.count < 1000)
+            let json = try place.ctl("sql", place.path("s.db"), "--write", "-", "--json", input: script)
+            #expect(json.errors.contains("\"line\":5") || json.errors.contains("\"line\": 5"), "\(json.errors)")
+        }
+        let one = try place.ctl("sql", place.path("s.db"), "SELECT nothing")
+        #expect(!one.errors.contains("Line 1") && one.errors.contains("SELECT nothing"))
+    }
+
+    // It said "nothing was lost, try again" after the first statement was committed.
+    @Test(
+        "rows that cannot be printed do not hide that statements have changed the store",
+        .enabled(if: FileManager.default.fileExists(atPath: "/dev/full")))
+    func fullOutput() throws {
+        let place = try Workplace()
+        #expect(try place.ctl("create", place.path("s.db")).status == 0)
+        #expect(try place.ctl("sql", place.path("s.db"), "CREATE TABLE t (a)", "--write").status == 0)
+        func errors(_ sql: String) throws -> String {
+            let shell = "exec \"$0\" sql s.db --write \"$1\" --raw-key-file \"$2\" > /dev/full"
+            return try CommandRun(
+                URL(fileURLWithPath: "/bin/sh"), ["-c", shell, Workplace.program().path, sql, place.key],
+                directory: place.path("")
+            ).finish().errors
+        }
+        for sql in ["INSERT INTO t VALUES (1); SELECT 5", "INSERT INTO t VALUES (1) RETURNING a"] {
+            let text = try errors(sql)
+            #expect(text.contains("have changed the store") && !text.contains("nothing was lost"), "\(text)")
+        }
+        #expect(
+            try place.ctl("sql", place.path("s.db"), "SELECT count(*) FROM t", "--mode", "csv").output.contains("2"))
+        #expect(try !errors("SELECT 5").contains("have changed the store"))
+    }
 }

@@ -69,6 +69,11 @@ public final class Database {
     var fullText = FullTextUpkeep()
     /// How many changes one part of a purge of the history has.
     var historyPurgeCount = Int64(Limits.historyPurgeInterval)
+    /// Whether statements may change the store's own tables, and write the schema as rows.
+    package var mayChangeStoreTables: Bool {
+        get { hooks.mayChangeStoreTables }
+        set { hooks.mayChangeStoreTables = newValue }
+    }
     /// Whether the triggers of the history are being checked.
     var isInHistoryUpkeep: Bool {
         get { hooks.mayChangeStoreTables }

@@ -106,7 +106,7 @@ extension String {
     }
 
     /// The text from its first statement on, without the blanks, semicolons and comments before it.
-    func droppingLeadingComments() -> Substring {
+    package func droppingLeadingComments() -> Substring {
         var rest = self[...]
         while true {
             rest = rest.drop { $0.isWhitespace || $0 == ";" }

@@ -1,6 +1,7 @@
 import KeyCustody
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// The keys of one connection, from its first pragma until it is closed.
 ///
@@ -233,6 +234,8 @@ final class ConnectionKeying {
             case .pragma(let name, let value): return try authorizePragma(name, value: value)
             case .attach(let file): try authorizeAttach(file)
             case .storeTable(let name):
+                // In a plain database the name means nothing.
+                if !isKeyed && RollbackTable.isNamed(name) { break }
                 let way =
                     name.lowercased().hasPrefix("cipherstore_history")
                     ? "; `cipherctl history stop` (stopRecordingHistory(of:) in a program) ends the recording of changes"
@@ -255,6 +258,7 @@ final class ConnectionKeying {
             {
                 throw refused("PRAGMA journal_mode: a shared store is in WAL mode, on which its other processes rely")
             }
+            if isKeyed, let value { try requireHarmless(name.lowercased(), value) }
             return .allow
         case .key:
             throw refused(
@@ -271,6 +275,28 @@ final class ConnectionKeying {
                     + Self.reason(forReserving: name.lowercased()))
         case .setting(let setting):
             return try authorizeSetting(setting, value: value ?? "", name: name)
+        }
+    }
+
+    /// Refuses pragmas that make SQLCipher crash, or write into the file behind the cipher or the schema.
+    private func requireHarmless(_ name: String, _ value: String) throws {
+        switch name {
+        case "page_size":
+            // VACUUM then writes pages of this size through a codec that has buffers of the former size.
+            if case .settled(_, let key) = phase, Int(value) == key.settings.pageBytes { return }
+            throw refused(
+                "PRAGMA page_size: the pages of an encrypted database keep the size with which they were created; "
+                    + "PRAGMA cipher_page_size sets it for a new one")
+        case "writable_schema":
+            if ["0", "off", "false", "no", "reset"].contains(value.lowercased()) { return }
+            throw refused(
+                "PRAGMA writable_schema: rows that are written into sqlite_schema can make the database unreadable; "
+                    + "use CREATE, ALTER and DROP")
+        case "cipher_log":
+            guard let paths = keyring.paths, StorePaths(value).database.hasPrefix(paths.database) else { return }
+            throw refused(
+                "PRAGMA cipher_log: a log in \"\(value)\" would overwrite a file of the store; name another file")
+        default: return
         }
     }
 

@@ -177,6 +177,12 @@ extension FileDiagnosis {
                     what: "\"\(path)\" is a directory.",
                     why: "A store is a file with others beside it.",
                     remedy: "Name the file inside the directory.")
+            case .other:
+                return StoreError(
+                    .noSuchStore,
+                    what: "\"\(path)\" is a device, a pipe or a socket.",
+                    why: "A store is a regular file with others beside it.",
+                    remedy: "Give the name of a file; nothing was changed.")
             case nil:
                 let directory = Files.directory(of: path)
                 if try Files.kind(directory) != .directory {

@@ -181,7 +181,8 @@ package final class FileOpening: Sendable {
     package func requirePossiblePlace() throws {
         guard let paths else { return }
         let directory = try Files.kind(Files.directory(of: paths.database))
-        guard try Files.kind(paths.database) == .directory || directory != .directory else { return }
+        let kind = try Files.kind(paths.database)
+        guard kind == .directory || kind == .other || directory != .directory else { return }
         if let reason = FileDiagnosis.reasonNotOpened(paths.database, readonly: isReadonly) { throw reason }
     }
 

@@ -31,6 +31,8 @@ package final class Keyring: Sendable {
         var isSecretFormer = false
         /// Whether a store was created that is not in the key log yet.
         var hasCreated = false
+        /// Whether a connection of this keyring has created the store.
+        var didCreate = false
     }
 
     /// The keys that a keyring inherits from another one of the same file.
@@ -353,11 +355,15 @@ package final class Keyring: Sendable {
         state.withLock { $0.hasCreated = true }
     }
 
+    /// Whether a connection of this keyring has created the store, as ``logCreation()`` has found.
+    package var hasCreatedStore: Bool { state.withLock { $0.didCreate } }
+
     /// Records in the key log, once, a creation that a connection of this keyring has completed. If that fails, the
     /// store opens all the same, with a notice.
     package func logCreation() {
         let hasCreated = state.withLock { state in
             defer { state.hasCreated = false }
+            if state.hasCreated { state.didCreate = true }
             return state.hasCreated
         }
         guard hasCreated, let paths, let sidecar else { return }

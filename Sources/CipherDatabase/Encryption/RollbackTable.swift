@@ -34,6 +34,9 @@ package enum RollbackTable {
 
     /// Records a generation unless the row has a higher one of this store; inside a transaction.
     package static func raise(to generation: UInt64, of store: StoreID, in db: Database) throws {
+        let outer = db.mayChangeStoreTables
+        db.mayChangeStoreTables = true
+        defer { db.mayChangeStoreTables = outer }
         try db.execute(
             sql: """
                 CREATE TABLE IF NOT EXISTS main.\(name) (

@@ -75,7 +75,7 @@ enum AuthorizerRequest {
     case pragma(name: String, value: String?)
     /// A file to attach; empty for the temporary database that VACUUM makes, nil where it is known only at run time.
     case attach(file: String?)
-    /// One of the store's own tables is dropped or altered.
+    /// One of the store's own tables is dropped or altered, or a row that protects the store is written.
     case storeTable(name: String)
     /// Everything else.
     case other
@@ -131,6 +131,37 @@ extension ConnectionHooks {
         if reportsDeletions?(name) == true { return SQLITE_IGNORE }
         plainDeletions.insert(name)
         return SQLITE_OK
+    }
+}
+
+extension ConnectionHooks {
+    /// Counts pragmas that may turn recursive triggers off.
+    fileprivate func noteRecursiveTriggers(_ pragma: UnsafePointer<CChar>?, _ value: UnsafePointer<CChar>?) {
+        if let pragma, let value, sqlite3_stricmp(pragma, "recursive_triggers") == 0,
+            !["1", "on", "yes", "true"].contains(String(cString: value).lowercased())
+        {
+            recursiveTriggersEnds += 1
+        }
+    }
+
+    /// The protecting table that an action writes, creates, or gives a trigger or an index; nil for any other action.
+    ///
+    /// VACUUM writes the table into a database of another name, which is allowed.
+    fileprivate func protectedTable(
+        _ action: CInt, _ first: UnsafePointer<CChar>?, _ second: UnsafePointer<CChar>?,
+        _ schema: UnsafePointer<CChar>?
+    ) -> String? {
+        let table: UnsafePointer<CChar>?
+        switch action {
+        case SQLITE_INSERT, SQLITE_UPDATE, SQLITE_DELETE, SQLITE_CREATE_TABLE, SQLITE_CREATE_VIEW, SQLITE_CREATE_VTABLE:
+            table = first
+        case SQLITE_CREATE_TRIGGER, SQLITE_CREATE_TEMP_TRIGGER, SQLITE_CREATE_INDEX: table = second
+        default: return nil
+        }
+        guard !mayChangeStoreTables, let table, let schema, sqlite3_stricmp(table, "cipherstore_custody") == 0,
+            sqlite3_stricmp(schema, "main") == 0 || sqlite3_stricmp(schema, "temp") == 0
+        else { return nil }
+        return String(cString: table)
     }
 }
 
@@ -218,14 +249,15 @@ private func authorizerCallback(
     {
         return SQLITE_DENY
     }
+    if let table = hooks.protectedTable(action, first, second, schema) {
+        return authorize(.storeTable(name: table)) == .allow ? SQLITE_OK : SQLITE_DENY
+    }
     let request: AuthorizerRequest
     switch action {
     case SQLITE_PRAGMA:
-        if let first, let second, sqlite3_stricmp(first, "recursive_triggers") == 0,
-            !["1", "on", "yes", "true"].contains(String(cString: second).lowercased())
-        {
-            hooks.recursiveTriggersEnds += 1
-        }
+        // The tools that copy a schema write it as rows.
+        if hooks.mayChangeStoreTables, let first, sqlite3_stricmp(first, "writable_schema") == 0 { return SQLITE_OK }
+        hooks.noteRecursiveTriggers(first, second)
         request = .pragma(name: first.map { String(cString: $0) } ?? "", value: second.map { String(cString: $0) })
     case SQLITE_ATTACH:
         request = .attach(file: first.map { String(cString: $0) })

@@ -163,6 +163,24 @@ package final class StagingDirectory: Sendable {
 }
 
 extension StorePaths {
+    /// The database or store in the same folder to which a name belongs; nil if it is free for a store.
+    ///
+    /// - Throws: `SystemError` where the folder cannot be resolved.
+    package static func owner(of path: String) throws -> String? {
+        let path = try Files.resolvingLinks(of: path)
+        let name = Files.name(of: path)
+        let folder = path.dropLast(name.count)
+        // Each suffix begins with "-" or "."; the name before it is that of the owner.
+        for end in Array(name.indices.dropFirst()) where name[end] == "-" || name[end] == "." {
+            let paths = StorePaths(String(folder) + String(name[..<end]))
+            guard [paths.database, paths.sidecar, paths.sidecarBackup].contains(where: { Files.exists($0) }) else {
+                continue
+            }
+            if try Files.kind(paths.database) != .directory, paths.owns(path) { return paths.database }
+        }
+        return nil
+    }
+
     /// Whether a path is a name of the store's own files, or of those that a command makes beside it: what is put there
     /// is taken for a part of the store, and overwritten or removed.
     package func owns(_ path: String) -> Bool {

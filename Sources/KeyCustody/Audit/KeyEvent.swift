@@ -1,6 +1,8 @@
 /// An event in the life of a store's keys, as its key log records it: ids and numbers, never a secret or a label.
 package enum KeyEvent: Hashable, Sendable {
     case storeCreated(scheme: String)
+    /// A database that existed became a store, under the key that it had.
+    case adopted(scheme: String)
     case slotAdded(id: UInt64, kind: Keyslot.Kind)
     /// The slot has another secret; the kind is the new one.
     case slotChanged(id: UInt64, kind: Keyslot.Kind)
@@ -12,7 +14,9 @@ package enum KeyEvent: Hashable, Sendable {
     /// The data key was printed.
     case keyRevealed
     /// Numbers are epochs, here and in the next three events.
-    case rotationBegun(from: UInt64, to: UInt64)
+    /// The mode is that which the rotation was asked for: `new-data-key`, `new-key` or `compromised`;
+    /// nil for one that is resumed.
+    case rotationBegun(from: UInt64, to: UInt64, mode: String?)
     case rotationAbandoned(from: UInt64)
     case rotationCompleted(to: UInt64)
     /// An interrupted rotation was completed (`forward`) or undone by the next opener for writing.
@@ -31,6 +35,7 @@ package enum KeyEvent: Hashable, Sendable {
     package var name: String {
         switch self {
         case .storeCreated: "store-created"
+        case .adopted: "adopted"
         case .slotAdded: "slot-added"
         case .slotChanged: "slot-changed"
         case .slotRemoved: "slot-removed"
@@ -54,14 +59,15 @@ package enum KeyEvent: Hashable, Sendable {
     /// Its details, in the order in which they are written.
     var details: [KeyLogField] {
         switch self {
-        case .storeCreated(let scheme): [.word("scheme", scheme)]
+        case .storeCreated(let scheme), .adopted(let scheme): [.word("scheme", scheme)]
         case .slotAdded(let id, let kind), .slotChanged(let id, let kind):
             [.number("slot", id), .word("kind", kind.rawValue)]
         case .slotRemoved(let id), .slotLabelled(let id): [.number("slot", id)]
         case .schemeChanged(let scheme): [.word("to", scheme)]
         case .sidecarAccepted(let generation, let remembered):
             [.number("generation", generation), .number("remembered", remembered)]
-        case .rotationBegun(let from, let to): [.number("from", from), .number("to", to)]
+        case .rotationBegun(let from, let to, let mode):
+            [.number("from", from), .number("to", to)] + (mode.map { [.word("mode", $0)] } ?? [])
         case .rotationAbandoned(let from): [.number("from", from)]
         case .rotationCompleted(let to): [.number("to", to)]
         case .rotationRecovered(let to, let forward):

@@ -107,13 +107,13 @@ public struct StoreAdoption: StoreTool {
                 run.notice("this failed once and was repeated: \(ToolError.explanation(of: failure))")
                 try Files.synchronize(directory: Files.directory(of: StorePaths(path).database))
             }
-            // An interrupted one is completed, and logged, by the opening.
-            if isReady { StoreOpening.logCreation(path, .direct, run) }
+            // The opening that completes an interrupted one has logged a creation; the key is older than that.
+            StoreOpening.logAdoption(path, run)
             return store
         } catch {
             // When an earlier adoption is completed, a refused key is the caller's error.
             if result == nil, Self.isRefusal(error) { throw error }
-            if isReady { StoreOpening.logCreation(path, .direct, run) }
+            if isReady { StoreOpening.logAdoption(path, run) }
             let state = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed?.state
             let again =
                 isReady || state == .ready

@@ -124,6 +124,8 @@ extension DatabaseCopy {
         let rows: Int
         do {
             rows = try queue.inDatabase { db in
+                // The copy is nobody's store yet.
+                db.mayChangeStoreTables = true
                 try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
                 var rows = 0
                 try db.inTransaction(.immediate) {

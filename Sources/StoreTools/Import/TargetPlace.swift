@@ -21,6 +21,9 @@ struct TargetPlace {
     func requireFree() throws {
         if let source { try ToolError.requireForeign(path, to: source, noun) }
         let directory = Files.directory(of: path)
+        if try Files.kind(directory) == .directory, let owner = try StorePaths.owner(of: path) {
+            try ToolError.requireForeign(path, to: owner, noun)
+        }
         guard try Files.kind(directory) == .directory else {
             throw ToolError(
                 .noDirectory, what: "\"\(path)\" cannot be created.",

@@ -85,6 +85,12 @@ package enum StoreOpening {
         if let notice = log.note(.storeCreated(scheme: scheme.rawValue)) { run.notice(notice) }
     }
 
+    /// Writes to the key log that a database became a store.
+    static func logAdoption(_ path: String, _ run: ToolRun) {
+        let log = KeyLog(databasePath: StorePaths(path).database)
+        if let notice = log.note(.adopted(scheme: KeyScheme.direct.rawValue)) { run.notice(notice) }
+    }
+
     private static func needsLog(_ path: String, isReadOnly: Bool) -> ToolError {
         let paths = StorePaths(path)
         for file in [paths.wal, paths.sharedMemory] where (try? Files.kind(file)) == .directory {

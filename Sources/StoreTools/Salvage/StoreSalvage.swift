@@ -202,6 +202,8 @@ public struct StoreSalvage: StoreTool {
             key: .material(key.secret, creatingWith: settings))
         do {
             let outcome = try queue.inDatabase { db in
+                // The copy is nobody's store yet.
+                db.mayChangeStoreTables = true
                 try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
                 let copy = SalvageCopy(found, into: db, run)
                 try db.inTransaction(.immediate) {

@@ -36,7 +36,9 @@ package struct KeyHealth: Sendable {
             logNotes = [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
             isLogMissing = audit.entries.isEmpty && audit.problems.isEmpty
             lastLogged = audit.entries.last?.time
-            let rotated = audit.entries.last { ["store-created", "rotation-completed"].contains($0.event) }?.time
+            let made = audit.entries.last { ["store-created", "adopted", "rotation-completed"].contains($0.event) }
+            // The key of an adopted database is older than its adoption, by nobody knows how much.
+            let rotated = made?.event == "adopted" ? nil : made?.time
             keyCreated = sidecar.map { $0.slotted?.dataKey.created ?? rotated } ?? nil
         } catch {
             backupVerified = nil

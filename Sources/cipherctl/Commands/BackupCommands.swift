@@ -165,7 +165,9 @@ struct RestoreCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         try ToolError.requireForeign(storePath, to: folder, "store")
+        try requirePlace()
         try confirm(console)
+        let former = formerSidecar
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let watch = TransferWatch("restoring")
         defer { watch.end() }
@@ -177,6 +179,7 @@ struct RestoreCommand: Command {
             }
         }
         for notice in report.notices { console.note(notice) }
+        noteRevivedSlots(former, console)
         try console.report(
             json: .object(
                 [
@@ -223,10 +226,42 @@ struct RestoreCommand: Command {
     private var formerFiles: String? { (try? InterruptedRestoration.folder(of: StorePaths(storePath))) ?? nil }
 
     private func confirm(_ console: Console) throws {
-        guard replaces, !arguments.has("--yes") else { return }
-        throw UsageError(
-            "The store that is there would be replaced by the backup.",
-            hint: "Its files are kept in a folder beside it. If that is what you want, add --yes.")
+        guard replaces else { return }
+        try Confirmation.require(
+            "The backup replaces the store \"\(storePath)\", whose files are kept in a folder beside it.", arguments)
+    }
+
+    /// Refuses a device, a pipe or a socket, and a name that belongs to another store.
+    private func requirePlace() throws {
+        let paths = StorePaths(storePath)
+        guard try Files.kind(Files.directory(of: paths.database)) == .directory else { return }
+        if try Files.kind(paths.database) == .other {
+            throw CommandFailure(
+                .usage, "exists", what: "\"\(storePath)\" is no place for a store.",
+                why: "It is a device, a pipe or a socket, and a store is a regular file.",
+                hint: "Give the name of a file; nothing was changed.")
+        }
+        if let owner = try StorePaths.owner(of: storePath) {
+            try ToolError.requireForeign(storePath, to: owner, "store")
+        }
+    }
+
+    /// The sidecar of the store that is replaced; nil if there is none that can be read.
+    private var formerSidecar: Sidecar? {
+        replaces ? SidecarFiles(databasePath: StorePaths(storePath).database).read().newestClaimed : nil
+    }
+
+    /// Names the keyslots that were removed after the backup was made, and open the restored store.
+    private func noteRevivedSlots(_ former: Sidecar?, _ console: Console) {
+        let restored = SidecarFiles(databasePath: StorePaths(storePath).database).read().newestClaimed
+        guard let former, let restored, former.storeID == restored.storeID else { return }
+        let known = Set(former.slots.map(\.id))
+        let revived = restored.slots.map(\.id).filter { !known.contains($0) }
+        guard !revived.isEmpty else { return }
+        console.note(
+            "keys that were removed after this backup open the store: keyslot "
+                + "\(revived.map(String.init).joined(separator: ", ")). Remove them with `cipherctl key remove`; if "
+                + "somebody unauthorized knows one, run `cipherctl rotate --compromised`")
     }
 }
 

@@ -54,6 +54,7 @@ struct CreateCommand: Command {
         configuration.isOpeningCancelled = { Interruption.hasArrived }
         let store = try make(key, configuration, isTakenUp: isTakenUp, console)
         defer { try? store.close() }
+        guard store.hasCreatedStore else { throw Self.exists(path, "Another process has created it meanwhile.") }
         for notice in store.notices { console.note(notice) }
         // For the report alone: the store exists already.
         let scheme = (try? store.keys.summary().scheme) ?? scheme
@@ -123,6 +124,12 @@ struct CreateCommand: Command {
                 hint: "Give the name of a file.")
         }
         let paths = StorePaths(path)
+        switch try Files.kind(paths.database) {
+        case .directory: throw Self.exists(path, "It is a directory.")
+        case .other: throw Self.exists(path, "It is a device, a pipe or a socket, and a store is a regular file.")
+        case .regular, nil: break
+        }
+        if let store = try StorePaths.owner(of: path) { throw Self.foreign(path, store) }
         // A name that is too long for the files beside it is no sidecar that cannot be read.
         _ = try Files.entryExists(paths.sidecarBackup)
         let sidecar = SidecarFiles(databasePath: paths.database)
@@ -132,7 +139,6 @@ struct CreateCommand: Command {
             if case .unreadable(let failure) = copies[copy], failure.isShortage { throw failure }
         }
         let fileBytes = try Files.status(of: path)?.byteCount
-        if try Files.kind(path) == .directory { throw Self.exists(path, "It is a directory.") }
         if copies.areAbsent {
             // SQLite creates the file first, so an empty file may be all that is left of an interrupted creation.
             guard let fileBytes, fileBytes > 0 else { return false }
@@ -147,6 +153,13 @@ struct CreateCommand: Command {
             hint:
                 "Put the file back or restore the store from a backup, or remove the rest with `cipherctl destroy`; "
                 + "nothing was changed.")
+    }
+
+    private static func foreign(_ path: String, _ store: String) -> CommandFailure {
+        CommandFailure(
+            .usage, "storeName", what: "\"\(path)\" is no name for a store.",
+            why: "It belongs to \"\(store)\", which overwrites or removes files of this name.",
+            hint: "Choose another name; nothing was changed.")
     }
 
     private static func exists(

@@ -87,10 +87,27 @@ struct SQLCommand: Command {
     private func run(_ text: String, on db: Database, _ console: Console, _ stops: StoppedStatements?) throws {
         // A transaction must not outlive the access, whatever happens.
         defer { if db.isInsideTransaction { try? db.rollback() } }
-        try db.forEachStatement(in: text) { statement in
-            var hasPrinted = false
-            let step = { try Self.run(statement, mode, console) { hasPrinted = true } }
-            if let stops { try stops.survive(on: db, isRepeatable: { !hasPrinted }, step) } else { try step() }
+        var position = 0
+        var hasCommitted = false
+        do {
+            try db.forEachStatement(in: text, willCompile: { position = $0 }) { statement in
+                var hasPrinted = false
+                let step = {
+                    try Self.run(statement, mode, console) { hasPrinted = true }
+                    // Where rows cannot be printed, no further statement changes the store.
+                    if isWriting { try console.output.flush() }
+                }
+                // SQLite makes all changes of a statement before it returns the first row.
+                defer { if !statement.isReadonly && !db.isInsideTransaction { hasCommitted = true } }
+                if let stops { try stops.survive(on: db, isRepeatable: { !hasPrinted }, step) } else { try step() }
+            }
+        } catch let error as DatabaseError where !error.isInterruptionError && error.resultCode != .SQLITE_READONLY {
+            throw StatementFailure(error, at: position, in: text)
+        } catch let error as SystemError where hasCommitted {
+            throw CommandFailure(
+                ExitCode(error), "outputFailed", what: "The rows of a statement could not be printed.",
+                why: "\(error.description)",
+                hint: "Statements up to this one have changed the store; do not run them again.")
         }
         if db.isInsideTransaction {
             throw CommandFailure(
@@ -128,4 +145,26 @@ struct SQLCommand: Command {
         }
         return text
     }
+}
+
+/// An error of SQLite, with the line of the statement in its script.
+struct StatementFailure: Error {
+    let error: DatabaseError
+    /// The line in which the statement begins, from 1 on.
+    let line: Int
+    private let isScript: Bool
+
+    /// - Parameter position: Where the text of the statement begins, with blanks and comments before it, in bytes.
+    init(_ error: DatabaseError, at position: Int, in text: String) {
+        self.error = error
+        let start = text.utf8.index(text.startIndex, offsetBy: position)
+        let rest = text[start...]
+        let skipped = rest.utf8.count - String(rest).droppingLeadingComments().utf8.count
+        let before = text.utf8.prefix(position + skipped)
+        line = 1 + before.count { $0 == UInt8(ascii: "\n") }
+        isScript = text.utf8.contains(UInt8(ascii: "\n"))
+    }
+
+    /// The line, in front of a message; empty for a text of one line.
+    var place: String { isScript ? "Line \(line): " : "" }
 }

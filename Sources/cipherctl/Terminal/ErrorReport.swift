@@ -34,6 +34,10 @@ struct ErrorReport {
             )
             add("sqlite_code", .int(error.resultCode.rawValue))
             add("sqlite_extended_code", .int(error.extendedResultCode.rawValue))
+        case let failure as StatementFailure:
+            let report = ErrorReport(failure.error)
+            (name, message, hint) = (report.name, failure.place + report.message, report.hint)
+            members = report.members + [.init(name: "line", value: .int(failure.line))]
         case let error as HistoryError:
             (name, message, hint) = (error.stableName, error.text, error.hint)
         case let error as SystemError:

@@ -115,6 +115,62 @@ import Testing
         ])
     func enginePragmas(sql: String) throws { try expectRefusal(of: sql) }
 
+    // VACUUM after `page_size` ended in SIGSEGV; rows in sqlite_schema and a log appended to the file damaged the store.
+    @Test(
+        "pragmas that make SQLCipher crash, or write the file behind the cipher, are refused",
+        arguments: [
+            "PRAGMA page_size = 8192", "PRAGMA main.page_size = 1024", "PRAGMA page_size(65536)",
+            "SELECT 1; PRAGMA page_size = 8192; VACUUM", "PRAGMA writable_schema = ON",
+            "PRAGMA writable_schema = 1; DELETE FROM sqlite_master", "PRAGMA main.writable_schema = 5",
+        ])
+    func crashingPragmas(sql: String) throws { try expectRefusal(of: sql) }
+
+    @Test("neither is a log of SQLCipher appended to a file of the store")
+    func cipherLog() throws {
+        for suffix in ["", "-wal", "-sidecar"] {
+            try expectRefusal(of: "PRAGMA cipher_log = '\(fixture.path)\(suffix)'")
+        }
+    }
+
+    @Test("the page size of the store may be set to itself, and a schema that is not writable stays so")
+    func harmlessPragmas() throws {
+        for way in [Opening.sharedStore, .pool, .queue] {
+            try way.open(fixture.path, fixture.key) { writer in
+                try writer.writeWithoutTransaction { db in
+                    let size = try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
+                    try db.execute(sql: "PRAGMA page_size = \(size); VACUUM; PRAGMA writable_schema = OFF")
+                }
+            }
+        }
+        fixture.expectWhole()
+    }
+
+    // `DELETE FROM cipherstore_custody` ended the protection against an older sidecar without a word.
+    @Test(
+        "the row that protects the sidecar is not written by statements of a program",
+        arguments: [
+            "DELETE FROM cipherstore_custody", "delete from main.CipherStore_Custody WHERE id = 1",
+            "UPDATE cipherstore_custody SET generation = 1", "INSERT INTO cipherstore_custody VALUES (1, x'00', 1)",
+            "REPLACE INTO cipherstore_custody VALUES (1, x'00', 1)", "DROP TABLE cipherstore_custody",
+            "ALTER TABLE cipherstore_custody RENAME TO t2",
+            "CREATE TRIGGER tr BEFORE INSERT ON cipherstore_custody BEGIN SELECT RAISE(IGNORE); END",
+            "CREATE TEMP TRIGGER tr BEFORE INSERT ON cipherstore_custody BEGIN SELECT RAISE(IGNORE); END",
+            "CREATE TEMP TRIGGER IF NOT EXISTS tr AFTER UPDATE ON note BEGIN DELETE FROM cipherstore_custody; END; "
+                + "UPDATE note SET text = text",
+            "CREATE UNIQUE INDEX ix ON cipherstore_custody (store)",
+        ])
+    func custody(sql: String) throws {
+        try Opening.sharedStore.open(fixture.path, fixture.key) { writer in
+            try writer.write { db in
+                db.mayChangeStoreTables = true
+                defer { db.mayChangeStoreTables = false }
+                try db.execute(sql: "CREATE TABLE cipherstore_custody (id INTEGER PRIMARY KEY, store, generation)")
+            }
+            try writer.writeWithoutTransaction { try $0.execute(sql: "VACUUM") }
+        }
+        try expectRefusal(of: sql)
+    }
+
     @Test("the refusal of a temporary file says why, and does not name checkpoints")
     func temporaryFiles() throws {
         let fixture = fixture

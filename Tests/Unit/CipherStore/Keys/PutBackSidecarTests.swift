@@ -45,7 +45,11 @@ import Testing
     /// Makes the store remember one generation less, as a crash behind the sidecar leaves it.
     private func forgetLast() throws {
         try fixture.withStore(kept) { store in
-            try store.write { try $0.execute(sql: "UPDATE cipherstore_custody SET generation = generation - 1") }
+            try store.write { db in
+                try db.changingHistory {
+                    try db.execute(sql: "UPDATE cipherstore_custody SET generation = generation - 1")
+                }
+            }
         }
     }
 
@@ -77,7 +81,9 @@ import Testing
             try store.write { db in
                 // Without the table's constraints, as pages that somebody wrote are.
                 let row = try Row.fetchOne(db, sql: "SELECT id, store FROM cipherstore_custody")
-                try db.changingHistory { try db.execute(sql: "DROP TABLE cipherstore_custody") }
+                db.mayChangeStoreTables = true
+                defer { db.mayChangeStoreTables = false }
+                try db.execute(sql: "DROP TABLE cipherstore_custody")
                 try db.execute(sql: "CREATE TABLE cipherstore_custody (id INTEGER PRIMARY KEY, store, generation)")
                 try db.execute(
                     sql: "INSERT INTO cipherstore_custody VALUES (?, ?, \(value))",

@@ -19,7 +19,8 @@ struct KeyLogTests {
     private static let events: [KeyEvent] = [
         .storeCreated(scheme: "slots"), .slotAdded(id: 1, kind: .passphrase), .slotAdded(id: 2, kind: .keyFile),
         .recoveryKeyMade, .slotChanged(id: 1, kind: .command), .slotRemoved(id: 1), .slotLabelled(id: 2),
-        .schemeChanged(to: "direct"), .keyRevealed, .rotationBegun(from: 1, to: 2), .rotationAbandoned(from: 1),
+        .schemeChanged(to: "direct"), .keyRevealed, .rotationBegun(from: 1, to: 2, mode: "compromised"),
+        .rotationAbandoned(from: 1),
         .rotationCompleted(to: 2), .rotationRecovered(to: 3, forward: true), .backupMade, .backupVerified, .restored,
     ]
 
@@ -310,7 +311,7 @@ struct KeyLogDocumentTests {
         let all: [KeyEvent] = [
             .storeCreated(scheme: "a"), .slotAdded(id: 1, kind: .keyFile), .slotChanged(id: 1, kind: .keyFile),
             .slotRemoved(id: 1), .slotLabelled(id: 1), .schemeChanged(to: "a"), .keyRevealed,
-            .rotationBegun(from: 1, to: 2), .rotationAbandoned(from: 1), .rotationCompleted(to: 1),
+            .rotationBegun(from: 1, to: 2, mode: "compromised"), .rotationAbandoned(from: 1), .rotationCompleted(to: 1),
             .rotationRecovered(to: 1, forward: true), .backupMade, .backupVerified, .restored, .recoveryKeyMade,
             .logDamaged(bytes: 1),
         ]
