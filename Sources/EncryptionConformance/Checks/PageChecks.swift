@@ -175,8 +175,9 @@ struct PageChecks {
             return CheckResult(.content, .notApplicable, "SQLite was not asked")
         }
         return CheckResult(
-            .content, findings: problems,
+            .content, findings: problems + report.orphans.map(\.text),
             passing: ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
+                + report.notChecked.map { "not checked: \($0)" }
                 + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.impossible),
             remedy: Self.compare)
     }

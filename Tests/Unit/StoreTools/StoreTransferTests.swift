@@ -181,4 +181,16 @@ struct StoreTransferTests {
         #expect(throws: StoreError.self) { try adoption.run() }
         #expect(try locks() == before)
     }
+
+    @Test("a plain database that is longer than its pages, as browsers allocate it, is imported")
+    func allocatedInChunks() throws {
+        // Story: import said that its plaintext header is damaged.
+        try fixture.makePlain()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.plain))
+        let bytes = try file.seekToEnd()
+        try file.truncate(atOffset: bytes + 1 << 20)
+        try file.close()
+        let report = try StoreImport(of: fixture.plain, to: fixture.store, unlockedBy: fixture.source).run()
+        #expect(report.rowCount == ToolFixture.rows)
+    }
 }
