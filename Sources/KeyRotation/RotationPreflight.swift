@@ -162,6 +162,9 @@ struct RotationPreflight {
             let (why, remedy) = FileOwnership.words(ofLosing: owner)
             plan.obstacles.append(RotationPlan.Finding(what: why, remedy: remedy))
         }
+        if let stranger = OtherConnections(paths).openForWriting() {
+            plan.obstacles.append(RotationPlan.Finding(what: stranger.why, remedy: stranger.remedy))
+        }
         if let badPage {
             plan.obstacles.append(
                 RotationPlan.Finding(
@@ -309,7 +312,6 @@ struct RotationPreflight {
             obstacle("The store is direct: its key is its passphrase.", "Give the new key, or give it keyslots first.")
         default: break
         }
-        if let stranger = OtherConnections(paths).openForWriting() { obstacle(stranger.why, stranger.remedy) }
         for holder in plan.holders {
             let unasked = holder.label == nil && holder.uses.contains(.open)
             if holder.state == .stopped {

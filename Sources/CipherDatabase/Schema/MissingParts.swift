@@ -118,7 +118,8 @@ private struct KnownParts {
     /// Words before a bracket that are no functions.
     /// - SeeAlso: <https://www.sqlite.org/lang_keywords.html>
     private static let keywords: Set<String> = [
-        "all", "and", "as", "between", "by", "case", "cast", "check", "collate", "default", "distinct", "else", "except",
+        "all", "and", "as", "between", "by", "case", "cast", "check", "collate", "default", "distinct", "else",
+        "except",
         "exists", "filter", "from", "glob", "having", "in", "intersect", "is", "isnull", "key", "like", "limit",
         "match", "not", "notnull", "null", "offset", "on", "or", "over", "raise", "regexp", "returning", "select",
         "set", "then", "union", "unique", "using", "values", "when", "where", "with",

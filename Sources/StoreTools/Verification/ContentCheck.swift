@@ -57,6 +57,14 @@ public struct OrphanRow: Hashable, Sendable {
             + "not exist"
     }
 
+    /// Reports the first such rows as notices. A check that SQLite cannot do is left to a verification.
+    static func report(_ db: Database, _ run: ToolRun) {
+        guard let found = try? find(db) else { return }
+        for row in found.first { run.notice(row.text) }
+        let more = found.count - found.first.count
+        if more > 0 { run.notice("\(more) more rows refer to rows that do not exist") }
+    }
+
     /// The first such rows of a database, and the number of all.
     ///
     /// - Throws: `DatabaseError`.

@@ -59,7 +59,8 @@ public struct StoreVerification: StoreTool {
         /// Checks that were not possible, and what the WAL has lost, which is not damage.
         public var unchecked: [String] {
             // What prevents each opening is a problem already.
-            notChecked.map { "not checked: \($0)" } + impossible + (walLoss.flatMap { $0.preventsOpening ? nil : [$0.note] } ?? [])
+            notChecked.map { "not checked: \($0)" } + impossible
+                + (walLoss.flatMap { $0.preventsOpening ? nil : [$0.note] } ?? [])
         }
         /// The notices of opening the store.
         public internal(set) var notices: [String] = []
@@ -344,7 +345,9 @@ private struct VerificationRun {
         let rows = try Row.fetchAll(db, sql: "SELECT type, rootpage FROM sqlite_schema")
         let roots = rows.map { (type: $0[0] as String?, page: ($0[1] as Int64?) ?? 0) }
         // A check of single tables leaves the list out too.
-        guard !result.notChecked.isEmpty || roots.contains(where: { ["table", "view"].contains($0.type) && $0.page == 0 })
+        guard
+            !result.notChecked.isEmpty
+                || roots.contains(where: { ["table", "view"].contains($0.type) && $0.page == 0 })
         else { return }
         guard !snapshot.isBusy else {
             result.impossible.append("the list of free pages was not checked: other processes wrote all the time")

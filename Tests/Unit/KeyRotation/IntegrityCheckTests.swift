@@ -175,7 +175,8 @@ import Testing
         #expect(IntegrityCheck.lines(["ok"]).isEmpty)
     }
 
-    @Test("a function that only the program has is no damage: the rotation runs, and its plan says what was not checked")
+    @Test(
+        "a function that only the program has is no damage: the rotation runs, and its plan says what was not checked")
     func missingFunction() throws {
         // Story: such a store could not be rotated by another program.
         let program = try open()
