@@ -33,7 +33,7 @@ public struct KeyRotation: Sendable {
     /// Checks whether and how the store can be rotated. Changes nothing.
     ///
     /// It measures the speed of re-encryption on some pages, and runs `integrity_check` unless the options say otherwise,
-    /// which takes about as long as the copy.
+    /// which takes about as long as the copy. The key sources of the mode are read, as the rotation reads them again.
     ///
     /// - Parameter isCancelled: Called repeatedly, on any thread; true ends the check.
     /// - Throws: `StoreError`, `SystemError` or `DatabaseError` when something could not be examined;

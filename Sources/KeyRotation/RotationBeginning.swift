@@ -36,7 +36,7 @@ struct RotationBeginning {
             examine: { run in
                 try undoFormer(paths, journal)
                 // Key sources are read and keys derived before the opening lock or the write lock is acquired.
-                let proposal = try prepare(journal)
+                let proposal = try options.proposal(for: store, journal)
                 try RotationPreflight(store, options, isCancelled: isCancelled).require(reporter)
                 run.report.backupPath = try options.backUp(store, reporter, isCancelled: isCancelled)
                 return .new(proposal)
@@ -55,9 +55,15 @@ struct RotationBeginning {
         defer { opening.release() }
         _ = try KeyRotation.abandonInterrupted(paths, journal)
     }
+}
 
-    private func prepare(_ journal: RotationJournal) throws -> RotationProposal {
-        switch options.mode {
+extension KeyRotation.Options {
+    /// The keys of the next epoch. It reads the key sources of the mode, and derives keys.
+    ///
+    /// - Throws: `StoreError` `modeConflict` where the mode does not fit the store or keyslots would be dropped,
+    ///   `invalidKey`, `wrongKey`, `lastSlot`; the errors of the sources.
+    func proposal(for store: SharedStore, _ journal: RotationJournal) throws -> RotationProposal {
+        switch mode {
         case .newDataKey: return try journal.prepare(.newDataKey)
         case .newKey(let source): return try journal.prepare(.direct(source.read()))
         case .compromised(let dropsOthers, let sources):
@@ -70,9 +76,7 @@ struct RotationBeginning {
             return proposal
         }
     }
-}
 
-extension KeyRotation.Options {
     /// Makes the backup, if one is requested. It opens with the present keys, also while another key is pending.
     ///
     /// - Returns: The folder of the backup; nil without one.

@@ -24,6 +24,15 @@ extension StoreError {
                 + "reads with --long-reads end (longReads in a program). Nothing was changed.")
     }
 
+    static func budgetTooShort(_ path: String, _ budget: Duration, after time: Duration) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(path)\" was not rotated: no pause was possible within \(seconds(budget)).",
+            why: "No other process prevented it in \(seconds(time)): this process needs longer to close its own "
+                + "connections, or a read of its own lasts longer.",
+            remedy: "Allow a longer pause with --pause-budget (pauseBudget in a program), or end the reads of this "
+                + "process. Nothing was changed.")
+    }
+
     static func writeLocked(_ path: String, _ writer: StoreHolder?, for time: Duration) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: its write lock was not available.",

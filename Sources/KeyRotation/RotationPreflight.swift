@@ -51,6 +51,9 @@ public struct RotationPlan: Sendable {
     /// The findings of `integrity_check`, one line each; empty without damage. Nil when the check was not requested.
     public internal(set) var damage: [String]?
 
+    /// What `integrity_check` needs and this program does not have, such as `collation prog`; then the check was not run.
+    public internal(set) var notChecked: [String] = []
+
     /// Obstacles: the rotation would be refused.
     public internal(set) var obstacles: [Finding] = []
     /// Risks: the rotation would still begin.
@@ -87,6 +90,8 @@ struct RotationPreflight {
         if case .foreign(let why) = try RotationLeftover(at: paths.rotationCopy) {
             throw StoreError.copyInTheWay(paths.rotationCopy, why)
         }
+        // The pause checks it again: without this check the whole copy would be made first.
+        if let stranger = OtherConnections(paths).openForWriting() { throw stranger }
         let plan = try plan(measures: false)
         let directory = Files.directory(of: paths.database)
         if plan.freeBytes < plan.neededBytes {
@@ -142,7 +147,9 @@ struct RotationPreflight {
             library: "SQLCipher \(SQLiteLibrary.cipherVersion ?? "?"), SQLite \(SQLiteLibrary.sqliteVersion)",
             lastBackup: (try? log.get())?.lastTime(of: .backupVerified),
             hasRecoverySlot: sidecar.slotted == nil ? nil : sidecar.slots.contains { $0.kind == .recovery },
-            damage: options.checksIntegrity ? try integrity(keys, sidecar) : nil)
+            damage: nil)
+        if options.checksIntegrity { try checkIntegrity(keys, sidecar, &plan) }
+        if measures, checksMode { try judgeKeys(keys, &plan) }
         judge(&plan, filesystem)
         if case .failure(let error) = log {
             plan.warnings.append(
@@ -155,6 +162,9 @@ struct RotationPreflight {
             let (why, remedy) = FileOwnership.words(ofLosing: owner)
             plan.obstacles.append(RotationPlan.Finding(what: why, remedy: remedy))
         }
+        if let stranger = OtherConnections(paths).openForWriting() {
+            plan.obstacles.append(RotationPlan.Finding(what: stranger.why, remedy: stranger.remedy))
+        }
         if let badPage {
             plan.obstacles.append(
                 RotationPlan.Finding(
@@ -164,6 +174,46 @@ struct RotationPreflight {
     }
 
     // MARK: Examination
+
+    /// Runs `integrity_check` for the plan.
+    ///
+    /// SQL that only the program can evaluate prevents the check, and is no damage: the copy needs no SQL, and proves
+    /// each page.
+    private func checkIntegrity(_ keys: SidecarKeys, _ sidecar: Sidecar, _ plan: inout RotationPlan) throws {
+        do {
+            plan.damage = try integrity(keys, sidecar)
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+            let missing = try store.read { try MissingParts(of: $0) }
+            guard !missing.isEmpty else { throw error }
+            plan.notChecked = missing.names
+            plan.warnings.append(
+                RotationPlan.Finding(
+                    what: "integrity_check was not run: this program lacks \(missing.names.joined(separator: ", ")).",
+                    remedy: "Let the program that has them run it. The rotation itself authenticates every page."))
+        }
+    }
+
+    /// Finds what the keys of the next epoch would be refused for.
+    private func judgeKeys(_ keys: SidecarKeys, _ plan: inout RotationPlan) throws {
+        if Self.contradicts(options.mode, plan.hasSlots) { return }
+        do {
+            let journal = RotationJournal(databasePath: paths.database, keys: keys)
+            guard try journal.rotation() == nil else { return }
+            _ = try options.proposal(for: store, journal)
+        } catch let error as StoreError
+            where [.modeConflict, .invalidKey, .wrongKey, .lastSlot].contains(error.code)
+        {
+            plan.obstacles.append(RotationPlan.Finding(what: "\(error.what) \(error.why)", remedy: error.remedy))
+        }
+    }
+
+    /// Whether the mode does not fit the scheme of the store, which is an obstacle of its own.
+    private static func contradicts(_ mode: KeyRotation.Mode, _ hasSlots: Bool) -> Bool {
+        switch mode {
+        case .newKey: hasSlots
+        case .newDataKey, .compromised: !hasSlots
+        }
+    }
 
     /// The findings of `integrity_check`. If a page fails its authentication, SQLCipher may end the check with an error
     /// of its own, which names no page. This function then searches for the page.

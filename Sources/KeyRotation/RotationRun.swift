@@ -282,7 +282,12 @@ final class RotationRun {
         else {
             // The processes that did pause have waited as well.
             report.longestPause = max(report.longestPause, .now - begin)
-            obstacle = .notPaused(paths.database, connections.leaseHolders, after: .now - first)
+            let holders = connections.leaseHolders
+            // No other process was in the way: this one needs longer than the budget to close its connections.
+            obstacle =
+                holders.contains { $0.process != ProcessInspector.currentProcess }
+                ? .notPaused(paths.database, holders, after: .now - first)
+                : .budgetTooShort(paths.database, options.pauseBudget, after: .now - first)
             return .withheld(isPatienceOver: isPatienceOver)
         }
         return .paused(pause)

@@ -31,6 +31,10 @@ enum Limits {
     static let comparedRows = 1000
     /// Lost rows that a salvage names for each table.
     static let listedRows = 1000
+    /// Columns that a statement can return: SQLITE_LIMIT_COLUMN.
+    static let resultColumns = 2000
+    /// Rows without a parent that a report names.
+    static let listedOrphans = 20
     /// Columns of a row of an unknown table that are listed: SQLite permits 2,000 with the two of the listing.
     static let listedColumns = 1998
 }

@@ -50,7 +50,7 @@ enum ExitCode: Int32, CaseIterable {
             case is CancellationError: .interrupted
             case let error as StoreError: ExitCode(error.code)
             case let error as DatabaseError: error.shortage.map { ExitCode($0) } ?? ExitCode(error.resultCode)
-            case let failure as StatementFailure: failure.error.shortage.map { ExitCode($0) } ?? ExitCode(failure.error.resultCode)
+            case let failure as StatementFailure: ExitCode(failure.error)
             case let error as HistoryError: ExitCode(error.code)
             case let error as SystemError: ExitCode(error)
             case let error as CryptoError: error.isOutOfMemory ? .inputOutput : .failed

@@ -208,7 +208,10 @@ extension Database {
         guard let pages = try Int.fetchOne(self, sql: "PRAGMA page_count"),
             let pageBytes = try Int.fetchOne(self, sql: "PRAGMA page_size")
         else { return }
-        try FileDiagnosis(handle, path: paths.database).verifyLength(pages: pages, pageBytes: pageBytes)
+        try FileDiagnosis(handle, path: paths.database).verifyLength(
+            pages: pages, pageBytes: pageBytes,
+            // Only a plaintext header can be changed without its key.
+            mayHaveTail: (keyring.pageKey?.settings.plaintextHeaderBytes ?? 0) == 0)
     }
 
     /// Runs one of the library's own statements, without the authorizer.

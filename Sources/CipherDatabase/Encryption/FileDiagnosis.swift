@@ -146,9 +146,13 @@ struct FileDiagnosis {
     /// Checks the length of the file against the one that the header or the WAL states.
     ///
     /// Must be called inside a read transaction, during which neither changes.
-    /// - Parameter pages: The number of pages that SQLite sees.
-    func verifyLength(pages: Int, pageBytes: Int) throws {
+    /// - Parameters:
+    ///   - pages: The number of pages that SQLite sees.
+    ///   - mayHaveTail: Whether bytes may follow the last page, as in a file that is allocated in chunks.
+    ///     <https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlchunksize>
+    func verifyLength(pages: Int, pageBytes: Int, mayHaveTail: Bool) throws {
         guard let size = file.fileBytes, pages > 0 else { return }
+        if mayHaveTail, size > pages * pageBytes { return }
         let length = DatabaseLength(fileBytes: size, pageBytes: pageBytes)
         if let error = try wrongLength(length, pages: pages, committed: pagesInLog) { throw error }
     }

@@ -180,11 +180,12 @@ struct PageChecks {
         }
         let faults = report.fullTextFaults.map { (isDamage: $0.isDamage, text: "\($0.what): \($0.remedy(file.path))") }
         return CheckResult(
-            .content, findings: problems + faults.filter(\.isDamage).map(\.text),
+            .content, findings: problems + report.orphans.map(\.text) + faults.filter(\.isDamage).map(\.text),
             passing: ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
+                + report.notChecked.map { "not checked: \($0)" }
                 + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.impossible)
                 + faults.filter { !$0.isDamage }.map(\.text),
-            remedy: problems.isEmpty ? "Make the index again." : Self.compare)
+            remedy: problems.isEmpty && report.orphans.isEmpty ? "Make the index again." : Self.compare)
     }
 
     private static let compare = "Compare with the last backup."

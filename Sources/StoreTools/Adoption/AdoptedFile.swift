@@ -48,8 +48,12 @@ final class AdoptedFile {
     func unlock() { try? descriptor.unlock(SQLiteLockByte.all) }
 
     /// Copies the file, except its first page, into a new durable file for the same users.
-    func copy(to newPath: String, firstPage: [UInt8], progress: (_ done: Int, _ total: Int) throws -> Void) throws {
-        let total = try byteCount
+    ///
+    /// - Parameter total: The bytes of its pages. A file that is allocated in chunks has more, which no page uses.
+    func copy(
+        to newPath: String, firstPage: [UInt8], byteCount total: Int,
+        progress: (_ done: Int, _ total: Int) throws -> Void
+    ) throws {
         let target = try FileDescriptor(
             opening: newPath, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
         try FileAttributes(of: path)?.apply(to: target)
@@ -82,7 +86,11 @@ final class ForeignDatabase {
     /// - Parameters:
     ///   - version: SQLCipher's major version.
     ///   - settings: The settings that the probe has found; nil leaves them to SQLCipher.
-    init(_ path: String, _ key: UnlockedKey, version: Int, settings: CipherSettings?) {
+    ///   - program: Its `prepareDatabase` gives the connection what the schema needs.
+    init(
+        _ path: String, _ key: UnlockedKey, version: Int, settings: CipherSettings?,
+        program: Configuration = Configuration()
+    ) {
         self.path = path
         var configuration = Configuration()
         configuration.label = "StoreTools.adopt"
@@ -93,6 +101,7 @@ final class ForeignDatabase {
             try key.give(to: db)
             if version < 4 { try db.execute(sql: "PRAGMA cipher_compatibility = \(version)") }
             if let settings { try settings.apply(to: db) }
+            try program.prepareDatabase?(db)
         }
         self.configuration = configuration
     }

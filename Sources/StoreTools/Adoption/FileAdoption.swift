@@ -21,6 +21,8 @@ struct FileAdoption {
     let found: CipherProbe.Found?
     /// SQLCipher's major version.
     let version: Int
+    /// Its `prepareDatabase` gives the connections what the schema needs.
+    let program: Configuration
     let run: ToolRun
 
     struct Result {
@@ -46,7 +48,9 @@ struct FileAdoption {
     func adopt() throws -> Result {
         let file = try AdoptedFile(target.path)
         let known = found.map { UnlockedKey(raw: $0.dataKey) } ?? key
-        let source = ForeignDatabase(target.path, known, version: version, settings: found?.settings)
+        let source = ForeignDatabase(
+            target.path, known, version: version, settings: found?.settings,
+            program: program)
         let staging = try StagingDirectory(for: target.path, .adopting)
         let staged = TargetPlace(path: target.path, run: run).databasePath(in: staging)
         defer { staging.remove() }
@@ -117,9 +121,10 @@ struct FileAdoption {
     private func prepare(_ file: AdoptedFile, _ source: ForeignDatabase, at path: String) throws -> Replacement {
         if version == 4, let found { return try prepareByFirstPage(file, source, found, at: path) }
         var firstPage: [UInt8] = []
-        let copied = try EncryptedCopy(source: source.opened(), key: key, scheme: .direct, run: run).make(at: path) {
-            firstPage = try file.beginning(1024)
-        }
+        let copied = try EncryptedCopy(source: source.opened(), key: key, scheme: .direct, program: program, run: run)
+            .make(at: path) {
+                firstPage = try file.beginning(1024)
+            }
         try lock(file, source, unchangedSince: firstPage)
         let staged = try FileDescriptor(opening: path, .readWrite)
         try FileAttributes(of: target.path)?.apply(to: staged)
@@ -136,16 +141,16 @@ struct FileAdoption {
     ) throws -> Replacement {
         let pageBytes = found.settings.pageBytes
         var firstPage: [UInt8] = []
-        let hash = try source.opened().read { db in
+        let (hash, pages) = try source.opened().read { db in
             let hash = try ContentHash.of(db, run, .readingSource)
             firstPage = try file.beginning(pageBytes)
-            return hash
+            return (hash, try Int.fetchOne(db, sql: "PRAGMA main.page_count") ?? 0)
         }
         try lock(file, source, unchangedSince: firstPage)
         var settings = found.settings
         settings.plaintextHeaderBytes = CipherSettings.plaintextHeader.plaintextHeaderBytes
         let newPage = try reencrypt(firstPage, found, settings)
-        try file.copy(to: path, firstPage: newPage) { done, total in
+        try file.copy(to: path, firstPage: newPage, byteCount: pages * pageBytes) { done, total in
             try run.check()
             run.report(ToolProgress(.copyingFile, done: done, total: total))
         }

@@ -21,6 +21,8 @@ public struct StoreAdoption: StoreTool {
     /// How the store keeps its data key. With `.slots` the store finally gets a keyslot, and its former passphrase
     /// opens the database until the data key is rotated.
     public var scheme = KeyScheme.direct
+    /// Its `prepareDatabase` gives the connections the functions, collations and modules that the schema needs.
+    public var configuration = Configuration()
     private let key: ToolKey
 
     /// - Parameters:
@@ -73,7 +75,8 @@ public struct StoreAdoption: StoreTool {
         var result: FileAdoption.Result?
         if case .standard(let salt) = kind {
             result = try FileAdoption(
-                target: target, salt: salt, key: key, found: found, version: sqlCipherVersion, run: run
+                target: target, salt: salt, key: key, found: found, version: sqlCipherVersion, program: configuration,
+                run: run
             ).adopt()
         }
         opening.release()

@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherStore
 import KeyCustody
 import StoreCrypto
@@ -18,20 +19,28 @@ public struct ContentHash: Hashable, Sendable {
     /// The same, with progress in a phase of a run.
     ///
     /// - Throws: `DatabaseError`, `CancellationError`.
-    static func of(_ db: Database, _ run: ToolRun, _ phase: ToolProgress.Phase) throws -> ContentHash {
+    ///
+    /// - Parameter leavingOut: Names of indexes that do not count.
+    static func of(
+        _ db: Database, _ run: ToolRun, _ phase: ToolProgress.Phase, leavingOut: Set<String> = []
+    ) throws -> ContentHash {
         var rows = RowCounter(run, phase)
-        return try of(db) { try rows.next() }
+        return try of(db, leavingOut: leavingOut) { try rows.next() }
     }
 
     /// - Parameter progress: Called after each row; an error ends the work.
-    private static func of(_ db: Database, progress: () throws -> Void) throws -> ContentHash {
+    private static func of(
+        _ db: Database, leavingOut: Set<String> = [], progress: () throws -> Void
+    ) throws -> ContentHash {
         var stream = try DigestStream()
         stream.text("cipherstore content hash 1")
         for pragma in ["user_version", "application_id"] {
             stream.integer(try Int64.fetchOne(db, sql: "PRAGMA main.\(pragma)") ?? 0)
         }
         let schema = try SchemaEntry.all(db).filter { !$0.isInternal }
-        let named = schema.filter { !$0.name.lowercased().hasPrefix("sqlite_") }
+        let named = schema.filter {
+            !$0.name.lowercased().hasPrefix("sqlite_") && !($0.type == "index" && leavingOut.contains($0.name))
+        }
         for entry in named.sorted(by: { $0.sortKey.lexicographicallyPrecedes($1.sortKey) }) {
             stream.mark(.schemaEntry)
             for text in [entry.type, entry.name, entry.table] { stream.text(text) }
@@ -49,11 +58,31 @@ public struct ContentHash: Hashable, Sendable {
     ) throws {
         stream.mark(.table)
         stream.text(table.name)
-        let statement = try db.makeStatement(sql: table.select(table.columns))
+        let bound = Limits.resultColumns - (table.rowIDName == nil ? 0 : 1)
+        let columns = try readableColumns(of: table, db)
+        let statement = try db.makeStatement(sql: table.select(Array(columns.prefix(bound))))
+        let rest = try columns.count > bound ? table.rest(Array(columns.dropFirst(bound))).map(db.makeStatement) : nil
         try statement.forEachLentRow { row in
             stream.mark(.row)
             for index in 0..<statement.columnCount { stream.value(row[index]) }
+            if let rest, case .integer(let rowID) = row[0] {
+                rest.arguments = [rowID]
+                try rest.forEachLentRow { row in
+                    for index in 0..<rest.columnCount { stream.value(row[index]) }
+                }
+            }
             try progress()
+        }
+    }
+
+    /// The columns of a table, without generated ones where only the program can compute them: they add nothing.
+    private static func readableColumns(of table: TableShape, _ db: Database) throws -> [String] {
+        do {
+            _ = try db.makeStatement(sql: table.select(Array(table.columns.prefix(Limits.resultColumns - 1))))
+            return table.columns
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+            guard try !MissingParts(of: db, table: table.name).isEmpty else { throw error }
+            return table.storedColumns
         }
     }
 }

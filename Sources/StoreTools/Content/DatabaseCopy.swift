@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherStore
 
 /// Copies the whole content of one database into an empty one, row by row, with the stored values unchanged.
@@ -10,15 +11,31 @@ struct DatabaseCopy {
     let target: Database
     /// Called after each row; an error ends the copy.
     let progress: (_ table: String) throws -> Void
+    /// The indexes that could not be built, because they need what only the program has.
+    private(set) var leftOut: [LeftOutIndex] = []
+    private var valueTables: [String: ValueTable] = [:]
+
+    init(source: Database, target: Database, progress: @escaping (_ table: String) throws -> Void) {
+        self.source = source
+        self.target = target
+        self.progress = progress
+    }
 
     /// Both connections are inside a transaction; the target's schema may be written (`writable_schema`).
     ///
     /// - Returns: How many rows were copied.
     /// - Throws: `DatabaseError`, or the error of `progress`.
-    func run() throws -> Int {
+    mutating func run() throws -> Int {
         let schema = try SchemaEntry.all(source)
         let tables = schema.filter { $0.isStoredTable }
-        for table in tables where table.name != Self.sequenceTable { try create(table) }
+        for table in tables where table.name != Self.sequenceTable {
+            if let values = try ValueTable(TableShape(table.name, in: source), in: source) {
+                try values.create(in: target)
+                valueTables[table.name] = values
+            } else {
+                try create(table)
+            }
+        }
         try createSequenceTableIfLeftBehind(tables)
         var rows = 0
         for table in tables where table.name != Self.sequenceTable { rows += try copyRows(of: table) }
@@ -27,7 +44,8 @@ struct DatabaseCopy {
             try target.execute(sql: "DELETE FROM main.\(Self.sequenceTable)")
             rows += try copyRows(of: sequence)
         }
-        for index in schema where index.type == "index" { try create(index) }
+        try enterDefinitions(tables)
+        for index in schema where index.type == "index" { try createIndex(index) }
         try enterWithoutPages(schema)
         for pragma in ["user_version", "application_id"] {
             let value = try Int64.fetchOne(source, sql: "PRAGMA main.\(pragma)") ?? 0
@@ -45,6 +63,29 @@ struct DatabaseCopy {
         try target.makeStatement(sql: sql).execute()
     }
 
+    /// Replaces the definitions of tables whose rows were copied as values by their own, as text.
+    private func enterDefinitions(_ tables: [SchemaEntry]) throws {
+        guard !valueTables.isEmpty else { return }
+        for table in tables where valueTables[table.name] != nil {
+            try target.execute(
+                sql: "UPDATE main.sqlite_schema SET sql = ? WHERE type = 'table' AND name = ?",
+                arguments: [table.sql, table.name])
+        }
+        // SQLite reads the schema again.
+        try target.execute(sql: "PRAGMA writable_schema = RESET; PRAGMA writable_schema = ON")
+    }
+
+    /// Builds an index, unless it needs what only the program has: its entries would be in a wrong order.
+    private mutating func createIndex(_ index: SchemaEntry) throws {
+        do {
+            try create(index)
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+            let missing = try MissingParts(of: source, table: index.table)
+            guard !missing.isEmpty else { throw error }
+            leftOut.append(LeftOutIndex(name: index.name, table: index.table, needs: missing.names))
+        }
+    }
+
     /// SQLite creates the table with the first AUTOINCREMENT; the source may have dropped the last of those.
     private func createSequenceTableIfLeftBehind(_ tables: [SchemaEntry]) throws {
         guard tables.contains(where: { $0.name == Self.sequenceTable }),
@@ -54,6 +95,9 @@ struct DatabaseCopy {
     }
 
     private func copyRows(of table: SchemaEntry) throws -> Int {
+        if let values = valueTables[table.name] {
+            return try values.copyRows(from: source, to: target) { try progress(table.name) }
+        }
         let shape = try TableShape(table.name, in: source)
         let rows = try source.makeStatement(sql: shape.select(shape.givenColumns))
         return try target.makeStatement(sql: shape.insert).insertRows(of: rows) { try progress(table.name) }
@@ -93,7 +137,8 @@ struct DatabaseLayout: Sendable {
     /// A configuration for the connection that makes the copy.
     ///
     /// - Parameter setsPageSize: False for an encrypted database, whose pages have the size in its cipher settings.
-    func configuration(label: String, setsPageSize: Bool) -> Configuration {
+    /// - Parameter program: Its `prepareDatabase` gives the connection what the schema needs.
+    func configuration(label: String, setsPageSize: Bool, program: Configuration = Configuration()) -> Configuration {
         var configuration = Configuration()
         configuration.label = label
         configuration.foreignKeysEnabled = false
@@ -107,6 +152,7 @@ struct DatabaseLayout: Sendable {
             try db.execute(sql: "PRAGMA journal_mode = OFF")
             try db.execute(sql: "PRAGMA synchronous = OFF")
             try db.execute(sql: "PRAGMA cache_size = -65536")
+            try program.prepareDatabase?(db)
         }
         return configuration
     }
@@ -117,31 +163,58 @@ extension DatabaseCopy {
     /// another process may be writing to it.
     ///
     /// - Parameter queue: A connection to the empty database, which is closed in any case.
-    /// - Returns: How many rows were copied, and the hash of the source.
+    /// - Returns: How many rows were copied, the hash of the source without what was left out, and that.
     /// - Throws: `DatabaseError`, `CancellationError`.
-    static func copy(_ source: Database, into queue: DatabaseQueue, _ run: ToolRun) throws -> (Int, ContentHash) {
+    static func copy(_ source: Database, into queue: DatabaseQueue, _ run: ToolRun) throws -> Copied {
         var counter = RowCounter(run, .copyingRows)
         let rows: Int
+        let leftOut: [LeftOutIndex]
         do {
-            rows = try queue.inDatabase { db in
+            (rows, leftOut) = try queue.inDatabase { db in
                 // The copy is nobody's store yet.
                 db.mayChangeStoreTables = true
                 try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
                 var rows = 0
+                var copy = DatabaseCopy(source: source, target: db) { try counter.next(table: $0) }
                 try db.inTransaction(.immediate) {
-                    rows = try db.withoutHistoryUpkeep {
-                        try DatabaseCopy(source: source, target: db) { try counter.next(table: $0) }.run()
-                    }
+                    rows = try db.withoutHistoryUpkeep { try copy.run() }
                     return .commit
                 }
-                return rows
+                return (rows, copy.leftOut)
             }
             try queue.close()
         } catch {
             try? queue.close()
             throw error
         }
-        return (rows, try ContentHash.of(source, run, .rereadingSource))
+        for index in leftOut { run.notice(index.text) }
+        let hash = try ContentHash.of(source, run, .rereadingSource, leavingOut: Set(leftOut.map(\.name)))
+        return Copied(rows: rows, hash: hash, leftOut: leftOut)
+    }
+
+    /// The result of a copy.
+    struct Copied {
+        let rows: Int
+        /// The hash of the source, without the indexes that were left out.
+        let hash: ContentHash
+        let leftOut: [LeftOutIndex]
+    }
+}
+
+/// An index that a copy does not have, because it needs what only the program has: an order or a result that this
+/// program does not know.
+public struct LeftOutIndex: Hashable, Sendable {
+    /// The index.
+    public let name: String
+    /// Its table.
+    public let table: String
+    /// What its table and the indexes of that need, such as `collation prog`.
+    public let needs: [String]
+
+    /// The finding, as a sentence without its full stop.
+    public var text: String {
+        "index \"\(name)\" of table \"\(table)\" was not built, because this program lacks "
+            + "\(needs.joined(separator: ", ")): let the program that has them create the index"
     }
 }
 
@@ -155,17 +228,26 @@ struct TableShape {
     /// A name by which SQL can read the row id; nil for tables that have none, or that hide all of its names.
     let rowIDName: String?
     private let order: [String]
+    /// The columns whose values have a place in the records of the table: all but generated columns that are not stored.
+    let storedColumns: [String]
+    /// The column that stands for the row id, unless the table has an index for its primary key; nil for none.
+    let rowIDColumn: String?
 
     /// - Throws: `DatabaseError`.
     init(_ name: String, in db: Database) throws {
         self.name = name
         let rows = try Row.fetchAll(
-            db, sql: "SELECT name, pk, hidden FROM pragma_table_xinfo(?) ORDER BY cid", arguments: [name])
-        let columns = rows.map { (name: $0[0] as String, keyPosition: $0[1] as Int, hidden: $0[2] as Int) }
+            db, sql: "SELECT name, pk, hidden, type FROM pragma_table_xinfo(?) ORDER BY cid", arguments: [name])
+        let columns = rows.map {
+            (name: $0[0] as String, keyPosition: $0[1] as Int, hidden: $0[2] as Int, type: $0[3] as String?)
+        }
         self.columns = columns.map(\.name)
         // 2 and 3 are generated columns: https://www.sqlite.org/pragma.html#pragma_table_xinfo
         givenColumns = columns.filter { $0.hidden == 0 }.map(\.name)
         rowIDName = Self.rowIDName(name, taken: Set(columns.map { $0.name.lowercased() }), db)
+        storedColumns = columns.filter { $0.hidden == 0 || $0.hidden == 3 }.map(\.name)
+        let keyColumns = columns.filter { $0.keyPosition > 0 }
+        rowIDColumn = keyColumns.count == 1 && keyColumns[0].type?.uppercased() == "INTEGER" ? keyColumns[0].name : nil
         let key = columns.filter { $0.keyPosition > 0 }.sorted { $0.keyPosition < $1.keyPosition }.map(\.name)
         order = rowIDName.map { [$0] } ?? (key.isEmpty ? self.columns : key).map(\.quotedIdentifier)
     }
@@ -182,7 +264,17 @@ struct TableShape {
     func select(_ columns: [String]) -> String {
         let wanted = (rowIDName.map { [$0] } ?? []) + columns.map(\.quotedIdentifier)
         return "SELECT \(wanted.joined(separator: ", ")) FROM main.\(name.quotedIdentifier) "
-            + "ORDER BY \(order.joined(separator: ", "))"
+            + ordering
+    }
+
+    /// The clause for the defined order.
+    var ordering: String { "ORDER BY \(order.joined(separator: ", "))" }
+
+    /// The columns of one row, by its row id; nil for a table that has none.
+    func rest(_ columns: [String]) -> String? {
+        rowIDName.map {
+            "SELECT \(columns.map(\.quotedIdentifier).joined(separator: ", ")) FROM main.\(name.quotedIdentifier) WHERE \($0) = ?"
+        }
     }
 
     /// Inserts the rows that ``select(_:)`` of the given columns returns.

@@ -6,8 +6,11 @@ import StorePlatform
 package enum PlainSource {
     /// Opens the database, with the content of its WAL.
     ///
+    /// - Parameter program: Its `prepareDatabase` gives the connection what the schema needs.
     /// - Throws: ``ToolError`` when it is no plain SQLite database, `StoreError`, `DatabaseError`, `SystemError`.
-    package static func open(_ path: String) throws -> DatabaseQueue {
+    package static func open(
+        _ path: String, program: Configuration = Configuration()
+    ) throws -> DatabaseQueue {
         try requirePlain(path)
         var configuration = Configuration()
         configuration.readonly = true
@@ -15,6 +18,7 @@ package enum PlainSource {
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(5)
         configuration.label = "StoreTools.plain"
+        configuration.prepareDatabase = program.prepareDatabase
         do {
             return try DatabaseQueue(path: path, configuration: configuration)
         } catch let error as DatabaseError where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode) {
@@ -29,6 +33,14 @@ package enum PlainSource {
                         : "which this process may not make or change."),
                 remedy: "Copy the file with its -wal and -journal to a place of your own"
                     + (isReadOnly ? " that is not read-only" : "") + ", and use the copy.")
+        } catch let error as StoreError where [.notEncrypted, .truncated, .headerDamaged].contains(error.code) {
+            // The error of an opening recommends an import, which has failed here.
+            throw ToolError(
+                .notPlain, what: "\"\(path)\" cannot be read.",
+                why: "It begins like a plain SQLite database, and is damaged or cut at its end.",
+                remedy:
+                    "Restore it from a backup, or recover its rows with `sqlite3 FILE .recover`. The file was left as "
+                    + "it was.", cause: error)
         }
     }
 

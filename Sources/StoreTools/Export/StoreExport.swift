@@ -15,6 +15,9 @@ public struct StoreExport: StoreTool {
     public let source: String
     /// The plain database to create; the path must be free.
     public let target: String
+    /// Its `prepareDatabase` gives the connections the functions, collations and modules that the schema needs. An index
+    /// that needs a missing one is left out, and named.
+    public var configuration = Configuration()
     private let key: ToolKey
 
     /// - Parameters:
@@ -41,6 +44,8 @@ public struct StoreExport: StoreTool {
         public let fileBytes: Int
         /// The hash of the content, before and after.
         public let contentHash: ContentHash
+        /// The indexes that were not built, because they need what only the program has.
+        public let leftOut: [LeftOutIndex]
         /// How long it took.
         public let duration: Duration
         /// Notices that are not failures.
@@ -54,7 +59,7 @@ public struct StoreExport: StoreTool {
         let place = TargetPlace(path: target, noun: "database", source: source, run: run)
         try place.requireFree()
         let store = try StoreOpening.readOnly(
-            BackupBundle.database(meantBy: source), key.unlocked(), onNotice: run.notice)
+            BackupBundle.database(meantBy: source), key.unlocked(), configuration: configuration, onNotice: run.notice)
         defer { try? store.close() }
         // Only now: a wrong key must not change anything.
         try place.removeAbandoned(.exporting, whose: "a killed export had left; it contained readable rows")
@@ -65,25 +70,29 @@ public struct StoreExport: StoreTool {
         // Created first, so that only its owner can access it from the first byte on.
         _ = try FileDescriptor(
             opening: staged, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
-        let (rows, hash) = try store.read { try copy($0, into: staged, run) }
-        try verify(staged, expecting: hash, run)
+        let copied = try store.read { try copy($0, into: staged, run) }
+        try verify(staged, expecting: copied.hash, run)
         try run.check()
         try publish(staged, at: place)
         return Report(
-            path: target, rowCount: rows, fileBytes: try Files.byteCount(target) ?? 0, contentHash: hash,
-            duration: .now - start, notices: run.notices)
+            path: target, rowCount: copied.rows, fileBytes: try Files.byteCount(target) ?? 0, contentHash: copied.hash,
+            leftOut: copied.leftOut, duration: .now - start, notices: run.notices)
     }
 
-    private func copy(_ source: Database, into path: String, _ run: ToolRun) throws -> (Int, ContentHash) {
-        var configuration = try DatabaseLayout(source).configuration(label: "StoreTools.export", setsPageSize: true)
+    private func copy(_ source: Database, into path: String, _ run: ToolRun) throws -> DatabaseCopy.Copied {
+        var configuration = try DatabaseLayout(source).configuration(
+            label: "StoreTools.export", setsPageSize: true, program: configuration)
         configuration.allowsUnencrypted = true
         return try DatabaseCopy.copy(source, into: DatabaseQueue(path: path, configuration: configuration), run)
     }
 
     private func verify(_ path: String, expecting hash: ContentHash, _ run: ToolRun) throws {
-        let copy = try PlainSource.open(path)
+        let copy = try PlainSource.open(path, program: configuration)
         defer { try? copy.close() }
-        let copied = try copy.read { db in try ContentHash.of(db, run, .verifyingCopy) }
+        let copied = try copy.read { db in
+            OrphanRow.report(db, run)
+            return try ContentHash.of(db, run, .verifyingCopy)
+        }
         guard copied == hash else {
             throw ToolError(
                 .contentDiffers, what: "The plain copy is not the same as the store.",

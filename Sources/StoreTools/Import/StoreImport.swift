@@ -23,6 +23,9 @@ public struct StoreImport: StoreTool {
     public var scheme = KeyScheme.slots
     /// The permissions of its files, one of `Configuration.fileModes`; nil for the default of a new store.
     public var fileMode: Int?
+    /// Its `prepareDatabase` gives the connections the functions, collations and modules that the schema needs. An index
+    /// that needs a missing one is left out, and named.
+    public var configuration = Configuration()
     private let key: ToolKey
 
     /// - Parameters:
@@ -56,6 +59,8 @@ public struct StoreImport: StoreTool {
         public let didEnlargePages: Bool
         /// The hash of the content, before and after.
         public let contentHash: ContentHash
+        /// The indexes that were not built, because they need what only the program has.
+        public let leftOut: [LeftOutIndex]
         /// How long it took.
         public let duration: Duration
         /// Notices that are not failures.
@@ -71,7 +76,7 @@ public struct StoreImport: StoreTool {
         try ToolError.requireForeign(target, to: source, place.noun)
         try place.removeAbandoned(.importing, whose: "a killed import had left")
         try place.requireFree()
-        let plain = try PlainSource.open(source)
+        let plain = try PlainSource.open(source, program: configuration)
         defer { try? plain.close() }
         let key = try key.unlocked()
         try run.check()
@@ -83,7 +88,8 @@ public struct StoreImport: StoreTool {
         return Report(
             path: target, storeID: store.storeID, rowCount: copied.rowCount,
             fileBytes: try Files.byteCount(target) ?? 0, pageBytes: copied.pageBytes,
-            didEnlargePages: copied.didEnlargePages, contentHash: copied.hash, duration: .now - start,
+            didEnlargePages: copied.didEnlargePages, contentHash: copied.hash, leftOut: copied.leftOut,
+            duration: .now - start,
             notices: run.notices)
     }
 
@@ -92,8 +98,10 @@ public struct StoreImport: StoreTool {
     ) throws -> EncryptedCopy.Result {
         let staging = try StagingDirectory(for: target, .importing)
         defer { staging.remove() }
-        let copied = try EncryptedCopy(source: plain, key: key, scheme: scheme, mode: fileMode, run: run)
-            .make(at: place.databasePath(in: staging))
+        let copied = try EncryptedCopy(
+            source: plain, key: key, scheme: scheme, mode: fileMode, program: configuration, run: run
+        )
+        .make(at: place.databasePath(in: staging))
         try run.check()
         // The opening lock of the store is held: a stop waits for these few calls.
         try JobControlSuspension.withoutStopping { try place.publish(staging) }
@@ -126,6 +134,8 @@ struct EncryptedCopy {
     let scheme: KeyScheme
     /// The permissions of its files; nil for the default of a new store.
     var mode: Int?
+    /// Its `prepareDatabase` gives the connections what the schema needs.
+    var program = Configuration()
     let run: ToolRun
 
     struct Result {
@@ -134,6 +144,8 @@ struct EncryptedCopy {
         /// The source's pages were too small for a store, and were replaced by larger ones.
         let didEnlargePages: Bool
         let hash: ContentHash
+        /// The indexes that were not built.
+        let leftOut: [LeftOutIndex]
     }
 
     /// - Parameter atEnd: Runs in the transaction that read the source.
@@ -154,17 +166,17 @@ struct EncryptedCopy {
         var settings = CipherSettings.plaintextHeader
         // Each page of a store has 80 bytes of overhead, too much for the small pages of old databases.
         settings.pageBytes = max(layout.pageBytes, settings.pageBytes)
-        var configuration = layout.configuration(label: "StoreTools.import", setsPageSize: false)
+        var configuration = layout.configuration(label: "StoreTools.import", setsPageSize: false, program: program)
         configuration.keyScheme = scheme
         if let mode { configuration.fileMode = mode }
         let keyring = Keyring(path: path, configuration: configuration)
         let queue = try DatabaseQueue(
             path: path, configuration: configuration, keyring: keyring,
             key: .material(key.secret, creatingWith: settings))
-        let (rows, hash) = try DatabaseCopy.copy(source, into: queue, run)
+        let copied = try DatabaseCopy.copy(source, into: queue, run)
         let result = Result(
-            rowCount: rows, pageBytes: settings.pageBytes, didEnlargePages: settings.pageBytes != layout.pageBytes,
-            hash: hash)
+            rowCount: copied.rows, pageBytes: settings.pageBytes,
+            didEnlargePages: settings.pageBytes != layout.pageBytes, hash: copied.hash, leftOut: copied.leftOut)
         return (result, keyring.keys)
     }
 
@@ -172,13 +184,17 @@ struct EncryptedCopy {
     private func verify(_ path: String, _ keys: SidecarKeys?, expecting hash: ContentHash) throws {
         var configuration = Configuration()
         configuration.label = "StoreTools.verify"
+        configuration.prepareDatabase = program.prepareDatabase
         let copied: ContentHash
         // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
         let pool = try DatabasePool(
             path: path, configuration: configuration,
             keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
         do {
-            copied = try pool.read { db in try ContentHash.of(db, run, .verifyingCopy) }
+            copied = try pool.read { db in
+                OrphanRow.report(db, run)
+                return try ContentHash.of(db, run, .verifyingCopy)
+            }
             try pool.close()
         } catch {
             try? pool.close()

@@ -32,18 +32,24 @@ package enum StoreOpening {
     /// - Throws: The errors of `SharedStore.openReadOnly`; `StoreError` `noSuchStore` when the store does not exist
     ///   yet; ``ToolError`` `needsWriting`.
     package static func readOnly(
-        _ path: String, _ key: UnlockedKey, onNotice: (String) -> Void
+        _ path: String, _ key: UnlockedKey, configuration: Configuration = Configuration(),
+        onNotice: (String) -> Void
     ) throws -> SharedStore {
         try readOnly(path, onNotice) {
-            try key.explainingRefusal { try SharedStore.openReadOnly(at: path, unlockedBy: key.source) }
+            try key.explainingRefusal {
+                try SharedStore.openReadOnly(at: path, unlockedBy: key.source, configuration: configuration)
+            }
         }
     }
 
     /// Opens a store read-only with keys that its sidecar has already proved, which costs no derivation.
     static func readOnly(
-        _ path: String, holding keys: SidecarKeys, onNotice: (String) -> Void
+        _ path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration(),
+        onNotice: (String) -> Void
     ) throws -> SharedStore {
-        try readOnly(path, onNotice) { try SharedStore.openReadOnly(at: path, holding: keys) }
+        try readOnly(path, onNotice) {
+            try SharedStore.openReadOnly(at: path, holding: keys, configuration: configuration)
+        }
     }
 
     private static func readOnly(

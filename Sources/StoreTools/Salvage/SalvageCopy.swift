@@ -54,18 +54,26 @@ final class SalvageCopy {
         outcome.lostSchemaPages = tree.lost.map(\.page)
         if !tree.lost.isEmpty { pages += try assignment.takeLeaves(where: isSchema) }
         var known: Set<String> = []
+        var guards: [SalvagedTree] = []
         for page in pages {
             try source.forEachRow(of: page) { row in
                 guard case .row(_, let values) = row, let (entry, root) = source.schemaEntry(values) else {
                     outcome.lostSchemaRows += 1
                     return
                 }
-                guard known.insert("\(entry.type) \(entry.name)").inserted, !RollbackTable.isNamed(entry.table) else {
+                guard known.insert("\(entry.type) \(entry.name)").inserted else { return }
+                // The new store writes its own; the pages have their place all the same.
+                if RollbackTable.isNamed(entry.table) {
+                    if root > 0 { guards.append(SalvagedTree(entry: entry, root: root)) }
                     return
                 }
                 schema.append(entry)
                 if root > 0 { trees.append(SalvagedTree(entry: entry, root: root)) }
             }
+        }
+        for var tree in guards {
+            tree.isIndexTree = tree.entry.type == "index"
+            try assignment.walk(&tree)
         }
     }
 

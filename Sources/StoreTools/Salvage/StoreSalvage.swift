@@ -22,6 +22,8 @@ public struct StoreSalvage: StoreTool {
     public let target: String
     /// The permissions of its files, one of `Configuration.fileModes`; nil for the default of a new store.
     public var fileMode: Int?
+    /// Its `prepareDatabase` gives the connections the functions, collations and modules that the schema needs.
+    public var configuration = Configuration()
     private let key: ToolKey
 
     /// - Parameters:
@@ -193,7 +195,9 @@ public struct StoreSalvage: StoreTool {
     ) throws -> (SalvageOutcome, SidecarKeys?) {
         var settings = CipherSettings.plaintextHeader
         settings.pageBytes = max(found.pages.layout.pageBytes, settings.pageBytes)
-        var configuration = found.layout.configuration(label: "StoreTools.salvage", setsPageSize: false)
+        let program = configuration
+        var configuration = found.layout.configuration(
+            label: "StoreTools.salvage", setsPageSize: false, program: program)
         configuration.keyScheme = scheme(sidecar)
         if let fileMode { configuration.fileMode = fileMode }
         let keyring = Keyring(path: path, configuration: configuration)
@@ -243,8 +247,10 @@ public struct StoreSalvage: StoreTool {
     ///
     /// - Returns: How many rows refer to rows that do not exist.
     private func check(_ path: String, _ keys: SidecarKeys?, _ run: ToolRun) throws -> Int {
+        let program = configuration
         var configuration = Configuration()
         configuration.label = "StoreTools.verify"
+        configuration.prepareDatabase = program.prepareDatabase
         // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
         let pool = try DatabasePool(
             path: path, configuration: configuration,

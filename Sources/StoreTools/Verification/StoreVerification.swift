@@ -18,6 +18,9 @@ public struct StoreVerification: StoreTool {
     public let path: String
     /// Sees each page that is read; nil for none.
     package var inspector: (any PageInspector)?
+    /// Its `prepareDatabase` gives the connection the functions, collations and modules that the schema needs. Without
+    /// them what needs them is listed in ``Report/notChecked``.
+    public var configuration = Configuration()
     private let key: ToolKey
 
     /// - Parameters:
@@ -40,10 +43,15 @@ public struct StoreVerification: StoreTool {
         /// The report of `integrity_check`, `ok` alone for valid content; nil when it was not run, as where pages are
         /// damaged.
         public internal(set) var integrity: [String]?
-        /// Rows that refer to rows which do not exist; nil when that was not checked.
+        /// How many rows refer to rows which do not exist; nil when that was not checked. It is no damage: SQLite
+        /// permits such rows while `foreign_keys` is off.
         public internal(set) var foreignKeyViolations: Int?
         /// Full-text indexes that do not find what their texts say; no row is damaged for them.
         public internal(set) var fullTextFaults: [FullTextFault] = []
+        /// The first rows that refer to rows which do not exist.
+        public internal(set) var orphans: [OrphanRow] = []
+        /// What could not be checked because only the program brings it, such as `collation prog`.
+        public internal(set) var notChecked: [String] = []
         /// The problems, each as a sentence without its full stop.
         public internal(set) var problems: [String] = []
         /// Checks that were not possible.
@@ -53,13 +61,24 @@ public struct StoreVerification: StoreTool {
         /// Checks that were not possible, and what the WAL has lost, which is not damage.
         public var unchecked: [String] {
             // What prevents each opening is a problem already.
-            impossible + (walLoss.flatMap { $0.preventsOpening ? nil : [$0.note] } ?? [])
+            notChecked.map { "not checked: \($0)" } + impossible
+                + (walLoss.flatMap { $0.preventsOpening ? nil : [$0.note] } ?? [])
         }
         /// The notices of opening the store.
         public internal(set) var notices: [String] = []
 
-        /// Whether nothing is wrong.
+        /// Whether nothing is damaged.
         public var isSound: Bool { problems.isEmpty }
+        /// Whether a sound store needs attention: rows refer to rows which do not exist, something could not be checked
+        /// for want of a part of the program, or commits are lost behind a damaged frame of the WAL.
+        public var needsAttention: Bool {
+            !fullTextFaults.isEmpty || hasOtherFindings
+        }
+        /// Whether nothing but full-text indexes needs attention.
+        public var hasOnlyFullTextFaults: Bool { !fullTextFaults.isEmpty && !hasOtherFindings }
+        private var hasOtherFindings: Bool {
+            foreignKeyViolations ?? 0 > 0 || !notChecked.isEmpty || walLoss?.hasFrames == true
+        }
         /// Pages of the main file that were read and authenticated.
         public var pagesChecked: Int { scan.pagesChecked }
         /// Pages that are not authentic.
@@ -108,7 +127,9 @@ public struct StoreVerification: StoreTool {
         try ExaminedFile.requireSuitable(path)
         let file = try RawFile(path)
         let found = Result {
-            try VerificationRun(path: path, file: file, choice: choice, run: run, inspector: inspector).report()
+            try VerificationRun(
+                path: path, file: file, choice: choice, run: run, inspector: inspector, configuration: configuration
+            ).report()
         }
         try run.check()
         // A file that is at the path no more may be sound, but nothing is known of what is there now.
@@ -131,12 +152,14 @@ private struct VerificationRun {
     let choice: AuthenticatedSidecar
     let run: ToolRun
     let inspector: (any PageInspector)?
+    let configuration: Configuration
 
     func report() throws -> Report {
         let scan = StoreScan(path: path, file: file, key: choice.pageKey, run: run, inspector: inspector)
         let store: SharedStore
         do {
-            store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: run.notice)
+            store = try StoreOpening.readOnly(
+                path, holding: choice.keys, configuration: configuration, onNotice: run.notice)
         } catch  where Self.isDamage(error) {
             return try withoutSQLite(scan, error)
         } catch let error as StoreError where [.foreignSidecar, .notEncrypted].contains(error.code) {
@@ -306,11 +329,12 @@ private struct VerificationRun {
 
     private func checkContent(_ db: Database, _ result: inout Report) throws {
         do {
-            let all = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Limits.integrityMessages))")
+            let check = try ContentCheck(db, run)
             let fullText = try FullTextCheck(db, check: run.check)
             result.fullTextFaults = fullText.faults
             result.impossible += fullText.unchecked
-            let messages = fullText.rest(of: all)
+            result.notChecked = check.notChecked
+            let messages = fullText.rest(of: check.messages)
             result.integrity = messages
             if messages != ["ok"] { result.problems += Self.firstLines(messages).map { "integrity_check: \($0)" } }
             try checkForeignKeys(db, &result)
@@ -329,7 +353,11 @@ private struct VerificationRun {
         guard result.integrity == ["ok"] else { return }
         let rows = try Row.fetchAll(db, sql: "SELECT type, rootpage FROM sqlite_schema")
         let roots = rows.map { (type: $0[0] as String?, page: ($0[1] as Int64?) ?? 0) }
-        guard roots.contains(where: { ["table", "view"].contains($0.type) && $0.page == 0 }) else { return }
+        // A check of single tables leaves the list out too.
+        guard
+            !result.notChecked.isEmpty
+                || roots.contains(where: { ["table", "view"].contains($0.type) && $0.page == 0 })
+        else { return }
         guard !snapshot.isBusy else {
             result.impossible.append("the list of free pages was not checked: other processes wrote all the time")
             return
@@ -358,17 +386,16 @@ private struct VerificationRun {
 
     private func checkForeignKeys(_ db: Database, _ result: inout Report) throws {
         do {
-            let violations = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check") ?? 0
-            result.foreignKeyViolations = violations
-            if violations > 0 {
-                result.problems.append(
-                    violations == 1
-                        ? "1 row refers to a row that does not exist"
-                        : "\(violations) rows refer to rows that do not exist")
-            }
+            let orphans = try OrphanRow.find(db)
+            result.foreignKeyViolations = orphans.count
+            result.orphans = orphans.first
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
             // A foreign key that refers to columns without a unique index: an error of the schema, which SQLite
             // tolerates. After a page that SQLCipher cannot read every other one is an error without a text of its own.
+            if !result.notChecked.isEmpty {
+                result.impossible.append("foreign keys were not checked")
+                return
+            }
             let message = db.lastErrorMessage ?? "SQLite refused"
             if message != Self.anyError {
                 result.impossible.append("foreign keys were not checked: \(message)")

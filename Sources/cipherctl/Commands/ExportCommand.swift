@@ -50,14 +50,16 @@ struct ExportCommand: Command {
             json: .object([
                 "store": .string(storePath), "plain": .string(plainPath), "rows": .int(report.rowCount),
                 "file_bytes": .int(report.fileBytes), "content_hash": .string(report.contentHash.hex),
-                "verified": .bool(true), "seconds": .real(report.duration / .seconds(1)),
+                "verified": .bool(true),
+                "left_out": .array(report.leftOut.map { .string($0.name) }),
+                "seconds": .real(report.duration / .seconds(1)),
             ]),
             lines: [
                 "exported      \(storePath) -> \(plainPath)",
                 "rows          \(report.rowCount)",
                 "content hash  \(report.contentHash.hex)",
                 "verified      the plain database, read back, has the same content hash",
-            ])
-        return .ok
+            ] + report.leftOut.map { "left out      \($0.text)" })
+        return report.leftOut.isEmpty ? .ok : .needsAttention
     }
 }

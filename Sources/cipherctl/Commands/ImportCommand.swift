@@ -57,6 +57,7 @@ struct ImportCommand: Command {
                 "scheme": .string(scheme.rawValue), "rows": .int(report.rowCount),
                 "file_bytes": .int(report.fileBytes), "page_bytes": .int(report.pageBytes),
                 "content_hash": .string(report.contentHash.hex), "verified": .bool(true),
+                "left_out": .array(report.leftOut.map { .string($0.name) }),
                 "seconds": .real(report.duration / .seconds(1)),
             ]),
             lines: [
@@ -64,7 +65,7 @@ struct ImportCommand: Command {
                 "rows          \(report.rowCount)",
                 "content hash  \(report.contentHash.hex)",
                 "verified      the store, read back, has the same content hash",
-            ])
-        return .ok
+            ] + report.leftOut.map { "left out      \($0.text)" })
+        return report.leftOut.isEmpty ? .ok : .needsAttention
     }
 }

@@ -52,13 +52,22 @@ struct VerifyCommand: Command {
                 hint: "Keep the file as it is, and restore the store from a backup; `cipherctl salvage` copies what is "
                     + "still authentic.")
         }
-        return report.fullTextFaults.isEmpty ? .ok : .needsAttention
+        return report.needsAttention ? .needsAttention : .ok
     }
 
     private func json(_ report: StoreVerification.Report) -> JSON {
         .object([
             "store": .string(path), "sound": .bool(report.isSound),
             "problems": .array(report.problems.map(JSON.string)),
+            "needs_attention": .bool(report.needsAttention),
+            "not_checked": .array(report.notChecked.map(JSON.string)),
+            "orphans": .array(
+                report.orphans.map {
+                    .object([
+                        "table": .string($0.table), "rowid": .optional($0.rowID, JSON.integer),
+                        "parent": .string($0.parent),
+                    ])
+                }),
             "notes": .array(report.unchecked.map(JSON.string)), "pages_checked": .int(report.pagesChecked),
             "damaged_pages": json(report.damagedPages), "missing_pages": json(report.missingPages),
             "zero_pages": json(report.zeroPages), "superseded_damaged_pages": json(report.supersededPages),
@@ -98,13 +107,20 @@ struct VerifyCommand: Command {
             "WAL frames    \(report.framesChecked) checked, \(report.damagedFrames.count) damaged",
             "speed         \(megabytes), \(Int(megabytesPerSecond(report))) MB/s",
             "integrity     \(integrity ?? "not checked")", "foreign keys  \(violations ?? "not checked")",
-        ] + report.problems.map { "problem       \($0)" }
+        ] + report.problems.map { "problem       \($0)" } + findings(report, path) + ["result        \(result(report))"]
+    }
+
+    private func findings(_ report: StoreVerification.Report, _ path: String) -> [String] {
+        let more = (report.foreignKeyViolations ?? 0) - report.orphans.count
+        return report.orphans.map { "finding       \($0.text)" }
+            + (more > 0 ? ["finding       \(more) more rows refer to rows that do not exist"] : [])
             + report.fullTextFaults.flatMap { ["index         \($0.what)", "              -> \($0.remedy(path))"] }
-            + ["result        \(result(report))"]
+            + report.notChecked.map { "not checked   \($0)" }
     }
 
     private func result(_ report: StoreVerification.Report) -> String {
         guard report.isSound else { return "damaged" }
-        return report.fullTextFaults.isEmpty ? "sound" : "sound, but for full-text indexes"
+        if !report.needsAttention { return "sound" }
+        return report.hasOnlyFullTextFaults ? "sound, but for full-text indexes" : "sound, but something needs attention"
     }
 }

@@ -24,6 +24,7 @@ enum PlanReport {
             lines.append("  integrity    \(damage.isEmpty ? "ok" : "\(CountText.text(damage.count, "problem"))")")
             lines += damage.map { "               \($0)" }
         }
+        lines += plan.notChecked.map { "  not checked  \($0)" }
         lines += others(plan).map { "  holder       \($0)" }
         lines += plan.warnings.flatMap { ["  warning      \($0.what)", "               -> \($0.remedy)"] }
         return lines + plan.obstacles.flatMap { ["  obstacle     \($0.what)", "               -> \($0.remedy)"] }
@@ -46,6 +47,7 @@ enum PlanReport {
             .init(name: "backup_verified", value: .optional(plan.lastBackup) { .int($0) }),
             .init(name: "has_recovery_slot", value: .optional(plan.hasRecoverySlot, JSON.bool)),
             .init(name: "integrity_check", value: .optional(plan.damage) { .array($0.map(JSON.string)) }),
+            .init(name: "not_checked", value: .array(plan.notChecked.map(JSON.string))),
             .init(name: "holders", value: .array(others(plan).map { .int($0.process) })),
             .init(name: "warnings", value: .array(plan.warnings.map(json))),
             .init(name: "obstacles", value: .array(plan.obstacles.map(json))),

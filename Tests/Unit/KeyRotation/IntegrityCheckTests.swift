@@ -174,4 +174,19 @@ import Testing
                 == ["Tree 2 page 7: a", "Page 9: b", "row 3"])
         #expect(IntegrityCheck.lines(["ok"]).isEmpty)
     }
+
+    @Test(
+        "a function that only the program has is no damage: the rotation runs, and its plan says what was not checked")
+    func missingFunction() throws {
+        // Story: such a store could not be rotated by another program.
+        let program = try open()
+        try fill(program)
+        try program.close()
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        let plan = try KeyRotation(store).preflight()
+        #expect(plan.canBegin && plan.notChecked == ["function looked_at"], "\(plan.obstacles)")
+        #expect(plan.warnings.contains { $0.what.contains("looked_at") })
+        #expect(try KeyRotation(store).run().toEpoch == 2)
+        try store.close()
+    }
 }

@@ -345,6 +345,21 @@ import Testing
         try opened.close()
     }
 
+    @Test("the preflight names the keyslots for which the rotation would be refused")
+    func preflightOfCompromised() throws {
+        // Story: a dry run said yes where the run refused.
+        let store = try filled()
+        try store.keys.add(KeySource.rawKey([UInt8](repeating: 7, count: 32)))
+        var options = quick
+        options.mode = .compromised(dropsOtherSlots: false, alsoKeeping: [])
+        #expect(storeError { try KeyRotation(store, options: options).run() } == .modeConflict)
+        let plan = try KeyRotation(store, options: options).preflight()
+        #expect(!plan.canBegin && plan.obstacles.contains { $0.what.contains("keyslots cannot be kept") })
+        options.mode = .compromised(dropsOtherSlots: true, alsoKeeping: [])
+        #expect(try KeyRotation(store, options: options).preflight().canBegin)
+        try store.close()
+    }
+
     @Test("a pause is withdrawn also when the proof that nobody is connected has failed, which keeps connections out")
     func withdrawsAfterProof() throws {
         let store = try filled()

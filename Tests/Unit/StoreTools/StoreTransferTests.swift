@@ -181,4 +181,40 @@ struct StoreTransferTests {
         #expect(throws: StoreError.self) { try adoption.run() }
         #expect(try locks() == before)
     }
+
+    @Test("a plain database that is longer than its pages, as browsers allocate it, is imported")
+    func allocatedInChunks() throws {
+        // Story: import said that its plaintext header is damaged.
+        try fixture.makePlain()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.plain))
+        let bytes = try file.seekToEnd()
+        try file.truncate(atOffset: bytes + (1 << 20))
+        try file.close()
+        let report = try StoreImport(of: fixture.plain, to: fixture.store, unlockedBy: fixture.source).run()
+        #expect(report.rowCount == ToolFixture.rows)
+    }
+
+    @Test("the error for a plain database that was cut does not recommend what has just failed")
+    func truncatedPlain() throws {
+        try fixture.makePlain()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.plain))
+        try file.truncate(atOffset: 16384)
+        try file.close()
+        let error = #expect(throws: ToolError.self) {
+            try StoreImport(of: fixture.plain, to: fixture.store, unlockedBy: fixture.source).run()
+        }
+        #expect(error?.code == .notPlain && error?.remedy.contains("cipherctl import") == false, "\(error as Any)")
+    }
+
+    @Test("a database of SQLCipher that is longer than its pages is adopted without its tail")
+    func adoptedInChunks() throws {
+        try fixture.makeStandard()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.store))
+        let bytes = try file.seekToEnd()
+        try file.truncate(atOffset: bytes + (1 << 20))
+        try file.close()
+        try StoreAdoption(fixture.store, unlockedBy: fixture.source).run()
+        #expect(try StoreVerification(fixture.store, unlockedBy: fixture.source).run().isSound)
+        #expect(try Files.byteCount(fixture.store) == Int(bytes))
+    }
 }

@@ -1,0 +1,83 @@
+import CipherDatabase
+import CipherStore
+
+/// SQLite's `integrity_check` of a whole database, or table by table where only the program has something that the
+/// schema names: a missing function or collation is no damage.
+struct ContentCheck {
+    /// The messages; `ok` alone where nothing was found.
+    private(set) var messages: [String]
+    /// The tables that SQLite could not check, with what they need, and the parts that are missing.
+    private(set) var notChecked: [String] = []
+
+    /// - Throws: `DatabaseError` where SQLite cannot read the database; `CancellationError`.
+    init(_ db: Database, _ run: ToolRun) throws {
+        do {
+            let missing = try MissingParts(of: db)
+            notChecked = missing.modules.sorted().map { "module \($0)" }
+            messages = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Limits.integrityMessages))")
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+            let missing = try MissingParts(of: db)
+            guard !missing.isEmpty else { throw error }
+            notChecked = missing.names
+            messages = []
+            try checkTables(db, run)
+        }
+    }
+
+    private mutating func checkTables(_ db: Database, _ run: ToolRun) throws {
+        let tables = try SchemaEntry.all(db).filter(\.isStoredTable).map(\.name)
+        for table in tables {
+            try run.check()
+            do {
+                let found = try String.fetchAll(
+                    db, sql: "PRAGMA integrity_check(\(table.quotedIdentifier))")
+                if found != ["ok"] { messages += found }
+            } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+                let missing = try MissingParts(of: db, table: table)
+                guard !missing.isEmpty else { throw error }
+                notChecked.append("table \"\(table)\", which needs \(missing.names.joined(separator: ", "))")
+            }
+        }
+        if messages.isEmpty { messages = ["ok"] }
+    }
+}
+
+/// A row that refers to a row which does not exist.
+public struct OrphanRow: Hashable, Sendable {
+    /// The table of the row.
+    public let table: String
+    /// The row id; nil in a table WITHOUT ROWID.
+    public let rowID: Int64?
+    /// The table to which it refers.
+    public let parent: String
+
+    /// As in `row 1 of table "child" refers to a row of table "parent" that does not exist`.
+    public var text: String {
+        "\(rowID.map { "row \($0)" } ?? "a row") of table \"\(table)\" refers to a row of table \"\(parent)\" that does "
+            + "not exist"
+    }
+
+    /// Reports the first such rows as notices. A check that SQLite cannot do is left to a verification.
+    static func report(_ db: Database, _ run: ToolRun) {
+        guard let found = try? find(db) else { return }
+        for row in found.first { run.notice(row.text) }
+        let more = found.count - found.first.count
+        if more > 0 { run.notice("\(more) more rows refer to rows that do not exist") }
+    }
+
+    /// The first such rows of a database, and the number of all.
+    ///
+    /// - Throws: `DatabaseError`.
+    static func find(_ db: Database) throws -> (first: [OrphanRow], count: Int) {
+        var first: [OrphanRow] = []
+        var count = 0
+        let rows = try Row.fetchCursor(db, sql: "SELECT \"table\", rowid, parent FROM pragma_foreign_key_check")
+        while let row = try rows.next() {
+            count += 1
+            if first.count < Limits.listedOrphans {
+                first.append(OrphanRow(table: row[0], rowID: row[1], parent: row[2]))
+            }
+        }
+        return (first, count)
+    }
+}
