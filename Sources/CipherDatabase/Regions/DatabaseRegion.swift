@@ -158,6 +158,16 @@ public struct DatabaseRegion: Equatable, Sendable {
         return kept
     }
 
+    /// The region with all columns of the tables that meet a condition, which gets the name and the columns of a table.
+    package func coveringAllColumns(where condition: (String, [String]) throws -> Bool) rethrows -> DatabaseRegion {
+        guard var covering = tables else { return self }
+        for (name, part) in covering {
+            guard let columns = part.columns, try condition(name.text, columns.map(\.text)) else { continue }
+            covering[name]?.columns = nil
+        }
+        return DatabaseRegion(tables: covering)
+    }
+
     /// The region with only some rows of one table, whose other rows it does not need.
     package func narrowing(_ table: String, toRowIDs rowIDs: Set<Int64>) -> DatabaseRegion {
         guard var tables, let part = tables[Name(table)] else { return self }
@@ -223,7 +233,7 @@ extension DatabaseRegion {
             if let table = try db.nameOfTable(name) { return table }
             // Changes of the schema are seen where the program reports them.
             return Database.isSchemaTable(name) ? name : nil
-        }
+        }.coveringGeneratedColumns(db)
         db.observableReads = ObservableReads(region: self, observable: observable)
         return observable
     }

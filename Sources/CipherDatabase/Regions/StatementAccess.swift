@@ -171,7 +171,30 @@ extension Database {
             try region.compactMapTables { name in
                 if let table = try nameOfTable(name) { return table }
                 return try Self.isSchemaTable(name) || viewExists(name) ? name : nil
+            }.coveringGeneratedColumns(self)
+        }
+    }
+
+    /// The generated columns of the tables of a name, in lower case.
+    fileprivate func generatedColumns(of table: String) throws -> Set<String> {
+        try withoutWatching {
+            try compareSchema()
+            let wanted = table.lowercasedASCII
+            if let known = schemaCache.generatedColumns[wanted] { return known }
+            var found: Set<String> = []
+            for schemaID in try schemaIDs(named: nil) {
+                // A virtual table has no root page, and its module may be missing.
+                found.formUnion(
+                    try String.fetchAll(
+                        self,
+                        sql: """
+                            SELECT lower(c.name) FROM \(schemaID.schemaTable) AS t, pragma_table_xinfo(t.name, ?) AS c
+                            WHERE t.type = 'table' AND t.rootpage > 0 AND lower(t.name) = ? AND c.hidden IN (2, 3)
+                            """, arguments: [schemaID.name, wanted]))
             }
+            if schemaCache.generatedColumns.count >= 1_000 { schemaCache.generatedColumns = [:] }
+            schemaCache.generatedColumns[wanted] = found
+            return found
         }
     }
 
@@ -283,4 +306,16 @@ extension Database {
     }
 
     func updateWatching() { watchesStatements = recordedReads != nil || observer != nil }
+}
+
+extension DatabaseRegion {
+    /// The region with all columns of each table of which it has a generated one.
+    ///
+    /// SQLite resolves the expression of a generated column when it reads the schema, and reports to the authorizer
+    /// none of the columns that the expression reads. https://www.sqlite.org/gencol.html
+    package func coveringGeneratedColumns(_ db: Database) throws -> DatabaseRegion {
+        try coveringAllColumns { table, columns in
+            try !db.generatedColumns(of: table).isDisjoint(with: columns.map(\.lowercasedASCII))
+        }
+    }
 }

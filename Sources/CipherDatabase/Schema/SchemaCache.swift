@@ -17,6 +17,8 @@ struct SchemaCache {
     var schemas: [DatabaseSchemaID: Entries] = [:]
     /// The names of tables as they were created, by their names in lower case; nil where there is no such table.
     var tableNames: [String: String?] = [:]
+    /// The generated columns of tables, all names in lower case.
+    var generatedColumns: [String: Set<String>] = [:]
     /// How tables are recorded; nil before the first request.
     var history: HistoryCatalog?
 

@@ -109,9 +109,12 @@ extension Database {
         let kinds = try withoutWatching {
             try region.databaseRegion(self).eventKinds(
                 tables: {
-                    try String.fetchAll(self, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'") + [
-                        "sqlite_master"
-                    ]
+                    let schemas = try String.fetchAll(self, sql: "SELECT name FROM pragma_database_list")
+                    return try schemas.flatMap { schema in
+                        try SQLRequest<String>(
+                            literal: "SELECT name FROM \(identifier: schema).sqlite_schema WHERE type = 'table'"
+                        ).fetchAll(self)
+                    } + ["sqlite_master"]
                 },
                 columns: { try Self.isSchemaTable($0) ? [] : columns(in: $0).map(\.name) })
         }

@@ -406,7 +406,18 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
             }
             guard let next else { return }
             if let result = converted(next) { deliver(result, isImmediate: isImmediate) }
+            if isImmediate { return convertRest() }
         }
+    }
+
+    /// Converts later what was fetched while the first value was delivered: a program that writes for each value would
+    /// otherwise never return from the start of its observation.
+    private func convertRest() {
+        let isComplete = state.withLock { state in
+            if state.fetched.isEmpty { state.isConverting = false }
+            return state.fetched.isEmpty
+        }
+        if !isComplete { conversions.async { self.convertAll(isImmediate: false) } }
     }
 
     /// Called by one thread at a time.

@@ -239,4 +239,57 @@ import Testing
         #expect(try count(schema, "INSERT INTO more VALUES (1)") == 0)
         #expect(try count(.fullDatabase, "CREATE TABLE another (a)") == 0)
     }
+
+    // MARK: Generated columns
+
+    @Test(
+        "a generated column is observed with the columns that it reads",
+        arguments: ["VIRTUAL", "STORED"],
+        [
+            "SELECT sum(total) FROM sale", "SELECT sum(TOTAL) FROM sale", "SELECT sum(twice) FROM sale",
+            "SELECT count(*) FROM sale WHERE total > 5", "SELECT s FROM sums", "SELECT id FROM sale ORDER BY total",
+            "SELECT total FROM sale WHERE id = 1", "SELECT 1 FROM user WHERE id < (SELECT max(twice) FROM sale)",
+            "SELECT t FROM (SELECT total AS t FROM sale)",
+        ])
+    func generatedColumn(storage: String, request: String) throws {
+        try execute(
+            """
+            CREATE TABLE sale (
+                id INTEGER PRIMARY KEY, qty, price, note,
+                total AS (qty * price) \(storage), twice AS (total * 2) \(storage));
+            CREATE INDEX sale_twice ON sale(twice + 1);
+            CREATE VIEW sums AS SELECT sum(total) AS s FROM sale;
+            INSERT INTO sale (qty, price) VALUES (2, 3);
+            """)
+        #expect(try count(columns(request), "UPDATE sale SET qty = qty + 1") == 1)
+        let region = try queue.read { try columns(request).databaseRegion($0) }
+        #expect(region.isModified(byEventsOfKind: .update(tableName: "sale", columnNames: ["qty"])))
+        #expect(try count(columns("SELECT qty FROM sale"), "UPDATE sale SET note = 'x'") == 0)
+    }
+
+    @Test("a region of a generated column that the program names, and one in a temporary table")
+    func namedGeneratedColumn() throws {
+        try execute("CREATE TABLE sale (qty, total AS (qty * 2)); INSERT INTO sale (qty) VALUES (1)")
+        try execute("CREATE TEMP TABLE cart (qty, total AS (qty * 2)); INSERT INTO cart (qty) VALUES (1)")
+        for table in ["sale", "cart"] {
+            let region = DatabaseRegion(table: table, columns: ["Total"])
+            #expect(try count(region, "UPDATE \(table) SET qty = 4") == 1)
+            #expect(try count(columns("SELECT total FROM \(table)"), "UPDATE \(table) SET qty = 5") == 1)
+        }
+        // A table that has the name later, with a generated column that it did not have.
+        try execute(
+            "DROP TABLE sale; CREATE TABLE sale (note, qty, extra AS (qty * 2)); INSERT INTO sale (qty) VALUES (1)")
+        #expect(try count(columns("SELECT extra FROM sale"), "UPDATE sale SET qty = 4") == 1)
+    }
+
+    @Test("a report of changes of the whole database reaches temporary and attached tables")
+    func reportOfTemporaryTables() throws {
+        try execute("CREATE TEMP TABLE cart (a); ATTACH ':memory:' AS beside; CREATE TABLE beside.far (a)")
+        for table in ["cart", "far", "user"] {
+            let observation = try observe(DatabaseRegion(table: table), by: table)
+            try queue.writeWithoutTransaction { try $0.notifyChanges(in: .fullDatabase) }
+            observation.cancel()
+        }
+        #expect(calls.all == ["cart", "far", "user"])
+    }
 }

@@ -289,6 +289,32 @@ import Testing
         #expect(values == [0])
         cancellable.cancel()
     }
+
+    @Test(
+        "an immediate start returns after one value, also if the program writes for each value",
+        arguments: Kind.allCases)
+    @MainActor func immediateStartThatWrites(kind: Kind) throws {
+        let writer = AnyDatabaseWriter(try open(kind))
+        let values = Collected<Int>()
+        let cancellable = Self.count.start(
+            in: writer, scheduling: .immediate, onError: { _ in },
+            onChange: {
+                values.add($0)
+                if values.all.count < 50 { try? insert(writer) }
+            })
+        #expect(values.all == [0])
+        cancellable.cancel()
+        let shared = Self.count.shared(in: writer, scheduling: .immediate, extent: .whileObserved)
+        let sharedValues = Collected<Int>()
+        let client = shared.start(
+            onError: { _ in },
+            onChange: {
+                sharedValues.add($0)
+                if sharedValues.all.count < 50 { try? insert(writer) }
+            })
+        #expect(sharedValues.all.count == 1)
+        client.cancel()
+    }
 }
 
 /// Opens an existential for functions that take `some DatabaseReader`.
