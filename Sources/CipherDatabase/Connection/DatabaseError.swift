@@ -12,7 +12,8 @@ public struct DatabaseError: Error, Sendable {
     public let extendedResultCode: ResultCode
     /// SQLite's message, or the library's own.
     public let message: String?
-    /// The SQL text that failed; nil when there is none, or when it could hold a key.
+    /// The whole SQL text that failed, so that a program can compare it with what it has run; nil when there is none, or
+    /// when it could hold a key. The descriptions have its first 200 characters.
     public let sql: String?
     /// The arguments of the statement, only with ``Configuration/publicStatementArguments``; nil otherwise.
     public let arguments: StatementArguments?
@@ -57,10 +58,16 @@ extension DatabaseError: CustomStringConvertible {
     /// The same with the statement's arguments: for debugging only, never for a log file.
     public var expandedDescription: String { text(with: allArguments) }
 
+    /// A text of a person: a statement may have thousands of columns. ``sql`` has all of it.
+    private static func cut(_ sql: String) -> String {
+        let length = Limits.reportedSQLCharacters
+        return sql.dropFirst(length).isEmpty ? sql : sql.prefix(length) + "\u{2026}"
+    }
+
     private func text(with arguments: StatementArguments?) -> String {
         var text = "SQLite error \(resultCode.rawValue)"
         if let message { text += ": \(message)" }
-        if let sql { text += " - while executing `\(sql)`" }
+        if let sql { text += " - while executing `\(Self.cut(sql))`" }
         if let arguments, !arguments.isEmpty { text += " with arguments \(arguments)" }
         return text
     }
