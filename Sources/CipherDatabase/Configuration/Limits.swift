@@ -6,6 +6,8 @@ enum Limits {
     static let pressureInterval = DispatchTimeInterval.seconds(10)
     /// The memory pressure, in percent of the last ten seconds spent waiting, from which databases release memory.
     static let pressurePercent = 10.0
+    /// The longest SQL text that the description of an error has, in characters.
+    static let reportedSQLCharacters = 200
     /// Compiled statements that one connection keeps.
     static let cachedStatements = 500
     /// The checkpoints that may pass without a reset of the WAL before one waits for its readers.

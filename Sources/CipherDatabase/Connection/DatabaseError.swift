@@ -12,7 +12,8 @@ public struct DatabaseError: Error, Sendable {
     public let extendedResultCode: ResultCode
     /// SQLite's message, or the library's own.
     public let message: String?
-    /// The SQL text that failed; nil when there is none, or when it could hold a key.
+    /// The whole SQL text that failed, so that a program can compare it with what it has run; nil when there is none, or
+    /// when it could hold a key. The descriptions have its first 200 characters.
     public let sql: String?
     /// The arguments of the statement, only with ``Configuration/publicStatementArguments``; nil otherwise.
     public let arguments: StatementArguments?
@@ -78,13 +79,19 @@ extension DatabaseError: CustomStringConvertible {
     /// The same with the statement's arguments: for debugging only, never for a log file.
     public var expandedDescription: String { text(with: allArguments) }
 
+    /// Cuts a statement for people: it may have thousands of columns. ``sql`` has all of it.
+    private static func cut(_ sql: String) -> String {
+        let length = Limits.reportedSQLCharacters
+        return sql.dropFirst(length).isEmpty ? sql : sql.prefix(length) + "\u{2026}"
+    }
+
     private func text(with arguments: StatementArguments?) -> String {
         var text = "SQLite error \(resultCode.rawValue)"
         if let message { text += ": \(message)" }
         if let shortage, shortage.errorNumber == systemErrorNumber {
             text += " (\(shortage.reason), errno \(shortage.errorNumber))"
         }
-        if let sql { text += " - while executing `\(sql)`" }
+        if let sql { text += " - while executing `\(Self.cut(sql))`" }
         if let arguments, !arguments.isEmpty { text += " with arguments \(arguments)" }
         // SQLite's message is that of a damaged file, which this is not.
         if extendedResultCode == .SQLITE_CORRUPT_VTAB {

@@ -29,11 +29,12 @@ final class SuspensionCenter: @unchecked Sendable {
 
     private init() {
         for (name, suspends) in [(Self.suspendName, true), (Self.resumeName, false)] {
-            tokens.append(
-                NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { [unowned self] notification in
-                    let isOfJobControl = notification.userInfo?[Self.jobControlKey] != nil
-                    post(suspends: suspends, by: isOfJobControl ? .jobControl : .program)
-                })
+            let token = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) {
+                [unowned self] notification in
+                let isOfJobControl = notification.userInfo?[Self.jobControlKey] != nil
+                post(suspends: suspends, by: isOfJobControl ? .jobControl : .program)
+            }
+            tokens.append(token)
         }
     }
 

@@ -121,6 +121,7 @@ struct VerifyCommand: Command {
     private func result(_ report: StoreVerification.Report) -> String {
         guard report.isSound else { return "damaged" }
         if !report.needsAttention { return "sound" }
-        return report.hasOnlyFullTextFaults ? "sound, but for full-text indexes" : "sound, but something needs attention"
+        return report.hasOnlyFullTextFaults
+            ? "sound, but for full-text indexes" : "sound, but something needs attention"
     }
 }

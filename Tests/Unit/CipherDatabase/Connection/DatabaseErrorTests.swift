@@ -112,6 +112,19 @@ import Testing
         #expect(ResultCode.SQLITE_BUSY.description == "5 (database is locked)")
     }
 
+    /// The error of a table with 2,000 columns had 17 KB of SQL.
+    @Test("descriptions have 200 characters of a long statement, and the error has all of it")
+    func longStatement() {
+        let sql = String(repeating: "é", count: 201)
+        let error = DatabaseError(message: "no", sql: sql, arguments: [1])
+        let cut = "SQLite error 1: no - while executing `\(String(repeating: "é", count: 200))\u{2026}`"
+        #expect(error.description == cut)
+        #expect(error.expandedDescription == cut + " with arguments [1]")
+        #expect((error as NSError).localizedDescription == cut && error.sql == sql)
+        let short = String(sql.dropFirst())
+        #expect(DatabaseError(message: "no", sql: short).description.hasSuffix("`\(short)`"))
+    }
+
     @Test("interruptions and aborts say that the access may succeed later")
     func interruptions() {
         #expect(DatabaseError(resultCode: .SQLITE_INTERRUPT).isInterruptionError)
