@@ -247,7 +247,7 @@ public final class Database {
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if withdrawal.isSet, let reason = withdrawal.reason { throw reason }
-        if hiddenTables.mayBeElsewhere { try HiddenTables.compare(self) }
+        if hiddenTables.mayBeElsewhere && !statement.effects.contains(.transaction) { try HiddenTables.compare(self) }
         if statement.effects.contains(.storedSchema) { try willChangeSchema(statement) }
         if statement.effects.contains(.vacuum) { try willVacuum() }
         if watchesStatements { willRunWatched(statement) }

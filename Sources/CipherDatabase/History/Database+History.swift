@@ -28,7 +28,7 @@ extension Database {
                 let adds = keepingFormer && settings.recordsAllTables
                 settings.recordsAllTables = true
                 settings.notesColumns = notesColumns || adds && settings.notesColumns
-                settings.kept = adds ? settings.kept.merging(kept) { $0 + $1 } : kept
+                settings.kept = adds ? HistorySettings.union(settings.kept, kept) : kept
                 try store(settings)
             }
             let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
@@ -190,13 +190,18 @@ extension Database {
     /// - Returns: What the program should know, as sentences.
     func repairHistoryAtOpening() -> [String] {
         guard !configuration.readonly, !isClosed else { return [] }
+        var notices: [String] = []
         do {
             try FullTextUpkeep.followKeys(self)
-            // Without tables of the history, there may be triggers that need them.
-            if !mayHaveHistory { guard try hasHistoryTriggers() else { return [] } }
-            return try repairHistory(followsOwnStatement: false).notices
         } catch {
-            return ["the triggers of the history of changes and of full-text tables could not be checked: \(error)"]
+            notices.append("the triggers of full-text tables could not be checked: \(error)")
+        }
+        do {
+            // Without tables of the history, there may be triggers that need them.
+            if !mayHaveHistory { guard try hasHistoryTriggers() else { return notices } }
+            return notices + (try repairHistory(followsOwnStatement: false).notices)
+        } catch {
+            return notices + ["the triggers of the history of changes could not be checked: \(error)"]
         }
     }
 

@@ -46,6 +46,17 @@ package struct HistorySettings: Codable, Equatable, Sendable {
         kept.filter { $0.key.lowercasedASCII == table.lowercasedASCII }.sorted { $0.key < $1.key }.flatMap(\.value)
     }
 
+    /// The columns of two choices, each once: SQLite tells neither tables nor columns apart by their case.
+    static func union(_ first: [String: [String]], _ second: [String: [String]]) -> [String: [String]] {
+        var union = first
+        for (table, columns) in second {
+            let key = union.keys.first { $0.lowercasedASCII == table.lowercasedASCII } ?? table
+            var names = Set(union[key, default: []].map(\.lowercasedASCII))
+            union[key, default: []] += columns.filter { names.insert($0.lowercasedASCII).inserted }
+        }
+        return union
+    }
+
     /// The same with limits that can be calculated with: a program may have given, or a store may contain, any number.
     func withinRange() -> HistorySettings {
         var settings = self

@@ -16,6 +16,16 @@ package struct StatementOutcome: Sendable {
 }
 
 extension Statement {
+    /// Runs the statement to its end.
+    ///
+    /// - Returns: What SQLite counted when it ended. The observers of a commit may have run other statements since.
+    /// - Throws: ``DatabaseError``.
+    package func executeForOutcome() throws -> StatementOutcome {
+        keepsOutcome = true
+        try execute()
+        return outcome ?? StatementOutcome(database)
+    }
+
     /// Runs a statement with `RETURNING` to its end, where a program has read some of its rows, or none.
     ///
     /// - Returns: What SQLite counted when it ended.

@@ -238,7 +238,8 @@ extension DisplacedRows {
             let rowID = try rowIDName(of: content, db)
         else { return nil }
         // The column of the language is hidden, and added by the definition.
-        let columns = try db.columns(in: index.name, in: schema).map(\.name)
+        // SQLite cannot name them without the tokenizer, which this program may lack: it leaves the triggers as they are.
+        guard let columns = try? db.columns(in: index.name, in: schema).map(\.name) else { return nil }
         let known = try Set(db.columns(in: content).map(\.name.lowercasedASCII))
         guard columns.allSatisfy({ known.contains($0.lowercasedASCII) }),
             let rows = DisplacedRows(index, rowID: rowID, columns: columns, isTemporary: isTemporary)

@@ -22,10 +22,23 @@ struct FullTextUpkeep {
         if exposed.isEmpty { return }
         var found: [FullTextIndex] = []
         try db.changingHistory {
-            // Without its tokenizer an index can be neither checked nor made again.
-            found = exposed.filter { (try? $0.fits(db)) == true }
+            found = try exposed.filter { index in
+                do {
+                    return try index.fits(db)
+                } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+                    throw cannotFollow(index, error)
+                }
+            }
         }
         db.fullText.fitting = found
+    }
+
+    /// Without its tokenizer an index can be neither checked nor made again.
+    private static func cannotFollow(_ index: FullTextIndex, _ error: DatabaseError) -> DatabaseError {
+        DatabaseError(
+            resultCode: .SQLITE_ERROR,
+            message: "VACUUM would change the rows that full-text table \(index.name) finds, and this program cannot "
+                + "rebuild it (\(error.message ?? "SQLITE_ERROR")). Run VACUUM in a program that has its tokenizer")
     }
 
     static func didVacuum(_ db: Database) throws {

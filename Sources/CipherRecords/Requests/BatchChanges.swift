@@ -128,8 +128,7 @@ extension QueryInterfaceRequest {
     public func deleteAll(_ db: Database) throws -> Int {
         let statement = try db.prepare(.delete(relation.withoutPrefetches, returning: [])).statement
         return try db.countingChanges(of: relation.table) {
-            try statement.execute()
-            return StatementOutcome(db)
+            return try statement.executeForOutcome()
         }
     }
 
@@ -205,8 +204,7 @@ extension QueryInterfaceRequest {
         guard assignments.contains(where: { $0.assignment != nil }) else { return 0 }
         let statement = try update(db, conflictResolution, assignments, returning: []).statement
         return try db.countingChanges(of: relation.table) {
-            try statement.execute()
-            return StatementOutcome(db)
+            return try statement.executeForOutcome()
         }
     }
 

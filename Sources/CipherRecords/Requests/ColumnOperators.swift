@@ -69,12 +69,45 @@ extension Range where Bound: ColumnExpression {
     }
 }
 
-/// `MAX` of several columns in one row: the greatest; NULL if one is.
-public func max<C: ColumnExpression & Comparable>(_ first: C, _ second: C, _ others: C...) -> SQLExpression {
-    Term(.apply(.function(Function(name: "MAX")), ([first, second] + others).map { Term($0) })).expression
+/// `MAX` of two columns in one row: the greater value; NULL if one is.
+public func max<C: ColumnExpression & Comparable>(_ first: C, _ second: C) -> SQLExpression {
+    call("MAX", [first, second])
 }
 
-/// `MIN` of several columns in one row: the least; NULL if one is.
-public func min<C: ColumnExpression & Comparable>(_ first: C, _ second: C, _ others: C...) -> SQLExpression {
-    Term(.apply(.function(Function(name: "MIN")), ([first, second] + others).map { Term($0) })).expression
+/// `MAX` of several columns in one row: the greatest value; NULL if one is.
+public func max<C: ColumnExpression & Comparable>(_ first: C, _ second: C, _ third: C, _ others: C...) -> SQLExpression
+{
+    call("MAX", [first, second, third] + others)
+}
+
+/// `MIN` of two columns in one row: the lesser value; NULL if one is.
+public func min<C: ColumnExpression & Comparable>(_ first: C, _ second: C) -> SQLExpression {
+    call("MIN", [first, second])
+}
+
+/// `MIN` of several columns in one row: the least value; NULL if one is.
+public func min<C: ColumnExpression & Comparable>(_ first: C, _ second: C, _ third: C, _ others: C...) -> SQLExpression
+{
+    call("MIN", [first, second, third] + others)
+}
+
+private func call(_ name: String, _ columns: [some ColumnExpression]) -> SQLExpression {
+    Term(.apply(.function(Function(name: name)), columns.map { Term($0) })).expression
+}
+
+// Swift does not try generic operators where it has found a solution with one that is not, as `!` and `&&` of Bool.
+
+extension SQLExpression {
+    /// `NOT`, or the opposite operator where SQL has one.
+    public static prefix func ! (operand: SQLExpression) -> SQLExpression { Term(operand).negated.expression }
+
+    /// `AND`
+    public static func && (left: SQLExpression, right: SQLExpression) -> SQLExpression {
+        Term.chain(.and, [Term(left), Term(right)], flattening: true).expression
+    }
+
+    /// `OR`
+    public static func || (left: SQLExpression, right: SQLExpression) -> SQLExpression {
+        Term.chain(.or, [Term(left), Term(right)], flattening: true).expression
+    }
 }

@@ -65,6 +65,9 @@ extension SQL: SQLSpecificExpressible {
 ///
 /// The operators of two columns of one type are SQL, also where the type is an enum, or another type that is `Hashable`.
 /// Swift's own `==` is left to places that want a `Bool`.
+///
+/// A type of columns must not declare an operator of its own, as a `static func <` for `Comparable`: Swift prefers it, and
+/// its Bool is a value to SQL.
 public protocol ColumnExpression: SQLSpecificExpressible {
     /// The name of the column, without quotes.
     var name: String { get }

@@ -32,7 +32,8 @@ enum ListedValues {
                     value: "json_extract(value, '$[\(index)]')", type: "json_type(value, '$[\(index)]')",
                     path: "$[\(index)]")
         }
-        let arguments = StatementArguments(plain: columns.compactMap(\.parameter) + [json.databaseValue])
+        let arguments = StatementArguments(
+            plain: columns.compactMap { $0.parameter?.databaseValue } + [json.databaseValue])
         let query = SQL(sql: "SELECT \(selected.joined(separator: ", ")) FROM json_each(?)", arguments: arguments)
         return Term(.subquery(.literal(LiteralText(query))))
     }
@@ -46,7 +47,7 @@ enum ListedValues {
         private var hasDoubles = false
 
         /// The bytes of all blobs; nil for none. SQLite has no bytes of an empty parameter, so there is one more.
-        var parameter: DatabaseValue? { hasBlobs ? (bytes + [0]).databaseValue : nil }
+        var parameter: Data? { hasBlobs ? bytes + [0] : nil }
 
         /// A value as JSON; nil when there is no way.
         mutating func item(of value: DatabaseValue) -> String? {

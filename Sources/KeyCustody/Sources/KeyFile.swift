@@ -25,8 +25,8 @@ enum KeyFile {
             throw StoreError(
                 .invalidKey, what: "The key file \"\(path)\" is not private to its owner.",
                 why: "Its group or others may read or write it (mode \(String(status.permissions, radix: 8))).",
-                remedy: "Run: chmod 600 \(ShellWord.path(path)). If others have seen it, change the key. In a container "
-                    + "that mounts it with another mode, give it as a descriptor: --key-fd 3 3< "
+                remedy: "Run: chmod 600 \(ShellWord.path(path)). If others have seen it, change the key. "
+                    + "In a container that mounts it with another mode, give it as a descriptor: --key-fd 3 3< "
                     + "\(ShellWord.path(path)); or copy it into memory first: install -m 600 "
                     + "\(ShellWord.path(path)) /dev/shm/key")
         }

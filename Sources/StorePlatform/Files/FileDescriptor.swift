@@ -81,7 +81,8 @@ package struct FileDescriptor: ~Copyable, Sendable {
         defer { for number in opened { close(number) } }
         for _ in 0..<count {
             let number = retryingInterrupts { open("/dev/null", O_RDONLY | O_CLOEXEC) }
-            guard number >= 0 else { return false }
+            // Only a limit counts: there may be no such file.
+            guard number >= 0 else { return errno != EMFILE && errno != ENFILE }
             opened.append(number)
         }
         return true

@@ -76,7 +76,9 @@ struct StatusCommand: Command {
         let key = try needsKey ? UnlockedKey(KeyOptions.source(arguments), console) : nil
         let tool = key.map { key in ToolKey(source: { key.source }, read: { _ in key }) }
         var metrics = OpenMetrics()
-        for path in arguments.operands.map(BackupBundle.database) {
+        var read: Set<String> = []
+        // A collector refuses a series that stands there twice.
+        for path in arguments.operands.map(BackupBundle.database) where read.insert(path).inserted {
             let found = Result { try examine(path, tool) }
             metrics.addReading(of: path, succeeded: (try? found.get()) != nil)
             switch found {

@@ -30,6 +30,7 @@ struct KeyAcceptCommand: Command {
             "The sidecar of \"\(path)\" is accepted at generation \(access.sidecar.generation), with every key "
                 + "that it has.",
             arguments)
+        Interruption.beginWork()
         let accepted = try access.accept()
         let sidecar = try access.administration.sidecar()
         try console.report(

@@ -41,6 +41,7 @@ struct KeyLogCommand: Command {
         let sidecar = SidecarFiles(databasePath: database).read().newestClaimed
         if acknowledges {
             try BackupBundle.refuse(writing: path)
+            Interruption.beginWork()
             let count = try log.acknowledge(epoch: sidecar?.epoch ?? 1)
             console.note(
                 count.map { "acknowledged: \($0) problem\($0 == 1 ? "" : "s") and what is missing, up to this line" }

@@ -23,8 +23,7 @@ extension MutablePersistableRecord {
     private func runDelete(_ db: Database) throws -> Bool {
         guard let statement = try keyStatement(.delete, db, { "DELETE FROM \($0) WHERE \($1)" }) else { return false }
         let count = try db.countingChanges(of: Self.databaseTableName) {
-            try statement.execute()
-            return StatementOutcome(db)
+            return try statement.executeForOutcome()
         }
         return count > 0
     }

@@ -203,8 +203,7 @@ extension MutablePersistableRecord {
             plan.insertSQL(container.columns, policy)
         }
         try statement.setArguments(StatementArguments(plain: container.values))
-        try statement.execute()
-        return try plan.success(of: StatementOutcome(db), container, db)
+        return try plan.success(of: statement.executeForOutcome(), container, db)
     }
 
     func runInsert(

@@ -302,8 +302,7 @@ extension MutablePersistableRecord {
             if let returning { return try plan.run(sql(), values, returning, db) }
             let statement = try plan.statement(.update(policy), updated.columnNames, db, sql)
             try statement.setArguments(StatementArguments(plain: values))
-            try statement.execute()
-            return StatementOutcome(db)
+            return try statement.executeForOutcome()
         }
         if count == 0 { throw plan.notFound(container) }
         return PersistenceSuccess(persistenceContainer: container)

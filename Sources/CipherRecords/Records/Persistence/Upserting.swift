@@ -84,8 +84,7 @@ extension MutablePersistableRecord {
         let statement = try plan.statement(for: upsert, container, db)
         let count = statement.columnCount
         if count == 0 {
-            try statement.execute()
-            if db.changesCount == 0 { throw plan.notFound(container) }
+            if try statement.executeForOutcome().changesCount == 0 { throw plan.notFound(container) }
             return success
         }
         // SQLite does not tell the rowid of a row that an upsert updated, so the rowid is returned after the selection.

@@ -229,8 +229,10 @@ import Testing
             _ = try cursor?.next()
         }
         try queue.write { _ in
-            #expect(try String.fetchOne(#require(own)) == "a")
-            #expect(try cursor?.next()?[0] == 2)
+            let kept = try String.fetchOne(try #require(own))
+            #expect(kept == "a")
+            let second: Int? = try cursor?.next()?[0]
+            #expect(second == 2)
         }
     }
 }

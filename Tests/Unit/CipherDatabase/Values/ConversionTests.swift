@@ -144,7 +144,7 @@ import Testing
 
 // As a program for GRDB writes them.
 
-extension DateComponents: @retroactive DatabaseValueConvertible {
+extension DateComponents: DatabaseValueConvertible {
     public var databaseValue: DatabaseValue { "\(hour ?? 0):\(minute ?? 0)".databaseValue }
     public static func fromDatabaseValue(_ value: DatabaseValue) -> DateComponents? {
         guard let parts = String.fromDatabaseValue(value)?.split(separator: ":"), parts.count == 2 else { return nil }
@@ -152,7 +152,7 @@ extension DateComponents: @retroactive DatabaseValueConvertible {
     }
 }
 
-extension Substring: @retroactive DatabaseValueConvertible {
+extension Substring: DatabaseValueConvertible {
     public var databaseValue: DatabaseValue { String(self).databaseValue }
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Substring? {
         String.fromDatabaseValue(value).map { $0[...] }

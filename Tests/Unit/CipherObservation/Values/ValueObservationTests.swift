@@ -310,7 +310,9 @@ import Testing
             onError: { _ in },
             onChange: {
                 sharedValues.add($0)
-                if sharedValues.all.count < 50 { try? insert(writer) }
+                if sharedValues.all.count < 50 {
+                    try? writer.write { try $0.execute(sql: "INSERT INTO shelf DEFAULT VALUES") }
+                }
             })
         #expect(sharedValues.all.count == 1)
         client.cancel()

@@ -23,11 +23,7 @@ struct JSONItem: TableRecord {
 
 struct EnumItem: TableRecord {
     static let databaseTableName = "item"
-    enum Columns: String, ColumnExpression, Comparable {
-        case a, b, c
-
-        static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
-    }
+    enum Columns: String, ColumnExpression { case a, b, c }
 }
 
 struct KeyItem: TableRecord {
@@ -38,7 +34,7 @@ struct KeyItem: TableRecord {
 
 struct PlainItem: TableRecord {
     static let databaseTableName = "item"
-    enum Columns: ColumnExpression, CodingKey {
+    enum Columns: ColumnExpression, CodingKey, Comparable {
         case a, b, c
 
         var name: String { stringValue }

@@ -236,12 +236,13 @@ struct OperatorMatrixTests {
 
     private static func impliedMembers(_ table: RequestTable) {
         table.rows(EnumItem.filter { $0.a == .b }, #""a" = "b""#)
-        table.rows(EnumItem.filter { $0.a != .b && .a == $0.c }, #"("a" <> "b") AND ("a" = "c")"#)
-        table.rows(EnumItem.filter { $0.a < .b }, #""a" < "b""#)
-        table.rows(EnumItem.filter { ($0.a...$0.b).contains($0.c) }, #""c" BETWEEN "a" AND "b""#)
-        table.rows(EnumItem.filter { ($0.a..<$0.b).contains($0.c) }, #"("c" >= "a") AND ("c" < "b")"#)
-        table.rows(EnumItem.select { max($0.a, $0.b) }, selecting: #"MAX("a", "b")"#)
-        table.rows(EnumItem.select { min($0.a, $0.b, $0.c) }, selecting: #"MIN("a", "b", "c")"#)
+        table.rows(EnumItem.filter { $0.a < .b && .a != $0.c }, #"("a" < "b") AND ("a" <> "c")"#)
+        table.rows(PlainItem.filter { $0.a != .b && .a == $0.c }, #"("a" <> "b") AND ("a" = "c")"#)
+        table.rows(PlainItem.filter { $0.a < .b }, #""a" < "b""#)
+        table.rows(PlainItem.filter { ($0.a...$0.b).contains($0.c) }, #""c" BETWEEN "a" AND "b""#)
+        table.rows(PlainItem.filter { ($0.a..<$0.b).contains($0.c) }, #"("c" >= "a") AND ("c" < "b")"#)
+        table.rows(PlainItem.select { max($0.a, $0.b) }, selecting: #"MAX("a", "b")"#)
+        table.rows(PlainItem.select { min($0.a, $0.b, $0.c) }, selecting: #"MIN("a", "b", "c")"#)
         table.rows(PlainItem.filter { $0.a == .b }, #""a" = "b""#)
         table.rows(KeyItem.filter { $0.a != .b }, #""a" <> "b""#)
     }
@@ -283,7 +284,7 @@ struct OperatorMatrixTests {
 
     @Test("columns can still be compared as values where Swift wants a Bool")
     func values() {
-        let (a, b) = (EnumItem.Columns.a, EnumItem.Columns.b)
+        let (a, b) = (PlainItem.Columns.a, PlainItem.Columns.b)
         #expect(a != b && !(a == b) && a < b && [a].contains(a) && Set([a, b]).count == 2)
         if a == b { Issue.record("they differ") }
         let same: Bool = HashItem.Columns.a == HashItem.Columns.a

@@ -467,7 +467,7 @@ struct OperatorPlaceTests {
 
     @Test("in the calls of aggregates of associations")
     func aggregates() throws {
-        let (team, players) = (Team.self, Team.hasMany(Player.self))
+        let (team, players) = (Team.self, Team.hasMany(Player.self, using: ForeignKey(["teamId"])))
         let table = RequestTable()
         let start =
             #"SELECT "team".* FROM "team" LEFT JOIN "player" ON "player"."teamId" = "team"."id" "#

@@ -13,6 +13,7 @@ struct RequestTests {
         RequestSection("filters", filters),
         RequestSection("keys", keys),
         RequestSection("order and limit", order),
+        RequestSection("SQL text in the opposite order", reversedText),
         RequestSection("groups", groups),
         RequestSection("the first row, the number of rows, and whether there is one", answers),
         RequestSection("deleting", deleting),
@@ -121,6 +122,27 @@ struct RequestTests {
             #"SELECT * FROM "player" WHERE ("score" > 1) AND ("id" IN (1, 2))"#)
     }
 
+    private static func reversedText(_ table: RequestTable) {
+        let length = SQL("LENGTH(name)")
+        table(Player.order(length.desc), #"SELECT * FROM "player" ORDER BY LENGTH(name) DESC"#)
+        table(Player.order(length.desc).reversed(), #"SELECT * FROM "player" ORDER BY (LENGTH(name)) ASC"#)
+        table(Player.order(length.asc).reversed(), #"SELECT * FROM "player" ORDER BY (LENGTH(name)) DESC"#)
+        table(
+            Player.order(length.ascNullsLast, name).reversed(),
+            #"SELECT * FROM "player" ORDER BY (LENGTH(name)) DESC NULLS FIRST, "name" DESC"#)
+        table(Player.order(SQL("score + id").sqlExpression), #"SELECT * FROM "player" ORDER BY score + id"#)
+        table(
+            Player.order(SQL("score + id").sqlExpression).reversed(),
+            #"SELECT * FROM "player" ORDER BY (score + id) DESC"#)
+        table(
+            Player.order(length.collating(.nocase)).reversed(),
+            #"SELECT * FROM "player" ORDER BY (LENGTH(name)) COLLATE NOCASE DESC"#)
+        let alias = TableAlias<Player>(name: "p")
+        table(
+            Player.aliased(alias).order(alias[length]).reversed(),
+            #"SELECT "p".* FROM "player" "p" ORDER BY (LENGTH(name)) DESC"#)
+    }
+
     private static func order(_ table: RequestTable) {
         table(Player.order(score), #"SELECT * FROM "player" ORDER BY "score""#)
         table(Player.order(score.asc), #"SELECT * FROM "player" ORDER BY "score" ASC"#)
@@ -151,24 +173,6 @@ struct RequestTests {
             #"SELECT * FROM "player" ORDER BY "score" DESC NULLS FIRST"#)
         table(Player.order(score).reversed().reversed(), #"SELECT * FROM "player" ORDER BY "score""#)
         table(Player.all().reversed(), #"SELECT * FROM "player""#)
-        let length = SQL("LENGTH(name)")
-        table(Player.order(length.desc), #"SELECT * FROM "player" ORDER BY LENGTH(name) DESC"#)
-        table(Player.order(length.desc).reversed(), #"SELECT * FROM "player" ORDER BY (LENGTH(name)) ASC"#)
-        table(Player.order(length.asc).reversed(), #"SELECT * FROM "player" ORDER BY (LENGTH(name)) DESC"#)
-        table(
-            Player.order(length.ascNullsLast, name).reversed(),
-            #"SELECT * FROM "player" ORDER BY (LENGTH(name)) DESC NULLS FIRST, "name" DESC"#)
-        table(Player.order(SQL("score + id").sqlExpression), #"SELECT * FROM "player" ORDER BY score + id"#)
-        table(
-            Player.order(SQL("score + id").sqlExpression).reversed(),
-            #"SELECT * FROM "player" ORDER BY (score + id) DESC"#)
-        table(
-            Player.order(length.collating(.nocase)).reversed(),
-            #"SELECT * FROM "player" ORDER BY (LENGTH(name)) COLLATE NOCASE DESC"#)
-        let alias = TableAlias<Player>(name: "p")
-        table(
-            Player.aliased(alias).order(alias[length]).reversed(),
-            #"SELECT "p".* FROM "player" "p" ORDER BY (LENGTH(name)) DESC"#)
         table(Player.order(score).unordered(), #"SELECT * FROM "player""#)
         table(Player.order(score).withStableOrder(), #"SELECT * FROM "player" ORDER BY "score", "id""#)
         table(Player.all().withStableOrder(), #"SELECT * FROM "player" ORDER BY "id""#)
