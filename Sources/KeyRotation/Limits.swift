@@ -8,6 +8,8 @@ enum Limits {
     static let adminWait = Duration.seconds(2)
     /// The longest wait for the write lock while no process is paused.
     static let busyWait = Duration.seconds(30)
+    /// The longest wait for a program without leases that closes its connection.
+    static let closingWait = Duration.seconds(1)
     /// The longest wait for the write lock while all processes are paused.
     static let pausedBusyWait = Duration.milliseconds(50)
     /// A page that fails its authentication is read again this often, with ``rereadPause`` in between.

@@ -90,8 +90,6 @@ struct RotationPreflight {
         if case .foreign(let why) = try RotationLeftover(at: paths.rotationCopy) {
             throw StoreError.copyInTheWay(paths.rotationCopy, why)
         }
-        // The pause checks it again: without this check the whole copy would be made first.
-        if let stranger = OtherConnections(paths).openForWriting() { throw stranger }
         let plan = try plan(measures: false)
         let directory = Files.directory(of: paths.database)
         if plan.freeBytes < plan.neededBytes {
@@ -162,7 +160,8 @@ struct RotationPreflight {
             let (why, remedy) = FileOwnership.words(ofLosing: owner)
             plan.obstacles.append(RotationPlan.Finding(what: why, remedy: remedy))
         }
-        if let stranger = OtherConnections(paths).openForWriting() {
+        // The rotation itself first waits for a program that holds the write lock, which may close its connection.
+        if measures, let stranger = OtherConnections(paths).openForWriting() {
             plan.obstacles.append(RotationPlan.Finding(what: stranger.why, remedy: stranger.remedy))
         }
         if let badPage {

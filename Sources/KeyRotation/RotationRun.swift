@@ -172,7 +172,20 @@ final class RotationRun {
 
     private func freeze() throws -> PageSnapshot {
         try requireNotCancelled()
-        return try awaitView()
+        let view = try awaitView()
+        try requireNoStranger()
+        return view
+    }
+
+    /// The pause checks it again. Without this check, the rotation would copy everything before it is refused. A program
+    /// that has released the write lock may close its connection now.
+    private func requireNoStranger() throws {
+        let deadline = ContinuousClock.now + Limits.closingWait
+        while let stranger = connections.openForWriting() {
+            if ContinuousClock.now >= deadline { throw stranger }
+            try requireNotCancelled()
+            Pause.sleep(for: Limits.cancellationInterval)
+        }
     }
 
     /// A view. The wait for the write lock may be as long as `busyWait`, because no process is paused.

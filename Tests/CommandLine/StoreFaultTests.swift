@@ -42,7 +42,7 @@ import Testing
                     try completeAdoption(fixture, words(fixture.place))
                 }
                 #expect(fixture.rows() == 500, fixture.story)
-                try fixture.expectLogged("store-created", 1)
+                try fixture.expectLogged("adopted", 1)
             }
             #expect(count > 30)
         }

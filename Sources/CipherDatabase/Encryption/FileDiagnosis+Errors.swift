@@ -81,9 +81,10 @@ extension FileDiagnosis {
         StoreError(
             .truncated,
             what: "The end of \"\(path)\" is missing.",
-            why: (expectedPages == 1 ? "At least one page" : "According to its header or WAL \(expectedPages) pages")
-                + " of \(pageBytes) bytes belong to it, but it has \(CountText.text(bytes, "byte")), and the WAL does not contain "
-                + "the rest.",
+            why: (expectedPages == 1
+                ? "At least one page of \(pageBytes) bytes belongs to it"
+                : "According to its header or WAL \(expectedPages) pages of \(pageBytes) bytes belong to it")
+                + ", but it has \(CountText.text(bytes, "byte")), and the WAL does not contain the rest.",
             remedy: "Restore the file from a backup.")
     }
 

@@ -93,7 +93,7 @@ private func callScalar(context: OpaquePointer?, count: CInt, values: UnsafeMuta
         let definition = context.definition(as: ScalarDefinition.self)
     else { return }
     do {
-        context.setResult(try definition.body(DatabaseValue.arguments(count, values))?.databaseValue ?? .null)
+        try context.setResult(definition.body(DatabaseValue.arguments(count, values))?.databaseValue ?? .null)
     } catch {
         context.setError(error)
     }
@@ -131,7 +131,7 @@ private func finishAggregate(context: OpaquePointer?) {
     state.pointee = nil
     if running.hasFailed { return }
     do {
-        context.setResult(try running.aggregate.finalize()?.databaseValue ?? .null)
+        try context.setResult(running.aggregate.finalize()?.databaseValue ?? .null)
     } catch {
         context.setError(error)
     }

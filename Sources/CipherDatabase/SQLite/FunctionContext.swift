@@ -13,7 +13,9 @@ struct FunctionContext {
 
     // MARK: Results
 
-    func setResult(_ value: DatabaseValue) {
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISMATCH` for a value that could not be encoded.
+    func setResult(_ value: DatabaseValue) throws {
+        if value.isUnencodable { throw DatabaseError.unencodable(sql: nil) }
         switch value.storage {
         case .null: sqlite3_result_null(pointer)
         case .int64(let value): sqlite3_result_int64(pointer, value)

@@ -151,8 +151,8 @@ extension DatabaseError {
         DatabaseError(
             resultCode: .SQLITE_MISMATCH,
             message:
-                "encoding a value has failed, so it was not stored: JSON has no number that is not finite, and a type "
-                + "may refuse a value",
+                "a value could not be encoded, so the statement did not run. JSON contains neither NaN nor infinity, and "
+                + "a type may refuse a value",
             sql: sql)
     }
 }

@@ -53,7 +53,7 @@ public struct StoreExamination: StoreTool {
         var status = try StoreStatus.Report(path)
         let paths = StorePaths(path)
         var findings: [Finding] = []
-        var keys: SidecarKeys?
+        var unlocked: AuthenticatedSidecar?
         // Without the library no key can be tried; that is a finding of its own.
         if let key, (try? SQLiteLibrary.requireCipher()) != nil {
             let source = try key.source()
@@ -67,7 +67,7 @@ public struct StoreExamination: StoreTool {
                 } else {
                     let choice = try KeyChange(of: path).settledSidecar(key.read(source), run)
                     try status.authenticate(choice, run)
-                    keys = choice.keys
+                    unlocked = choice
                 }
             } catch let error as StoreError where !error.isKeyRotated {
                 if !findings.contains(where: { $0.severity == .problem }) {
@@ -85,8 +85,8 @@ public struct StoreExamination: StoreTool {
         findings += status.historyReading.findings
         findings += StoreCheckup(paths: paths, status: status).findings()
         // Only where nothing else has prevented that the store is opened.
-        if let keys, !findings.contains(where: { $0.severity == .problem }) {
-            findings += try FullTextCheck.findings(BackupBundle.database(meantBy: path), holding: keys, run)
+        if let unlocked, !findings.contains(where: { $0.severity == .problem }) {
+            findings += try FullTextCheck.findings(BackupBundle.database(meantBy: path), unlocked, run)
         }
         return Report(findings: findings, status: status, notices: run.notices)
     }
@@ -209,7 +209,7 @@ private struct StoreCheckup {
                 return Finding(.problem, "logDamaged", loss.note, remedy: WALContent.Loss.removal)
             }
             return Finding(
-                .note, loss == .allContent ? "logWithoutContent" : "logDamaged", loss.note,
+                loss.hasFrames ? .risk : .note, loss == .allContent ? "logWithoutContent" : "logDamaged", loss.note,
                 remedy: "compare with the last backup: cipherctl backup verify"
                     + (loss.hasFrames ? "; cipherctl salvage copies what it can read of them into another store" : ""))
         }

@@ -49,21 +49,9 @@ public struct StoreHistoryStatus: Sendable {
         }
     }
 
-    /// Whether the schema has tables or triggers of a history. Read below SQLite, as the age of the sidecar is.
+    /// Whether the schema has tables or triggers of a history.
     private static func isThere(_ path: String, _ choice: AuthenticatedSidecar) throws -> Bool {
-        let wanted = Array("cipherstore_history".utf8)
-        let deadline = ContinuousClock.now + Limits.recheckTime
-        while true {
-            do {
-                return try StorePages(path, choice).tables.first(inTree: TableReader.schemaRoot) { row in
-                    // The columns are type, name, table, root page and text; texts may be in UTF-16.
-                    guard row.values.count > 1, case .text(let name) = row.values[1] else { return nil }
-                    return name.lazy.filter { $0 != 0 }.starts(with: wanted) ? true : nil
-                } ?? false
-            } catch  where ContinuousClock.now < deadline {
-                Pause.sleep(for: Limits.recheckPause)
-            }
-        }
+        try StorePages.schema(of: path, choice) { name, _ in name.hasPrefix("cipherstore_history") }
     }
 
     private init(_ db: Database) throws {
@@ -73,6 +61,33 @@ public struct StoreHistoryStatus: Sendable {
         (changes, bytes) = (status.changeCount, status.byteCount)
         readers = status.readers
         faults = try db.historyTriggerFaults()
+    }
+}
+
+extension StorePages {
+    /// Whether the schema has an object for which a condition is true. It is read below SQLite, as the age of the sidecar
+    /// is, so that the store is not opened.
+    ///
+    /// - Parameter condition: Is given the name and the SQL of each object, in lower-case ASCII.
+    /// - Throws: An error of the pages that cannot be read.
+    static func schema(
+        of path: String, _ choice: AuthenticatedSidecar, has condition: (_ name: String, _ sql: String) -> Bool
+    ) throws -> Bool {
+        let deadline = ContinuousClock.now + Limits.recheckTime
+        while true {
+            do {
+                return try StorePages(path, choice).tables.first(inTree: TableReader.schemaRoot) { row in
+                    // The columns are type, name, table, root page and text; texts may be in UTF-16.
+                    let texts = row.values.map { value in
+                        guard case .text(let bytes) = value else { return "" }
+                        return String(decoding: bytes.filter { $0 != 0 }, as: UTF8.self).lowercased()
+                    }
+                    return texts.count > 1 && condition(texts[1], texts.last ?? "") ? true : nil
+                } ?? false
+            } catch  where ContinuousClock.now < deadline {
+                Pause.sleep(for: Limits.recheckPause)
+            }
+        }
     }
 }
 

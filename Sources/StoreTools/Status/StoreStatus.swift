@@ -400,6 +400,9 @@ extension StoreStatus.Report {
         if let walLoss, walLoss.preventsOpening, backup == nil {
             attention.append("\(walLoss.note): \(WALContent.Loss.removal)")
         }
+        if let walLoss, walLoss.hasFrames, backup == nil {
+            attention.append("\(walLoss.note): compare with the last backup")
+        }
         if let holders { attention += Self.attention(to: holders) }
         if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }
         if walBytes > Limits.largeWALBytes {

@@ -62,7 +62,7 @@ public struct OrphanRow: Hashable, Sendable {
         guard let found = try? find(db) else { return }
         for row in found.first { run.notice(row.text) }
         let more = found.count - found.first.count
-        if more > 0 { run.notice("\(more) more rows refer to rows that do not exist") }
+        if more > 0 { run.notice("further rows without a parent: \(more)") }
     }
 
     /// The first such rows of a database, and the number of all.

@@ -192,13 +192,15 @@ struct FullTextCheck {
 }
 
 extension FullTextCheck {
-    /// The findings about the indexes of a store, which is opened read-only.
+    /// The findings about the indexes of a store, which is opened read-only for that if it has any.
     ///
     /// - Returns: A note where it cannot be opened now: other findings say why.
-    static func findings(_ path: String, holding keys: SidecarKeys, _ run: ToolRun) throws -> [Finding] {
+    static func findings(_ path: String, _ choice: AuthenticatedSidecar, _ run: ToolRun) throws -> [Finding] {
         let checked: FullTextCheck
         do {
-            let store = try StoreOpening.readOnly(path, holding: keys, onNotice: run.notice)
+            guard try StorePages.schema(of: path, choice, has: { $1.contains("virtual table") && $1.contains("fts") })
+            else { return [] }
+            let store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: run.notice)
             defer { try? store.close() }
             checked = try store.unsafeRead { db in
                 try db.beginTransaction(.deferred)

@@ -113,7 +113,7 @@ struct VerifyCommand: Command {
     private func findings(_ report: StoreVerification.Report, _ path: String) -> [String] {
         let more = (report.foreignKeyViolations ?? 0) - report.orphans.count
         return report.orphans.map { "finding       \($0.text)" }
-            + (more > 0 ? ["finding       \(more) more rows refer to rows that do not exist"] : [])
+            + (more > 0 ? ["finding       further rows without a parent: \(more)"] : [])
             + report.fullTextFaults.flatMap { ["index         \($0.what)", "              -> \($0.remedy(path))"] }
             + report.notChecked.map { "not checked   \($0)" }
     }

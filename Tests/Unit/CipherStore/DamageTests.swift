@@ -12,7 +12,7 @@ import Testing
         for kept in [count - 4096, count - 2048, count - 1, 8192, 4096, 4095, 512, 100, 16, 1] {
             try fixture.withDatabase(changed: { $0 = $0.prefix(kept) }) {
                 fixture.expectRefusal(
-                    .truncated, mentions: ["it has \(kept) bytes"], changing: StoreFixture.sharingFiles)
+                    .truncated, mentions: ["it has \(kept) byte"], changing: StoreFixture.sharingFiles)
             }
         }
         fixture.expectWhole()

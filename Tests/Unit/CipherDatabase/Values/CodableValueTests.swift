@@ -67,6 +67,15 @@ import Testing
         for shape in [Shape.circle(radius: 3), .none] { #expect(try back(shape) == shape) }
     }
 
+    // A function of the program returned NULL for it.
+    @Test("an SQL function that returns what cannot be encoded fails")
+    func functionResult() throws {
+        try DatabaseQueue().write { db in
+            db.add(function: DatabaseFunction("ratio", argumentCount: 0) { _ in Ratio(value: .nan) })
+            #expect(throws: DatabaseError.self) { try Row.fetchOne(db, sql: "SELECT ratio()") }
+        }
+    }
+
     @Test("what encodes a single value stands as that value, in its own form")
     func singleValues() throws {
         let (uuid, date) = (UUID(), Date(timeIntervalSince1970: 1000.5))

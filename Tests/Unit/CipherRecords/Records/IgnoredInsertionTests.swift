@@ -67,8 +67,10 @@ struct IgnoredInsertionTests {
     }
 
     /// A table with a row of this name, and another row that was inserted later.
-    private func queue(_ constraint: String = "UNIQUE", _ more: String = "") throws -> DatabaseQueue {
-        let queue = DatabaseQueue()
+    private func queue(
+        _ constraint: String = "UNIQUE", _ more: String = "", _ configuration: Configuration = Configuration()
+    ) throws -> DatabaseQueue {
+        let queue = DatabaseQueue(configuration: configuration)
         try queue.write {
             try $0.execute(
                 sql: """
@@ -198,7 +200,12 @@ struct IgnoredInsertionTests {
             var name: String
             func didInsert(_ inserted: InsertionSuccess) { Self.reports.add() }
         }
-        try queue("", view).write { db in
+        struct Source: DatabaseSchemaSource {
+            func columnsForPrimaryKey(_ db: Database, inView view: DatabaseObjectID) throws -> [String]? { ["name"] }
+        }
+        var configuration = Configuration()
+        configuration.schemaSource = Source()
+        try queue("", view, configuration).write { db in
             try Name(name: "Bob").insert(db)
             #expect(Name.reports.count == 1)
         }

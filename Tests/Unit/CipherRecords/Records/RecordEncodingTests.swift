@@ -50,7 +50,7 @@ struct RecordEncodingTests {
         "snake case is Foundation's",
         arguments: [
             ("hasMP3ID", "has_mp3id"), ("isH264HD", "is_h264hd"), ("myA1B", "my_a1b"), ("my_Prop", "my__prop"),
-            ("_ID", "__id"), ("myURLProperty", "my_url_property"), ("id", "id"), ("", ""), ("ID", "id"),
+            ("_ID", "__id"), ("myURLProperty", "my_url_property"), ("id", "id"), ("", ""), ("ID", "i_d"),
         ])
     func snakeCase(_ name: String, _ column: String) throws {
         try #expect(snake(name) == column)
