@@ -122,6 +122,8 @@ import Testing
         let page = try store.writeWithoutTransaction { db in
             try db.execute(sql: "CREATE TABLE gone (a)")
             let page = try UInt32.fetchOne(db, sql: "SELECT rootpage FROM sqlite_schema WHERE name = 'gone'")
+            db.mayChangeStoreTables = true
+            defer { db.mayChangeStoreTables = false }
             try db.execute(sql: "PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'gone'")
             return page
         }
@@ -141,6 +143,8 @@ import Testing
         let store = try open()
         try fill(store)
         try store.writeWithoutTransaction { db in
+            db.mayChangeStoreTables = true
+            defer { db.mayChangeStoreTables = false }
             try db.execute(sql: "CREATE TABLE u (a); INSERT INTO u VALUES (NULL); PRAGMA writable_schema = ON")
             try db.execute(sql: "UPDATE sqlite_schema SET sql = 'CREATE TABLE u (a NOT NULL)' WHERE name = 'u'")
         }

@@ -77,6 +77,8 @@ struct MissingPartsTests {
         let store = try SharedStore.open(
             at: fixture.store, unlockedBy: fixture.source, configuration: Self.program)
         try store.write { db in
+            db.mayChangeStoreTables = true
+            defer { db.mayChangeStoreTables = false }
             try db.execute(sql: "PRAGMA writable_schema = ON")
             try db.execute(
                 sql: "UPDATE sqlite_schema SET sql = 'CREATE INDEX item_t ON item (id + 1)' WHERE name = 'item_t'")
@@ -92,6 +94,8 @@ struct MissingPartsTests {
         try fixture.makeStore()
         let store = try fixture.openStore()
         try store.write { db in
+            db.mayChangeStoreTables = true
+            defer { db.mayChangeStoreTables = false }
             try db.execute(sql: "PRAGMA writable_schema = ON")
             try db.execute(
                 sql: """
