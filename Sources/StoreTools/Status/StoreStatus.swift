@@ -397,11 +397,9 @@ extension StoreStatus.Report {
                 }
             attention.append("\(lengthFault.text): \(remedy)")
         }
-        if let walLoss, walLoss.preventsOpening, backup == nil {
-            attention.append("\(walLoss.note): \(WALContent.Loss.removal)")
-        }
-        if let walLoss, walLoss.hasFrames, backup == nil {
-            attention.append("\(walLoss.note): compare with the last backup")
+        if let walLoss, backup == nil, walLoss.preventsOpening || walLoss.hasFrames {
+            let remedy = walLoss.preventsOpening ? WALContent.Loss.removal : "compare with the last backup"
+            attention.append("\(walLoss.note): \(remedy)")
         }
         if let holders { attention += Self.attention(to: holders) }
         if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }
