@@ -398,8 +398,7 @@ extension StoreStatus.Report {
             attention.append("\(lengthFault.text): \(remedy)")
         }
         if let walLoss, backup == nil, walLoss.preventsOpening || walLoss.hasFrames {
-            let remedy = walLoss.preventsOpening ? WALContent.Loss.removal : "compare with the last backup"
-            attention.append("\(walLoss.note): \(remedy)")
+            attention.append("\(walLoss.note): \(walLoss.remedy)")
         }
         if let holders { attention += Self.attention(to: holders) }
         if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }

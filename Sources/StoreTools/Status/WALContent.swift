@@ -161,6 +161,9 @@ extension WALContent {
         package static let removal =
             "move it away: commits that are only in it are then missing, so compare with the last backup"
 
+        /// What to do about the loss.
+        package var remedy: String { preventsOpening ? Self.removal : "compare with the last backup" }
+
         /// Whether frames follow that a salvage can read.
         package var hasFrames: Bool { if case .afterFrame = self { true } else { false } }
 
