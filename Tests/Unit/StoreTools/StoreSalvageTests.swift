@@ -321,11 +321,14 @@ struct StoreSalvageTests {
         let statement = #"INSERT INTO "full text" ("full text") VALUES ('rebuild')"#
         let hints = report.notices.filter { $0.contains(statement) }
         #expect(hints.count == 1, "\(report.notices)")
-        #expect(try !isSound(salvaged))
+        let before = try StoreVerification(salvaged, unlockedBy: fixture.source).run()
+        #expect(before.isSound && before.needsAttention)
+        #expect(before.fullTextFaults.map(\.index) == ["full text"])
         let new = try SharedStore.open(at: salvaged, unlockedBy: fixture.source)
         try new.write { try $0.execute(sql: statement) }
         try new.close()
-        #expect(try isSound(salvaged))
+        let after = try StoreVerification(salvaged, unlockedBy: fixture.source).run()
+        #expect(after.isSound && !after.needsAttention && after.fullTextFaults.isEmpty)
     }
 
     @Test("a store that is in use, a target that is there and a file of holes are refused, and nothing is changed")
