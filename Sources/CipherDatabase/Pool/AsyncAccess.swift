@@ -31,17 +31,12 @@ final class AsyncAccess: SerialExecutor {
 
     /// The flag that the connection checks before each statement.
     let cancellation = CancellationFlag()
-    /// Whether the access counts although its task was cancelled as it ended, as a transaction does that is committed.
-    private let countsOnceDone: Bool
     private let begin: @Sendable (AsyncAccess) -> Void
     private let direct: DirectAccesses?
     /// The wait for a connection.
     private let wait = SingleWait<Arrival>()
 
-    private init(
-        countsOnceDone: Bool, direct: DirectAccesses?, _ begin: @escaping @Sendable (AsyncAccess) -> Void
-    ) {
-        self.countsOnceDone = countsOnceDone
+    private init(direct: DirectAccesses?, _ begin: @escaping @Sendable (AsyncAccess) -> Void) {
         self.direct = direct
         self.begin = begin
     }
@@ -49,18 +44,17 @@ final class AsyncAccess: SerialExecutor {
     /// Runs an access for the current task.
     ///
     /// - Parameters:
-    ///   - countsOnceDone: Whether a cancellation that comes after the last statement changes nothing.
     ///   - direct: Learns how long the access took.
     ///   - begin: Makes the access run on a connection, sooner or later, or ends its wait.
     ///   - body: The access.
-    /// - Throws: The error of the access; `CancellationError` when the task is cancelled before its end.
+    /// - Throws: The error of the access; `CancellationError` when the task is cancelled before the access begins, or
+    ///   before its last statement ends. A block that ends without an error returns its value.
     static func run<Value: Sendable>(
-        countsOnceDone: Bool = false, direct: DirectAccesses? = nil,
-        on begin: @escaping @Sendable (AsyncAccess) -> Void,
+        direct: DirectAccesses? = nil, on begin: @escaping @Sendable (AsyncAccess) -> Void,
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value {
         try Task.checkCancellation()
-        let access = AsyncAccess(countsOnceDone: countsOnceDone, direct: direct, begin)
+        let access = AsyncAccess(direct: direct, begin)
         return try await withTaskCancellationHandler {
             try await Passage(access).run(body)
         } onCancel: {
@@ -72,18 +66,14 @@ final class AsyncAccess: SerialExecutor {
     ///
     /// - Parameters:
     ///   - connection: It is not used by anyone else before this returns.
-    ///   - countsOnceDone: Whether a cancellation that comes after the last statement changes nothing.
     ///   - body: Runs the access, with the flag for its cancellation.
-    /// - Throws: The error of the access; `CancellationError` when the task is cancelled before its end.
+    /// - Throws: As ``run(direct:on:_:)``.
     static func runHere<Value: Sendable>(
-        on connection: SerialConnection, countsOnceDone: Bool = false,
-        _ body: (CancellationFlag) throws -> Value
+        on connection: SerialConnection, _ body: (CancellationFlag) throws -> Value
     ) async throws -> Value {
         let cancellation = CancellationFlag()
         return try await withTaskCancellationHandler {
-            let value = try body(cancellation)
-            if !countsOnceDone && cancellation.isSet { throw CancellationError() }
-            return value
+            try body(cancellation)
         } onCancel: {
             cancellation.set()
             connection.interrupt(only: cancellation)
@@ -128,9 +118,7 @@ final class AsyncAccess: SerialExecutor {
         defer { release() }
         let start = direct == nil ? 0 : MonotonicTime.now
         defer { direct?.record(since: start) }
-        let value = try connection.cancellableAccess(cancellation, body)
-        if !countsOnceDone && cancellation.isSet { throw CancellationError() }
-        return value
+        return try connection.cancellableAccess(cancellation, body)
     }
 
     // MARK: Connections

@@ -22,7 +22,8 @@ public protocol DatabaseReader: AnyObject, Sendable {
     func read<T>(_ value: (Database) throws -> T) throws -> T
 
     /// Reads, as ``read(_:)-(_)`` does, without blocking the thread. `value` runs as a part of the task, and cancelling
-    /// the task interrupts it.
+    /// the task interrupts its statement. If `value` ends without an error, its value is returned, although the task
+    /// was cancelled meanwhile.
     ///
     /// - Throws: The error of `value`, ``DatabaseError``, or `CancellationError`.
     func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T
@@ -53,7 +54,8 @@ public protocol DatabaseWriter: DatabaseReader {
     func write<T>(_ updates: (Database) throws -> T) throws -> T
 
     /// Writes, as ``write(_:)-(_)`` does, without blocking the thread. `updates` runs as a part of the task. Cancelling
-    /// the task before the commit rolls back; afterwards it changes nothing.
+    /// the task before the commit rolls back and throws `CancellationError`. After the commit a cancellation changes
+    /// nothing.
     ///
     /// - Throws: The error of `updates`, ``DatabaseError``, or `CancellationError`.
     func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
@@ -66,8 +68,10 @@ public protocol DatabaseWriter: DatabaseReader {
 
     /// Writes without a transaction around it and without blocking the thread.
     ///
-    /// - Throws: The error of `updates`, ``DatabaseError``, or `CancellationError`, also when the task was cancelled
-    ///   after the last statement: what was committed before stays.
+    /// If `updates` ends without an error, its value is returned, although the task was cancelled meanwhile.
+    ///
+    /// - Throws: The error of `updates`, ``DatabaseError``, or `CancellationError` when the task is cancelled before its
+    ///   access begins or before its last statement ends. Statements that were committed before stay.
     func writeWithoutTransaction<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
 
     /// Writes without a transaction around it, also from inside another access of the same database. What it throws is

@@ -106,15 +106,14 @@ final class WritingConnection: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - isWrite: Whether a suspension ends the wait for the connection.
-    ///   - commits: Whether the access ends with the commit of its transaction, which no cancellation undoes.
     ///   - direct: Learns how long the access took.
     ///   - wait: Runs before the access, and calls the given function to continue.
     func asyncAccess<T: Sendable>(
-        isWrite: Bool = true, commits: Bool = false, direct: DirectAccesses? = nil,
+        isWrite: Bool = true, direct: DirectAccesses? = nil,
         after wait: (@Sendable (@escaping @Sendable () -> Void) -> Void)? = nil,
         _ body: @escaping @Sendable (Database) throws -> T
     ) async throws -> T {
-        try await AsyncAccess.run(countsOnceDone: commits, direct: direct) { [connection] access in
+        try await AsyncAccess.run(direct: direct) { [connection] access in
             guard let wait else { return connection.run(access, isWrite: isWrite) }
             let endsWithSuspension = connection.endWhenSuspended(access, now: true)
             wait {
@@ -136,7 +135,7 @@ final class WritingConnection: @unchecked Sendable {
             let outcome = try await writeHere(start, updates)
             if let outcome { return outcome }
         }
-        return try await asyncAccess(commits: true, direct: directWrites) { try $0.inWriteTransaction(updates) }
+        return try await asyncAccess(direct: directWrites) { try $0.inWriteTransaction(updates) }
     }
 
     /// - Returns: nil when the transaction could not begin without a wait.
@@ -145,7 +144,7 @@ final class WritingConnection: @unchecked Sendable {
     ) async throws -> T? {
         var hasBegun = false
         defer { if hasBegun { directWrites.end(since: start) } else { directWrites.abandon() } }
-        return try await AsyncAccess.runHere(on: connection, countsOnceDone: true) { cancellation in
+        return try await AsyncAccess.runHere(on: connection) { cancellation in
             do {
                 return try connection.runIfFree(cancellation) { db in
                     // A checkpoint takes long, and so does a purge: they are left to the queue.

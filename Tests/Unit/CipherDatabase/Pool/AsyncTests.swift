@@ -135,15 +135,15 @@ import Testing
         }
     }
 
-    @Test("an access that is cancelled after its last statement throws, and ends its transaction")
+    @Test("an access that is cancelled after its last statement returns its value, and ends its transaction")
     func cancelledBehindReading() async throws {
-        // Story: the commit that ends a read was refused then, and the open transaction ended the program. Later the read
-        // returned its value although its task was cancelled while it ran.
+        // Story: the commit that ends a read was refused then, and the open transaction ended the program. Later the
+        // access threw, although its block had succeeded and what it had written was committed.
         for database in try databases() {
             for form in Self.forms(of: database) {
                 let (isRunning, mayEnd) = (Gate(), Gate())
                 let task = Task {
-                    try await form { db in
+                    try await form.run { db in
                         _ = try db.rowCount()
                         isRunning.open()
                         mayEnd.wait()
@@ -152,8 +152,32 @@ import Testing
                 #expect(await isRunning.pass())
                 task.cancel()
                 mayEnd.open()
-                await #expect(throws: CancellationError.self) { try await task.value }
+                try await form.finish(task)
                 #expect(try await database.unsafeRead { !$0.isInsideTransaction })
+            }
+        }
+    }
+
+    @Test("a write without a transaction that is cancelled after its statement returns its value")
+    func cancelledBehindWriting() async throws {
+        for database in try databases() {
+            for (number, isBarrier) in [(1, false), (2, true)] {
+                let (isWritten, mayEnd) = (Gate(), Gate())
+                let task = Task {
+                    let block: @Sendable (Database) throws -> Int = { db in
+                        try db.insert(number)
+                        isWritten.open()
+                        mayEnd.wait()
+                        return number
+                    }
+                    return try await isBarrier
+                        ? database.barrierWriteWithoutTransaction(block) : database.writeWithoutTransaction(block)
+                }
+                #expect(await isWritten.pass())
+                task.cancel()
+                mayEnd.open()
+                #expect(try await task.value == number)
+                #expect(try await database.read { try $0.rowCount() } == number)
             }
         }
     }
@@ -193,14 +217,30 @@ import Testing
 
     private typealias Block = @Sendable (Database) throws -> Void
 
+    /// An async access.
+    private struct Form {
+        /// Whether its transaction is committed after the block.
+        var commits = false
+        let run: @Sendable (@escaping Block) async throws -> Void
+
+        /// Ends a task whose block succeeded after its cancellation. The commit is a statement that is refused then.
+        func finish(_ task: Task<Void, any Error>) async throws {
+            if commits {
+                await #expect(throws: CancellationError.self) { try await task.value }
+            } else {
+                try await task.value
+            }
+        }
+    }
+
     /// The async accesses of a database.
-    private static func forms(of database: any DatabaseWriter) -> [@Sendable (@escaping Block) async throws -> Void] {
+    private static func forms(of database: any DatabaseWriter) -> [Form] {
         [
-            { try await database.read($0) },
-            { try await database.unsafeRead($0) },
-            { try await database.write($0) },
-            { try await database.writeWithoutTransaction($0) },
-            { try await database.barrierWriteWithoutTransaction($0) },
+            Form { try await database.read($0) },
+            Form { try await database.unsafeRead($0) },
+            Form(commits: true) { try await database.write($0) },
+            Form { try await database.writeWithoutTransaction($0) },
+            Form { try await database.barrierWriteWithoutTransaction($0) },
         ]
     }
 
@@ -210,25 +250,25 @@ import Testing
         // Task.isCancelled was false for ever.
         var forms = try databases().flatMap(Self.forms)
         let snapshot = try Databases.pool(folder).makeSnapshot()
-        forms += [{ try await snapshot.read($0) }, { try await snapshot.unsafeRead($0) }]
+        forms += [Form { try await snapshot.read($0) }, Form { try await snapshot.unsafeRead($0) }]
         for form in forms {
             let seen = Shared<[Int]>([])
             try await TaskLocals.$number.withValue(7) {
-                try await form { _ in
+                try await form.run { _ in
                     seen.change { $0 = [TaskLocals.number, withUnsafeCurrentTask { $0 == nil ? 0 : 1 }] }
                 }
             }
             #expect(seen.value == [7, 1])
             let (isRunning, isCancelled) = (Gate(), Shared(false))
             let task = Task {
-                try await form { _ in
+                try await form.run { _ in
                     isRunning.open()
                     isCancelled.change { $0 = waitUntil { Task.isCancelled } }
                 }
             }
             #expect(await isRunning.pass())
             task.cancel()
-            await #expect(throws: CancellationError.self) { try await task.value }
+            try await form.finish(task)
             #expect(isCancelled.value)
         }
     }
