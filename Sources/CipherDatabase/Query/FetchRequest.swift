@@ -31,7 +31,9 @@ extension FetchRequest {
     }
 
     /// The request with its rows converted by an adapter, which may depend on the database.
-    public func adapted(_ adapter: @escaping (Database) throws -> any RowAdapter) -> AdaptedFetchRequest<Self> {
+    ///
+    /// - Parameter adapter: Runs in each access that fetches the request, on the thread of that access.
+    public func adapted(_ adapter: @escaping @Sendable (Database) throws -> any RowAdapter) -> AdaptedFetchRequest<Self> {
         AdaptedFetchRequest(base: self, adapter: adapter)
     }
 }
@@ -90,7 +92,7 @@ extension PreparedRequest {
 public struct AdaptedFetchRequest<Base: FetchRequest>: FetchRequest {
     public typealias RowDecoder = Base.RowDecoder
     let base: Base
-    let adapter: (Database) throws -> any RowAdapter
+    let adapter: @Sendable (Database) throws -> any RowAdapter
 
     public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
         var request = try base.makePreparedRequest(db, forSingleResult: singleResult)
@@ -106,9 +108,9 @@ public struct AdaptedFetchRequest<Base: FetchRequest>: FetchRequest {
 
 /// A type-erased request.
 public struct AnyFetchRequest<RowDecoder>: FetchRequest {
-    private let prepare: (Database, Bool) throws -> PreparedRequest
-    private let count: (Database) throws -> Int
-    private let region: (Database) throws -> DatabaseRegion
+    private let prepare: @Sendable (Database, Bool) throws -> PreparedRequest
+    private let count: @Sendable (Database) throws -> Int
+    private let region: @Sendable (Database) throws -> DatabaseRegion
 
     public init(_ request: some FetchRequest<RowDecoder>) {
         prepare = { try request.makePreparedRequest($0, forSingleResult: $1) }

@@ -191,8 +191,8 @@ extension DatabaseRegion: CustomStringConvertible {
 
 // MARK: - What stands for a region
 
-/// What stands for a part of a database, as requests do.
-public protocol DatabaseRegionConvertible {
+/// What stands for a part of a database, as requests do. An observation may find its region again on any thread.
+public protocol DatabaseRegionConvertible: Sendable {
     /// The region, by the schema of the connection.
     ///
     /// - Throws: ``DatabaseError``, as for a table that does not exist.
@@ -210,9 +210,10 @@ extension DatabaseRegionConvertible where Self == DatabaseRegion {
 
 /// A region of any kind, or one that a function makes.
 public struct AnyDatabaseRegionConvertible: DatabaseRegionConvertible {
-    private let region: (Database) throws -> DatabaseRegion
+    private let region: @Sendable (Database) throws -> DatabaseRegion
 
-    public init(_ region: @escaping (Database) throws -> DatabaseRegion) { self.region = region }
+    /// - Parameter region: Finds the region. It runs in an access, on the thread of that access.
+    public init(_ region: @escaping @Sendable (Database) throws -> DatabaseRegion) { self.region = region }
 
     public init(_ base: some DatabaseRegionConvertible) { region = { try base.databaseRegion($0) } }
 
@@ -229,12 +230,16 @@ extension DatabaseRegion {
     /// unseen. Tables are named as they were created.
     package func observable(_ db: Database) throws -> DatabaseRegion {
         if let known = db.takeObservableReads(of: self) { return known }
-        let observable = try compactMapTables { name in
-            if let table = try db.nameOfTable(name) { return table }
-            // Changes of the schema are seen where the program reports them.
-            return Database.isSchemaTable(name) ? name : nil
-        }.coveringGeneratedColumns(db)
+        let observable = try existing(db).coveringGeneratedColumns(db)
         db.observableReads = ObservableReads(region: self, observable: observable)
         return observable
+    }
+
+    /// The region without views and without tables that do not exist. Tables are named as they were created.
+    package func existing(_ db: Database) throws -> DatabaseRegion {
+        try compactMapTables { name in
+            // Changes of the schema are seen where the program reports them.
+            try db.nameOfTable(name) ?? Database.nameOfSchemaTable(name)
+        }
     }
 }

@@ -169,8 +169,8 @@ extension Database {
     func canonicalRegion(of region: DatabaseRegion) throws -> DatabaseRegion {
         try withoutWatching {
             try region.compactMapTables { name in
-                if let table = try nameOfTable(name) { return table }
-                return try Self.isSchemaTable(name) || viewExists(name) ? name : nil
+                if let table = try nameOfTable(name) ?? Self.nameOfSchemaTable(name) { return table }
+                return try viewExists(name) ? name : nil
             }.coveringGeneratedColumns(self)
         }
     }
@@ -224,8 +224,16 @@ extension Database {
     }
 
     /// Whether a name is that of the table that describes a schema.
-    package static func isSchemaTable(_ name: String) -> Bool {
-        ["sqlite_master", "sqlite_schema", "sqlite_temp_master", "sqlite_temp_schema"].contains(name.lowercasedASCII)
+    package static func isSchemaTable(_ name: String) -> Bool { nameOfSchemaTable(name) != nil }
+
+    /// The name that SQLite reports for the table that describes a schema, whichever of its names is given; nil for
+    /// other tables. https://www.sqlite.org/schematab.html
+    package static func nameOfSchemaTable(_ name: String) -> String? {
+        switch name.lowercasedASCII {
+        case "sqlite_master", "sqlite_schema": "sqlite_master"
+        case "sqlite_temp_master", "sqlite_temp_schema": "sqlite_temp_master"
+        default: nil
+        }
     }
 
     // MARK: What an access reads

@@ -23,9 +23,6 @@ public struct DatabaseRegionObservation: Sendable {
 
     /// An observation of all of these regions.
     public init(tracking regions: [any DatabaseRegionConvertible]) {
-        // Safe because: requests are values, and AnyDatabaseRegionConvertible documents that its function is called on
-        // the writing connection.
-        nonisolated(unsafe) let regions = regions
         region = { db in try DatabaseRegion.union(regions, db) }
     }
 

@@ -99,25 +99,28 @@ extension Database {
     /// by C code.
     ///
     /// Each observer of any kind of change in the region is notified once, by
-    /// ``TransactionObserver/databaseDidChange()``; rowids are not considered. Outside of a transaction an empty one is
-    /// made for it. In an access that only reads it has no effect.
+    /// ``TransactionObserver/databaseDidChange()``; rowids are not considered. Tables that do not exist do not count. The
+    /// whole database is all of its tables, temporary and attached ones too. It does not include `sqlite_master`: name
+    /// that table to report a change of the schema. Outside of a transaction an empty one is made for the report. In an
+    /// access that only reads it has no effect.
     ///
     /// - Throws: `DatabaseError` of the region's tables, or the error of an observer that vetoes the commit.
     public func notifyChanges(in region: some DatabaseRegionConvertible) throws {
         if isReadonlyNow { return }
         guard let broker = observer as? ObservationBroker else { return }
         let kinds = try withoutWatching {
-            try region.databaseRegion(self).eventKinds(
+            try region.databaseRegion(self).existing(self).eventKinds(
                 tables: {
                     let schemas = try String.fetchAll(self, sql: "SELECT name FROM pragma_database_list")
                     return try schemas.flatMap { schema in
                         try SQLRequest<String>(
                             literal: "SELECT name FROM \(identifier: schema).sqlite_schema WHERE type = 'table'"
                         ).fetchAll(self)
-                    } + ["sqlite_master"]
+                    }
                 },
                 columns: { try Self.isSchemaTable($0) ? [] : columns(in: $0).map(\.name) })
         }
+        if kinds.isEmpty { return }
         if isInsideTransaction { return broker.reportUnseenChanges(kinds) }
         try inTransaction(.deferred) {
             broker.reportUnseenChanges(kinds)

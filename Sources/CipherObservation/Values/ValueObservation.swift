@@ -108,9 +108,7 @@ extension ValueObservation {
     public static func tracking<Value: Sendable>(
         regions: [any DatabaseRegionConvertible], fetch: @escaping @Sendable (Database) throws -> Value
     ) -> Self where Reducer == ValueReducers.Fetch<Value> {
-        // Safe because: requests are values; a function of an AnyDatabaseRegionConvertible runs inside an access.
-        nonisolated(unsafe) let regions = regions
-        return Self(
+        Self(
             reducer: ValueReducers.Fetch(fetching: fetch), tracking: .regions { try DatabaseRegion.union(regions, $0) })
     }
 

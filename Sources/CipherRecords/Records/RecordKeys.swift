@@ -45,7 +45,8 @@ enum RecordKey {
             of keys: some Collection<some DatabaseValueConvertible>
         ) -> @Sendable (Database, _ table: String) throws -> [DatabaseValue] {
             let keys = keys.map { EncodedKey($0) }
-            // Safe because: it is a type.
+            // Safe because: a metatype has no state, and the strategies of the record are asked as they are for each
+            // record that an access encodes.
             nonisolated(unsafe) let encoding = self
             return { db, table in
                 let column = try db.primaryKey(table).columns.first ?? ""

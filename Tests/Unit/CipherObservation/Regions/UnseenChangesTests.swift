@@ -292,4 +292,96 @@ import Testing
         }
         #expect(calls.all == ["cart", "far", "user"])
     }
+
+    @Test("a report of changes does not reach observers of other tables, nor of tables that do not exist")
+    func reportsOfNoTable() throws {
+        var observations: [AnyDatabaseCancellable] = []
+        for name in ["user", "none", "sqlite_master", "SQLITE_SCHEMA"] {
+            observations.append(try observe(DatabaseRegion(table: name), by: name))
+        }
+        observations.append(try observe(.fullDatabase, by: "full"))
+        let recorder = Recorder { $0.tableName == "none" }
+        queue.add(transactionObserver: recorder)
+        /// Who is notified of a report.
+        func notified(_ region: DatabaseRegion) throws -> [String] {
+            let before = calls.all.count
+            try queue.writeWithoutTransaction { try $0.notifyChanges(in: region) }
+            return calls.all.dropFirst(before).sorted()
+        }
+        #expect(try notified(.fullDatabase) == ["full", "user"])
+        #expect(try notified(DatabaseRegion(table: "USER")) == ["full", "user"])
+        for missing in ["none", "NONE", "user2", "sqlite_none", ""] {
+            #expect(try notified(DatabaseRegion(table: missing)) == [], "\(missing)")
+        }
+        #expect(try notified(DatabaseRegion()) == [])
+        for schema in ["sqlite_master", "sqlite_schema", "SQLITE_MASTER"] {
+            #expect(try notified(DatabaseRegion(table: schema)) == ["SQLITE_SCHEMA", "full", "sqlite_master"])
+        }
+        #expect(!recorder.take().contains("?"))
+        withExtendedLifetime(observations) {}
+    }
+
+    @Test(
+        "observations see what generated columns, prefetched rows, triggers and expression indexes depend on",
+        arguments: [
+            ("CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2))", "SELECT v FROM g", "UPDATE g SET q = 3"),
+            ("CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2) STORED)", "SELECT v FROM g", "UPDATE g SET q = 3"),
+            // A generated column of a generated column.
+            (
+                "CREATE TABLE g (id INTEGER PRIMARY KEY, q, w AS (q + 1), v AS (w * 2))", "SELECT v FROM g",
+                "UPDATE g SET q = 3"
+            ),
+            // Through a trigger of another table.
+            (
+                """
+                CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2));
+                CREATE TABLE h (a);
+                CREATE TRIGGER tr AFTER INSERT ON h BEGIN UPDATE g SET q = NEW.a; END
+                """, "SELECT v FROM g", "INSERT INTO h VALUES (9)"
+            ),
+            // Through a trigger that writes the table of a covering index over an expression.
+            (
+                """
+                CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2));
+                CREATE INDEX gi ON g (v, q + 1);
+                CREATE TABLE h (a);
+                CREATE TRIGGER tr AFTER UPDATE ON h BEGIN UPDATE g SET q = NEW.a; END;
+                INSERT INTO h VALUES (1)
+                """, "SELECT v FROM g INDEXED BY gi WHERE v > 0", "UPDATE h SET a = 4"
+            ),
+            (
+                "CREATE TABLE g (id INTEGER PRIMARY KEY, q, r); CREATE INDEX gi ON g (q + 1)",
+                "SELECT id FROM g INDEXED BY gi WHERE q + 1 > 5", "UPDATE g SET q = 8"
+            ),
+            (
+                "CREATE TABLE g (id INTEGER PRIMARY KEY, q, r); CREATE INDEX gi ON g (q + 1)",
+                "SELECT q + 1 FROM g INDEXED BY gi ORDER BY q + 1", "UPDATE g SET q = 8"
+            ),
+            (
+                "CREATE TABLE g (id INTEGER PRIMARY KEY, q, r); CREATE INDEX gi ON g (q) WHERE r > 0",
+                "SELECT q FROM g INDEXED BY gi WHERE r > 0", "UPDATE g SET r = 0"
+            ),
+            (
+                "CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2)); CREATE INDEX gi ON g (v)",
+                "SELECT count(*) FROM g INDEXED BY gi WHERE v > 1", "UPDATE g SET q = 8"
+            ),
+            // In a view, a subquery and a foreign key with an action.
+            (
+                """
+                CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2));
+                CREATE VIEW gw AS SELECT (SELECT max(v) FROM g) AS m
+                """, "SELECT m FROM gw", "UPDATE g SET q = 8"
+            ),
+            (
+                """
+                CREATE TABLE p (id INTEGER PRIMARY KEY);
+                INSERT INTO p VALUES (1);
+                CREATE TABLE g (id INTEGER PRIMARY KEY, q REFERENCES p ON DELETE SET NULL, v AS (q * 2))
+                """, "SELECT v FROM g", "DELETE FROM p"
+            ),
+        ])
+    func indirectColumns(schema: String, request: String, change: String) throws {
+        try execute(schema + "; INSERT INTO g (id, q) VALUES (1, 1)")
+        #expect(try count(columns(request), change) == 1)
+    }
 }
