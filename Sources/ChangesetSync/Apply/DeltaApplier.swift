@@ -28,7 +28,7 @@ struct DeltaApplier {
     /// - Parameters:
     ///   - kept: Which rows stay that are in the place of one to be inserted.
     ///   - noteKept: Called then with the row that was not inserted; ``noteChange`` is called as well.
-    /// - Throws: ``SyncError`` `.workingStateDiverged`, `.schemaAhead`; `DatabaseError`.
+    /// - Throws: ``SyncError`` `.workingStateDiverged`, `.schemaAhead`, `.inexactText`; `DatabaseError`.
     func apply(
         _ delta: Delta, keeping kept: KeptRows = .none,
         _ noteKept: (TrackedTable, DeltaRecord) -> Void = { _, _ in }
@@ -57,6 +57,7 @@ private struct TableApplier {
     private let noteChange: (TrackedTable, DeltaRecord?, DeltaRecord?) throws -> Void
     private let history: RowHistory?
     private let lookup: RowLookup
+    private let storesTextsInUTF16: Bool
     private let deletion: Statement
     private let insertion: Statement
     /// By the columns that they change.
@@ -71,6 +72,7 @@ private struct TableApplier {
         (self.db, self.table, self.noteChange) = (db, table, noteChange)
         history = try RowHistory(of: table, in: db)
         lookup = try RowLookup(table, in: db)
+        storesTextsInUTF16 = try db.storesTextsInUTF16()
         deletion = try db.cachedStatement(sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
         let values = table.table.columns.map { _ in "?" }.joined(separator: ", ")
         insertion = try db.cachedStatement(
@@ -148,8 +150,12 @@ private struct TableApplier {
         return statement
     }
 
-    /// Throws where a column has another type than at the author, so that SQLite would store another value.
+    /// Throws where a column has another type than at the author, or the database another encoding, so that SQLite would
+    /// store another value.
     private func requireTypes(_ row: DeltaRecord) throws {
+        if storesTextsInUTF16, let column = row.firstInexactText {
+            throw SyncError(inexactTextIn: table, column: column)
+        }
         guard let column = table.firstConverting(row) else { return }
         let name = table.columns[column].name
         throw SyncError(

@@ -11,7 +11,7 @@ struct PullObstacle {
     /// The errors that are kept. The others pass, or a summary finds them by itself.
     private static let lasting: Set<SyncError.Code> = [
         .foreignKeyViolation, .constraintViolation, .workingStateDiverged, .digestMismatch, .damagedCommit,
-        .resolverFailed, .trackedTableWritten,
+        .resolverFailed, .trackedTableWritten, .inexactText,
     ]
 
     static func lasts(_ error: SyncError) -> Bool { lasting.contains(error.code) }

@@ -98,7 +98,7 @@ final class Capture {
     /// The rows that differ from what they were before, as a delta. Inside the transaction of the commit.
     ///
     /// - Parameter note: Called for each changed table, with what its digest grows by.
-    /// - Throws: ``SyncError`` `.nullKey`
+    /// - Throws: ``SyncError`` `.nullKey`, `.inexactText`
     func delta(
         _ db: Database, _ key: RepositoryKey, note: (TrackedTable, RowDigest) throws -> Void
     ) throws -> Delta {
@@ -126,7 +126,9 @@ final class Capture {
             if let new { try digest.add(new, key) }
         }
         var unexpected: Set<RowKey> = []
+        let texts = try ConvertibleTexts(of: entry.table, in: db)
         try PresentRows(entry.table, in: db).forEach(keys) { place, present in
+            if present != nil || rows[place] == nil { try texts?.require(keys[place], present: present != nil) }
             let presentKey = present.map(table.key)
             let isSame = presentKey == keys[place]
             try note(rows[place], isSame ? present : nil)

@@ -7,7 +7,7 @@ extension ChangesetRepository {
     ///
     /// Tables that are tracked already stay so. The change history of the tables is recorded from now on, so that writes
     /// outside of commits are noticed.
-    /// - Throws: ``SyncError`` `.noPrimaryKey`, `.nullKey`, `.unsuitableTable`, `.applicationTemporaryTrigger`;
+    /// - Throws: ``SyncError`` `.noPrimaryKey`, `.nullKey`, `.inexactText`, `.unsuitableTable`, `.applicationTemporaryTrigger`;
     ///   `.tableMissing` where a tracked table is gone; `.foreignWrites` where other tracked tables were written outside of
     ///   commits. Nothing is changed then.
     public func enable(_ tables: [String]) throws { try enable(tables, key: nil) }
@@ -31,7 +31,10 @@ extension ChangesetRepository {
         var names = Set<DeltaTable.FoldedName>()
         let added = try tables.map { try TrackedTable(named: $0, in: db) }
             .filter { tracked[$0.name] == nil && names.insert(DeltaTable.FoldedName($0.name)).inserted }
-        for table in added { try table.requireKeys(in: db) }
+        for table in added {
+            try table.requireKeys(in: db)
+            try ConvertibleTexts.requireAll(of: table, in: db)
+        }
         try prepareState(db, key, tracked)
         if added.isEmpty { return }
         let altered = try alteredTables(db, tracked)

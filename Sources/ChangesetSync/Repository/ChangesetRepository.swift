@@ -72,8 +72,8 @@ public final class ChangesetRepository: Sendable {
     /// - Parameters:
     ///   - meta: What the program says of the commit, as JSON by convention.
     ///   - updates: Writes; it must not change the definitions of tracked tables.
-    /// - Throws: The error of `updates`; ``SyncError`` `.foreignWrites`, `.nullKey`, `.schemaChangedInCommit`,
-    ///   `.transactionEndedInCommit`, `.captureDisabled`, `.insideTransaction`; `DatabaseError`. Nothing is changed then.
+    /// - Throws: The error of `updates`; ``SyncError`` `.foreignWrites`, `.nullKey`, `.inexactText`,
+    ///   `.schemaChangedInCommit`, `.transactionEndedInCommit`, `.captureDisabled`, `.insideTransaction`; `DatabaseError`. Nothing is changed then.
     public func commit<T>(meta: String = "{}", _ updates: (Database) throws -> T) throws -> T {
         try writer.unsafeReentrantWrite { db in
             if db.syncSession.capture.isActive { return try Self.inSavepoint(db, updates) }
@@ -141,13 +141,16 @@ public final class ChangesetRepository: Sendable {
     /// found here alone.
     ///
     /// - Returns: The commit; nil where nothing differs.
-    /// - Throws: ``SyncError`` `.nullKey`, `.damagedCommit`, `.insideTransaction`; `DatabaseError`.
+    /// - Throws: ``SyncError`` `.nullKey`, `.inexactText`, `.damagedCommit`, `.insideTransaction`; `DatabaseError`.
     @discardableResult
     public func commitForeignWrites(meta: String = "{}") throws -> Changeset? {
         try writer.unsafeReentrantWrite { db in
             try Self.inTransaction(db) {
                 var transaction = try RepositoryTransaction(db)
-                for table in transaction.tables.all { try table.requireKeys(in: db) }
+                for table in transaction.tables.all {
+                    try table.requireKeys(in: db)
+                    try ConvertibleTexts.requireAll(of: table, in: db)
+                }
                 guard let node = try transaction.recordForeignWrites(meta: meta) else { return nil }
                 return try Self.changeset(node, db)
             }

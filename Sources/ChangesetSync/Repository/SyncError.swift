@@ -42,6 +42,9 @@ public struct SyncError: Error, Hashable, Sendable {
         case foreignKeyViolation
         /// A row does not satisfy a constraint that a table has in this store.
         case constraintViolation
+        /// A text is not one that SQLite converts between UTF-8 and UTF-16 without a change, as one with half of a surrogate
+        /// pair. The detail names the column.
+        case inexactText
         /// There are several leaves, or the head's work is in none of them.
         case needsMerge
         /// A commit was made with a schema that this store does not have yet.
@@ -162,6 +165,9 @@ extension SyncError.Code {
         case .digestMismatch: "The rows are not those that the commit describes."
         case .foreignKeyViolation: "A row would refer to one that does not exist."
         case .constraintViolation: "A row of a commit does not satisfy a constraint of the table in this store."
+        case .inexactText:
+            "A text cannot be converted between UTF-8 and UTF-16 without a change: it has half of a surrogate pair, or no "
+                + "valid characters."
         case .needsMerge: "The head's work is not in the one leaf of the graph."
         case .schemaAhead: "It was made with a schema that this store does not have."
         case .columnRemoved: "It was made with a column that this store has removed."
@@ -205,6 +211,9 @@ extension SyncError.Code {
         case .foreignKeyViolation: "Nothing was changed. Let the author of the commit repair the row."
         case .constraintViolation:
             "Nothing was changed. Give the table the constraints that it has on the other devices; then pull again."
+        case .inexactText:
+            "Nothing was changed. Let the author of the row write a text of whole Unicode characters, or a blob; then commit "
+                + "and pull again."
         case .needsMerge: "Call mergeAll(), then pull()."
         case .schemaAhead: "Update the program, so that its migrations run; then pull again."
         case .columnRemoved: "Add the column again, push, and call reset() to read all rows again."

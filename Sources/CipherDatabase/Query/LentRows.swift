@@ -25,6 +25,60 @@ package struct LentRow {
         case .blob: .blob(handle.bytes(at: column))
         }
     }
+
+    /// Whether a column of a database in UTF-16 has a text that SQLite converts to UTF-8 and back without a change; true
+    /// for values of other classes. Ask before the value is read: reading converts it.
+    package func isExactInUTF8(_ index: Int) -> Bool {
+        let column = CInt(index)
+        return handle.storageClass(at: column) != .text || TextConversion.isExact(utf16: handle.utf16(at: column))
+    }
+}
+
+/// The texts that SQLite converts between UTF-8 and UTF-16 without a change.
+///
+/// Half of a surrogate pair becomes another character together with what follows it, or U+FFFD. So do U+FFFE and U+FFFF,
+/// and an odd byte at the end is dropped. https://www.sqlite.org/src/file/src/utf.c
+package enum TextConversion {
+    /// - Parameter text: UTF-16 in the byte order of the processor.
+    package static func isExact(utf16 text: UnsafeRawBufferPointer) -> Bool {
+        guard text.count.isMultiple(of: 2) else { return false }
+        var index = 0
+        func unit() -> UInt16 {
+            defer { index += 2 }
+            return text.loadUnaligned(fromByteOffset: index, as: UInt16.self)
+        }
+        while index < text.count {
+            switch unit() {
+            case 0xFFFE, 0xFFFF, 0xDC00...0xDFFF: return false
+            case 0xD800...0xDBFF: guard index < text.count, (0xDC00...0xDFFF).contains(unit()) else { return false }
+            default: continue
+            }
+        }
+        return true
+    }
+
+    /// - Parameter text: The bytes of a text in a database in UTF-8, which need not be valid.
+    package static func isExact(utf8 text: some Sequence<UInt8>) -> Bool {
+        var decoder = UTF8()
+        var bytes = text.makeIterator()
+        while true {
+            switch decoder.decode(&bytes) {
+            case .scalarValue("\u{FFFE}"), .scalarValue("\u{FFFF}"), .error: return false
+            case .scalarValue: continue
+            case .emptyInput: return true
+            }
+        }
+    }
+}
+
+extension Database {
+    /// Whether the texts of the database are in UTF-16, which is decided when it is created.
+    /// https://www.sqlite.org/pragma.html#pragma_encoding
+    package func storesTextsInUTF16() throws -> Bool {
+        try withoutWatching {
+            try String.fetchOne(cachedStatement(sql: "PRAGMA main.encoding")).map { $0 != "UTF-8" } ?? false
+        }
+    }
 }
 
 extension Statement {

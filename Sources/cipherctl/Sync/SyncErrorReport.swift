@@ -111,7 +111,7 @@ struct SyncErrorReport {
         switch code {
         case .foreignWrites, .needsMerge, .notPulled, .schemaAhead, .columnRemoved, .olderSchema, .foreignKeyViolation,
             .baseTooOld,
-            .constraintViolation, .tableMissing:
+            .constraintViolation, .inexactText, .tableMissing:
             .needsAttention
         case .checkpointPending: .tryAgain
         case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .isMerge,

@@ -493,4 +493,93 @@ struct DifferentTablesTests {
         #expect(code { try pair.one.repository.revert(other) } == .notPulled)
         #expect(try pair.one.strings("SELECT * FROM t") == ["'1',1"])
     }
+
+    // MARK: Encodings
+
+    private static let notes = "CREATE TABLE note (id TEXT PRIMARY KEY NOT NULL, a TEXT, b)"
+
+    /// The error of a step, which has no value of a row.
+    private func refusal(_ body: () throws -> Void) -> SyncError? {
+        do {
+            try body()
+            return nil
+        } catch {
+            #expect(!"\(error)".contains("\u{FFFD}") && !"\(error)".contains("word"))
+            return error as? SyncError
+        }
+    }
+
+    /// Half of a surrogate pair became another character in a store in UTF-8, and both stores said "in sync".
+    @Test(
+        "a text that UTF-8 cannot have is in no commit of a store in UTF-16, wherever it stands",
+        arguments: ["UTF-16le", "UTF-16be"],
+        [
+            ["D800"], ["0061", "D800"], ["D800", "0061"], ["DC00", "0061"], ["DC00", "D800"], ["D83D", "D83D", "DE00"],
+            ["FFFF"], ["0061", "FFFE"],
+        ])
+    func halfPairs(encoding: String, units: [String]) throws {
+        let bytes = units.map { encoding == "UTF-16be" ? $0 : String($0.suffix(2) + $0.prefix(2)) }.joined()
+        let bad = "CAST(x'\(bytes)' AS TEXT)"
+        let replica = try Replica(Self.notes, tracking: ["note"], encoding: encoding)
+        #expect(try replica.strings("PRAGMA encoding")[0].contains(encoding))
+        try replica.run("INSERT INTO note VALUES ('k', 'word \u{1F600} \u{10FFFF} \u{FFFD}', x'D800')")
+        let head = try replica.head
+        for (sql, column) in [
+            ("INSERT INTO note VALUES ('2', \(bad), 1)", "a"), ("INSERT INTO note VALUES (\(bad), 'word', 1)", "id"),
+            ("UPDATE note SET b = \(bad)", "b"), ("UPDATE note SET id = \(bad)", "id"),
+            ("REPLACE INTO note VALUES ('k', 'word', \(bad))", "b"),
+            ("INSERT INTO note VALUES ('2', 'word', 1); UPDATE note SET a = \(bad) WHERE id = '2'", "a"),
+        ] {
+            let error = refusal { try replica.run(sql) }
+            #expect(error?.code == .inexactText && error?.table == "note", "\(sql)")
+            #expect(error?.detail?.contains("\"\(column)\"") == true, "\(sql)")
+            #expect(try replica.head == head && replica.repository.verify().isEmpty, "\(sql)")
+        }
+        // A text that is gone before the commit, and rows that are deleted.
+        try replica.run("UPDATE note SET a = \(bad); UPDATE note SET a = 'word'")
+        try replica.run("INSERT INTO note VALUES ('3', \(bad), 1); DELETE FROM note WHERE id = '3'; DELETE FROM note")
+        // Rows that were written outside of commits, or before the table was tracked.
+        try replica.write("INSERT INTO note VALUES ('4', \(bad), 1)")
+        #expect(refusal { try replica.repository.commitForeignWrites() }?.code == .inexactText)
+        try replica.write("CREATE TABLE other (id INTEGER PRIMARY KEY NOT NULL, c)")
+        try replica.write("INSERT INTO other VALUES (1, \(bad))")
+        let tracking = refusal { try replica.repository.enable(["other"]) }
+        #expect(tracking?.code == .inexactText && tracking?.table == "other")
+    }
+
+    @Test("texts go from one encoding to another and back, and a text that changes there stops the pull")
+    func encodings() throws {
+        let one = try Replica(Self.notes, tracking: ["note"])
+        let two = try Replica(Self.notes, tracking: ["note"], key: one.key(), encoding: "UTF-16le")
+        try one.run("INSERT INTO note VALUES ('\u{E9}\u{1F600}', 'word \u{10FFFF}\u{FFFD}', 'x')")
+        try two.fetch(one)
+        _ = try two.repository.mergeAndPull()
+        #expect(try one.state() == two.state())
+        try two.run("UPDATE note SET a = '\u{1F600}' || a")
+        try one.fetch(two)
+        _ = try one.repository.mergeAndPull()
+        #expect(try one.state() == two.state())
+        for (column, bytes) in [("a", "EDA080"), ("b", "61FF62"), ("id", "C3"), ("a", "EFBFBF"), ("a", "F0808080")] {
+            try one.run("INSERT INTO note VALUES ('n', 'word', 1)")
+            try one.run("UPDATE note SET \(column) = CAST(x'\(bytes)' AS TEXT) WHERE id = 'n'")
+            let before = try two.state()
+            try two.fetch(one)
+            let error = refusal { _ = try two.repository.mergeAndPull() }
+            #expect(error?.code == .inexactText && error?.table == "note", "\(bytes)")
+            #expect(error?.detail?.contains("\"\(column)\"") == true, "\(bytes)")
+            #expect(try two.state() == before && two.repository.verify().isEmpty, "\(bytes)")
+            #expect(try two.repository.summary().pullObstacle?.code == .inexactText, "\(bytes)")
+            // What the author has corrected comes.
+            try one.run("DELETE FROM note WHERE b <> 'x'")
+            try two.fetch(one)
+            _ = try two.repository.mergeAndPull()
+            #expect(try one.state() == two.state(), "\(bytes)")
+        }
+        // Stores in UTF-8 exchange all texts.
+        let three = try Replica(Self.notes, tracking: ["note"], key: one.key())
+        try one.run("INSERT INTO note VALUES ('n', CAST(x'EDA080FF' AS TEXT), 1)")
+        try three.fetch(one)
+        _ = try three.repository.mergeAndPull()
+        #expect(try one.state() == three.state())
+    }
 }

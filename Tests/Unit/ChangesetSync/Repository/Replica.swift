@@ -14,14 +14,16 @@ final class Replica: Sendable {
     ///   - schema: Creates the tables.
     ///   - clock: The time of commits; nil for the system's.
     ///   - policy: What its merges choose.
+    ///   - encoding: That of its texts; nil for UTF-8.
     ///   - afterApply: What follows its pulls.
     init(
         _ schema: String = Replica.players, tracking tables: [String] = ["player"], key: RepositoryKey? = nil,
-        clock: (any TransactionClock)? = nil, policy: MergePolicy = MergePolicy(),
+        clock: (any TransactionClock)? = nil, policy: MergePolicy = MergePolicy(), encoding: String? = nil,
         afterApply: ChangesetRepository.AfterApply? = nil
     ) throws {
         var configuration = Configuration()
         if let clock { configuration.transactionClock = clock }
+        if let encoding { configuration.prepareDatabase { try $0.execute(sql: "PRAGMA encoding = '\(encoding)'") } }
         queue = DatabaseQueue(configuration: configuration)
         try queue.write { try $0.execute(sql: schema) }
         repository = ChangesetRepository(queue, mergePolicy: policy, afterApply: afterApply)
