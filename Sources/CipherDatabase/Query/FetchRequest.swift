@@ -33,7 +33,8 @@ extension FetchRequest {
     /// The request with its rows converted by an adapter, which may depend on the database.
     ///
     /// - Parameter adapter: Runs in each access that fetches the request, on the thread of that access.
-    public func adapted(_ adapter: @escaping @Sendable (Database) throws -> any RowAdapter) -> AdaptedFetchRequest<Self> {
+    public func adapted(_ adapter: @escaping @Sendable (Database) throws -> any RowAdapter) -> AdaptedFetchRequest<Self>
+    {
         AdaptedFetchRequest(base: self, adapter: adapter)
     }
 }

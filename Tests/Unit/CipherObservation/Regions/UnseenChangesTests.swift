@@ -325,7 +325,10 @@ import Testing
         "observations see what generated columns, prefetched rows, triggers and expression indexes depend on",
         arguments: [
             ("CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2))", "SELECT v FROM g", "UPDATE g SET q = 3"),
-            ("CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2) STORED)", "SELECT v FROM g", "UPDATE g SET q = 3"),
+            (
+                "CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2) STORED)", "SELECT v FROM g",
+                "UPDATE g SET q = 3"
+            ),
             // A generated column of a generated column.
             (
                 "CREATE TABLE g (id INTEGER PRIMARY KEY, q, w AS (q + 1), v AS (w * 2))", "SELECT v FROM g",
