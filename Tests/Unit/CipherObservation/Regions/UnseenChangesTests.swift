@@ -322,7 +322,7 @@ import Testing
     }
 
     @Test(
-        "observations see what generated columns, prefetched rows, triggers and expression indexes depend on",
+        "observations see what generated columns, triggers and indexes of expressions depend on",
         arguments: [
             ("CREATE TABLE g (id INTEGER PRIMARY KEY, q, v AS (q * 2))", "SELECT v FROM g", "UPDATE g SET q = 3"),
             (
