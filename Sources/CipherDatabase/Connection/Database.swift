@@ -24,6 +24,8 @@ public final class Database {
     var isClosed = false
     /// Why a placeholder's connection was not opened.
     var openingFailure: (any Error)?
+    /// Whether another connection was opened in the place of this one.
+    var wasReplaced = false
     /// Copies the WAL of a writing connection into its file.
     var checkpointer: Checkpointer?
     /// Statements of ``cachedStatement(sql:)``.
@@ -44,6 +46,8 @@ public final class Database {
     var refusesWrites = false
     /// Whether an fsync has failed: nothing is written any more then.
     var hasFailedToSync = false
+    /// Whether an error came that may mean that SQLite reads no page of the file with this connection any more.
+    @exclusivity(unchecked) var mayBeUnusable = false
     /// Whether a block of the library's own has begun a transaction that it still must end.
     var expectsTransaction = false
     /// Whether foreign keys act outside of the block under way that suspends them and the triggers; nil outside of one.
@@ -235,7 +239,7 @@ public final class Database {
     var isAccessedHere: Bool { accessThread.load(ordering: .relaxed) == CurrentThread.id }
 
     func requireAccess() {
-        if !isAccessedHere { ProgrammerError.trap(ProgrammerError.wrongThread) }
+        if !isAccessedHere && !wasReplaced { ProgrammerError.trap(ProgrammerError.wrongThread) }
     }
 
     /// Called before each statement runs.
@@ -330,6 +334,7 @@ public final class Database {
             if let reason = withdrawal.reason { return reason }
         }
         if code.isFailedSync { didFailToSync() }
+        if code.mayMeanUnusable { mayBeUnusable = keying.isKeyed }
         var message = message ?? handle.lastMessage
         if let failure = hooks.takeTokenizerFailure(), failure.resultCode == code.primaryResultCode {
             message = failure.message ?? message
@@ -397,7 +402,7 @@ public final class Database {
         gate.disarm()
         handle.close()
         isClosed = true
-        closeWriteSlot()
+        if keepsWriteSlot { writeSlot?.leave(label: writeLabel) } else { closeWriteSlot() }
         if usesGate { keying.suspension.remove(gate) }
     }
 

@@ -63,7 +63,8 @@ package final class PageSnapshot: @unchecked Sendable {
         var reading = writing
         reading.readonly = true
         writer = try WritingConnection(
-            path: path, label: label + ".guard", configuration: writing, keyring: keyring, key: key, wal: true)
+            path: path, label: label + ".guard", configuration: writing, keyring: keyring, key: key, wal: true,
+            isReplaceable: false)
         writer.sync { $0.handle.setCheckpointOnClose(false) }
         let db = try Database.open(
             path: path, label: label + ".view", configuration: reading, keyring: keyring, role: .reader, key: key)

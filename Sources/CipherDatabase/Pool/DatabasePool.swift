@@ -56,12 +56,15 @@ public final class DatabasePool: DatabaseWriter {
                 dependency: dependency)
         }
         readers = ReaderPool(maximumCount: configuration.maximumReaderCount) { [reading, dependency] number in
-            let db = try Database.open(
-                path: path, label: label + ".reader.\(number)", configuration: reading, keyring: keyring, role: .reader,
-                key: key)
+            let open: @Sendable () throws -> Database = {
+                try Database.open(
+                    path: path, label: label + ".reader.\(number)", configuration: reading, keyring: keyring,
+                    role: .reader, key: key)
+            }
             return SerialConnection(
-                db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: false,
-                dependency: dependency)
+                try open(), qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: false,
+                dependency: dependency
+            ) { _ in try open() }
         }
         guard configuration.automaticMemoryManagement else { return }
         relief.withLock { $0 = MemoryRelief { [weak self] in self?.releaseMemoryEventually() } }

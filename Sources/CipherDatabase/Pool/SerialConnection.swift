@@ -7,8 +7,15 @@ import Synchronization
 // through `life`, which knows whether the connection is still open.
 final class SerialConnection: @unchecked Sendable {
     private let queue: DispatchQueue
-    private let db: Database
+    /// It is replaced inside an access, under the lock of `life`.
+    private var db: Database
     private let life: Mutex<Life>
+    /// The thread of the access under way; 0 between accesses.
+    private let user = Atomic<UInt>(0)
+    private let suspension: DatabaseSuspension
+    private let forkCount: UInt32
+    /// Opens another connection in the place of one with which SQLite reads no page; nil where none may take its place.
+    private let reopen: Reopening?
     /// The waiters for the connection; nil where no suspension may end their wait.
     private let line: WaitingLine?
     /// Whether accesses may end inside a transaction.
@@ -21,6 +28,9 @@ final class SerialConnection: @unchecked Sendable {
     /// Runs the repetitions of interruptions; it blocks for none of them.
     private static let repeater = DispatchQueue(label: "CipherDatabase.interruptions", qos: .userInitiated)
 
+    /// Opens a connection in the place of another one, which is still open.
+    typealias Reopening = @Sendable (_ former: Database) throws -> Database
+
     private struct Life {
         var isOpen = true
         /// Called once, when the connection was closed.
@@ -31,12 +41,15 @@ final class SerialConnection: @unchecked Sendable {
 
     init(
         _ db: Database, qos: DispatchQoS, target: DispatchQueue?, allowsOpenTransaction: Bool,
-        dependency: ConnectionDependency? = nil
+        dependency: ConnectionDependency? = nil, reopen: Reopening? = nil
     ) {
         self.db = db
         self.dependency = dependency
+        self.reopen = reopen
+        suspension = db.keying.suspension
+        forkCount = db.forkCount
         line = db.usesGate ? WaitingLine() : nil
-        if let line { db.keying.suspension.add(line) }
+        if let line { suspension.add(line) }
         queue = DispatchQueue(label: db.label, qos: qos, target: target)
         self.allowsOpenTransaction = allowsOpenTransaction
         hasTarget = target != nil
@@ -44,7 +57,7 @@ final class SerialConnection: @unchecked Sendable {
     }
 
     deinit {
-        if ForkWatch.count != db.forkCount { return }
+        if ForkWatch.count != forkCount { return }
         db.beginAccess()
         db.rollbackIfNeeded()
         try? db.close()
@@ -53,11 +66,11 @@ final class SerialConnection: @unchecked Sendable {
     }
 
     /// Whether this thread is inside an access of this connection.
-    var isAccessedHere: Bool { db.isAccessedHere }
+    var isAccessedHere: Bool { user.load(ordering: .relaxed) == CurrentThread.id }
 
     /// The connection, for code that runs inside one of its accesses. Traps everywhere else.
     func requireAccessHere() -> Database {
-        db.requireAccess()
+        if !isAccessedHere { ProgrammerError.trap(ProgrammerError.wrongThread) }
         return db
     }
 
@@ -67,9 +80,12 @@ final class SerialConnection: @unchecked Sendable {
     ///
     /// On a connection that was closed `body` runs too: every statement of it throws.
     func sync<T>(_ body: (Database) throws -> T) rethrows -> T {
-        if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
+        if isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         // A forked child has none of the queue's threads, and would wait for them.
-        if db.abandonAfterFork() { return try access(body) }
+        if ForkWatch.count != forkCount {
+            db.abandonAfterFork()
+            return try access(body)
+        }
         return try queue.sync { try access(body) }
     }
 
@@ -88,7 +104,7 @@ final class SerialConnection: @unchecked Sendable {
     }
 
     private func requireOwnProcess() throws {
-        if ForkWatch.count != db.forkCount { throw DatabaseError.connectionOfParent() }
+        if ForkWatch.count != forkCount { throw DatabaseError.connectionOfParent() }
     }
 
     /// Runs an access and waits for it, however long others write before it and despite any suspension.
@@ -103,12 +119,11 @@ final class SerialConnection: @unchecked Sendable {
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait for the connection.
     func syncWrite<T>(_ body: (Database) throws -> T) throws -> T {
         guard let line else { return try sync(body) }
-        if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
+        if isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         try requireOwnProcess()
         let isFree = line.enter()
         defer { line.leave() }
         if isFree { return try syncFree(body) }
-        let suspension = db.keying.suspension
         let (arrival, departure) = (SingleWait<WaitOutcome>(), SingleWait<Void>())
         let ticket = line.add { arrival.end(.ended) }
         // After the registration: a suspension from here on finds the wait.
@@ -126,7 +141,7 @@ final class SerialConnection: @unchecked Sendable {
     ///
     /// - Returns: nil where one does.
     func runIfFree<T>(_ cancellation: CancellationFlag, _ body: (Database) throws -> T) throws -> T? {
-        guard let line, !hasTarget, !db.isAccessedHere, ForkWatch.count == db.forkCount else { return nil }
+        guard let line, !hasTarget, !isAccessedHere, ForkWatch.count == forkCount else { return nil }
         let isFree = line.enter()
         defer { line.leave() }
         if !isFree { return nil }
@@ -139,7 +154,6 @@ final class SerialConnection: @unchecked Sendable {
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait.
     func waitUnlessSuspended(_ wait: SingleWait<WaitOutcome>) throws {
-        let suspension = db.keying.suspension
         let ticket = line?.add { wait.end(.ended) }
         defer { if let ticket { line?.remove(ticket) } }
         // After the registration: a suspension from here on finds the wait.
@@ -149,7 +163,7 @@ final class SerialConnection: @unchecked Sendable {
 
     /// Runs an access, or runs `body` at once when this thread is already inside one.
     func reentrantSync<T>(_ body: (Database) throws -> T) rethrows -> T {
-        if db.isAccessedHere { return try body(db) }
+        if isAccessedHere { return try body(db) }
         return try sync(body)
     }
 
@@ -161,8 +175,8 @@ final class SerialConnection: @unchecked Sendable {
         queue.async { [self] in
             defer { finally() }
             defer { line?.leave() }
-            db.beginAccess()
-            defer { db.endAccess(allowsOpenTransaction: allowsOpenTransaction) }
+            beginAccess()
+            defer { endAccess() }
             body(db)
         }
     }
@@ -194,16 +208,15 @@ final class SerialConnection: @unchecked Sendable {
     /// - Returns: The registration, to be cancelled when the wait is over; nil where no suspension ends waits.
     func endWhenSuspended(_ access: AsyncAccess, now: Bool = false) -> WaitingLine.Ticket? {
         guard let line else { return nil }
-        let suspension = db.keying.suspension
-        let ticket = WaitingLine.Ticket(line) { access.endWait(suspension.refusal) }
+        let ticket = WaitingLine.Ticket(line) { [suspension] in access.endWait(suspension.refusal) }
         // After the registration: a suspension from here on finds the wait.
         if now && suspension.isSuspended { access.endWait(suspension.refusal) }
         return ticket
     }
 
     private func access<T>(_ body: (Database) throws -> T) rethrows -> T {
-        db.beginAccess()
-        defer { db.endAccess(allowsOpenTransaction: allowsOpenTransaction) }
+        beginAccess()
+        defer { endAccess() }
         do {
             return try body(db)
         } catch {
@@ -211,6 +224,31 @@ final class SerialConnection: @unchecked Sendable {
             if !allowsOpenTransaction { db.rollbackIfNeeded() }
             throw error
         }
+    }
+
+    private func beginAccess() {
+        user.store(CurrentThread.id, ordering: .relaxed)
+        db.beginAccess()
+    }
+
+    private func endAccess() {
+        db.endAccess(allowsOpenTransaction: allowsOpenTransaction)
+        if db.mayBeUnusable { replaceIfUnusable() }
+        user.store(0, ordering: .relaxed)
+    }
+
+    /// Opens another connection in the place of one with which SQLite reads no page.
+    ///
+    /// From SQLCipher 4.9 on a connection refuses every page after one that was not authentic. What the program has given
+    /// this connection outside of `prepareDatabase` goes with it. Where no other one can be opened it stays: its errors
+    /// are those of the file.
+    private func replaceIfUnusable() {
+        let former = db
+        let isUnusable = reopen != nil && !former.isClosed && former.handle.isInAutocommit && !former.canReadPages()
+        former.mayBeUnusable = false
+        guard isUnusable, let reopen, let next = try? reopen(former) else { return }
+        life.withLock { _ in db = next }
+        former.discard(because: DatabaseError.connectionWasReplaced())
     }
 
     /// Runs an access of a task on this thread, which holds the connection.
@@ -230,8 +268,11 @@ final class SerialConnection: @unchecked Sendable {
 
     /// Interrupts the statement under way.
     func interrupt() {
-        life.withLock { if $0.isOpen { db.interrupt() } }
-        db.gate.wake()
+        let gate = life.withLock { life in
+            if life.isOpen { db.interrupt() }
+            return db.gate
+        }
+        gate.wake()
     }
 
     /// Interrupts an access that was cancelled, until it has ended: no later access is interrupted.
@@ -255,24 +296,26 @@ final class SerialConnection: @unchecked Sendable {
 
     /// Makes the access under way end with an error as soon as it can, or, with nil, lets it continue.
     func withdraw(because reason: (any Error)?) {
-        life.withLock { life in
-            guard life.isOpen else { return }
-            db.withdrawal.set(reason)
-            if reason != nil { db.interrupt() }
+        let gate = life.withLock { life in
+            if life.isOpen {
+                db.withdrawal.set(reason)
+                if reason != nil { db.interrupt() }
+            }
+            return db.gate
         }
-        if reason != nil { db.gate.wake() }
+        if reason != nil { gate.wake() }
     }
 
     /// Closes the connection after the access under way, so that every later one throws an error.
     func close(because reason: any Error) throws {
-        try close { [db] in db.openingFailure = reason }
+        try close { self.db.openingFailure = reason }
     }
 
     /// Sets the function that is called when the connection is closed, at the latest when it is deallocated.
     func whenClosed(_ tell: @escaping @Sendable () -> Void) { life.withLock { $0.whenClosed = tell } }
 
     /// Whether an access is under way, on any thread.
-    var isBusy: Bool { db.accessThread.load(ordering: .relaxed) != 0 }
+    var isBusy: Bool { user.load(ordering: .relaxed) != 0 }
 
     /// Whether the connection was not closed yet.
     var isOpen: Bool { life.withLock { $0.isOpen } }
@@ -285,11 +328,13 @@ final class SerialConnection: @unchecked Sendable {
     ///   - willClose: Runs right before, as part of the last access.
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while its statements are alive; it stays open then.
     func close(isPause: Bool = false, willClose: () -> Void = {}) throws {
-        if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
-        if (try? requireOwnProcess()) == nil { return try db.close() }
+        if isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
+        if ForkWatch.count != forkCount { return try db.close() }
         // Waits for the write slot need not continue.
-        db.writeSlot?.setClosing(true)
+        life.withLock { _ in db.writeSlot }?.setClosing(true)
         try queue.sync {
+            user.store(CurrentThread.id, ordering: .relaxed)
+            defer { user.store(0, ordering: .relaxed) }
             db.beginAccess()
             defer { db.endAccess(allowsOpenTransaction: true) }
             db.rollbackIfNeeded()

@@ -17,9 +17,11 @@ final class WritingConnection: @unchecked Sendable {
     private let observers: ObserverKeeper
 
     /// Opens the connection; exactly one process creates a new file and records its salt.
+    ///
+    /// - Parameter isReplaceable: Whether another connection takes its place when SQLite reads no page with it.
     init(
         path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin, wal: Bool,
-        carryOver: PoolCarryOver? = nil, dependency: ConnectionDependency? = nil
+        carryOver: PoolCarryOver? = nil, dependency: ConnectionDependency? = nil, isReplaceable: Bool = true
     ) throws {
         try configuration.forbidDumpsIfAsked()
         self.keyring = keyring
@@ -27,8 +29,12 @@ final class WritingConnection: @unchecked Sendable {
         locksAtBegin = configuration.defaultTransactionKind != .deferred
         let wasLocked = keyring.opening.isLocked
         defer { if !wasLocked { keyring.opening.release() } }
-        let db = try Database.open(
-            path: path, label: label, configuration: configuration, keyring: keyring, role: .writer, key: key, wal: wal)
+        let open: @Sendable (ConnectionRole, String) throws -> Database = { role, suffix in
+            try Database.open(
+                path: path, label: label + suffix, configuration: configuration, keyring: keyring, role: role, key: key,
+                wal: wal && role == .writer)
+        }
+        let db = try open(.writer, "")
         if !keyring.isInMemory && !configuration.readonly && db.keying.isKeyed, let paths = keyring.paths {
             writeSlot =
                 carryOver?.writeSlot
@@ -37,31 +43,65 @@ final class WritingConnection: @unchecked Sendable {
             writeSlot = nil
         }
         writeSlot?.setClosing(false)
-        db.writeSlot = writeSlot
-        if let writeSlot { db.gate.connect(writeSlot) }
-        db.checkpointDueFrames = max(1, configuration.checkpointFrames)
         observers = carryOver?.observers ?? ObserverKeeper(link: Self.link(keyring, writeSlot))
-        db.beginAccess()
-        db.adoptObserver(of: observers)
-        observers.observer?.connectionDidReplace(db)
-        keyring.opening.report(db.repairHistoryAtOpening())
-        db.endAccess(allowsOpenTransaction: true)
-        connection = SerialConnection(
-            db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
-            allowsOpenTransaction: configuration.allowsUnsafeTransactions, dependency: dependency)
         checkpointer = Checkpointer(
             paths: StorePaths(path), configuration: configuration, recorder: carryOver?.checkpoints
-        ) {
-            try Database.open(
-                path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring,
-                role: .checkpointer,
-                key: key)
+        ) { try open(.checkpointer, ".checkpoint") }
+        let equipment = Equipment(
+            opening: keyring.opening, writeSlot: writeSlot, observers: observers, checkpointer: checkpointer)
+        equipment.give(db)
+        let reopen: SerialConnection.Reopening = { former in
+            let wasLocked = keyring.opening.isLocked
+            defer { if !wasLocked { keyring.opening.release() } }
+            return try equipment.replace(former) { try open(.writer, "") }
         }
-        db.checkpointer = checkpointer
+        connection = SerialConnection(
+            db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
+            allowsOpenTransaction: configuration.allowsUnsafeTransactions, dependency: dependency,
+            reopen: isReplaceable && !keyring.isInMemory ? reopen : nil)
         observers.link?.connect { [weak self] body in
             guard let self, connection.isOpen else { return .unavailable }
             sync(body)
             return .done
+        }
+    }
+
+    /// What the connections that write one after the other have in common.
+    // Safe because: it is used inside accesses of the connection, which run one at a time.
+    private struct Equipment: @unchecked Sendable {
+        let opening: FileOpening
+        let writeSlot: WriteSlot?
+        let observers: ObserverKeeper
+        let checkpointer: Checkpointer
+
+        func give(_ db: Database) {
+            db.writeSlot = writeSlot
+            if let writeSlot { db.gate.connect(writeSlot) }
+            db.checkpointer = checkpointer
+            db.checkpointDueFrames = max(1, db.configuration.checkpointFrames)
+            db.beginAccess()
+            db.adoptObserver(of: observers)
+            observers.observer?.connectionDidReplace(db)
+            opening.report(db.repairHistoryAtOpening())
+            db.endAccess(allowsOpenTransaction: true)
+        }
+
+        func replace(_ former: Database, _ open: () throws -> Database) throws -> Database {
+            tell(former) { $0.connectionWillBeReplaced(former) }
+            do {
+                let next = try open()
+                give(next)
+                return next
+            } catch {
+                tell(former) { $0.connectionDidReplace(former) }
+                throw error
+            }
+        }
+
+        private func tell(_ db: Database, _ body: (any ConnectionObserver) -> Void) {
+            db.beginAccess()
+            defer { db.endAccess(allowsOpenTransaction: true) }
+            if let observer = observers.observer { body(observer) }
         }
     }
 

