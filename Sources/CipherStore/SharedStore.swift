@@ -105,7 +105,11 @@ public final class SharedStore: DatabaseWriter {
     func access<T>(isWrite: Bool = false, _ body: (DatabasePool) throws -> T) throws -> T {
         let access = try connections.enter(isWrite: isWrite)
         defer { connections.leave(access) }
-        return try body(access.pool)
+        do {
+            return try body(access.pool)
+        } catch {
+            throw connections.explain(error)
+        }
     }
 
     /// Runs an access of this task, after a switch to a new key that is in progress.
@@ -114,7 +118,11 @@ public final class SharedStore: DatabaseWriter {
     ) async throws -> T {
         let access = try await connections.enter(isWrite: isWrite)
         defer { connections.leave(access, isOnQueue: true) }
-        return try await body(access.pool)
+        do {
+            return try await body(access.pool)
+        } catch {
+            throw connections.explain(error)
+        }
     }
 }
 

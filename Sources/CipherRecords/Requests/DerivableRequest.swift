@@ -130,7 +130,9 @@ extension FilteredRequest {
     /// The request itself.
     public func all() -> Self { self }
 
-    func filtering(_ term: Term) -> Self { changed { $0.filters.append(term) } }
+    func filtering(_ term: Term) -> Self {
+        changed { $0.filters = Term.packed($0.filters + [term], of: .and) }
+    }
 }
 
 extension FilteredRequest where Self: TypedRequest, RowDecoder: TableRecord {

@@ -127,10 +127,12 @@ private struct RowPins {
         switch function {
         case .chain(.and): return intersection(operands)
         case .chain(.or):
-            return operands.reduce(Set<Int64>?([])) { union, term in
-                guard let union, let rowIDs = rowIDs(term) else { return nil }
-                return union.union(rowIDs)
+            var union: Set<Int64> = []
+            for operand in operands {
+                guard let rowIDs = rowIDs(operand) else { return nil }
+                union.formUnion(rowIDs)
             }
+            return union
         case .infix(.equal), .infix(.is):
             guard operands.count == 2 else { return nil }
             if isRowID(operands[0]) { return values(operands[1...]) }

@@ -241,6 +241,9 @@ enum Chain: String, Sendable {
     /// another.
     static let mostOperands = 250
 
+    /// How many operands of a long chain become one.
+    static let packedOperands = 64
+
     /// Whether a chain in a chain of the same operator is the same as one longer chain, rounding and overflow
     /// included.
     var isAssociative: Bool { self != .add && self != .multiply }

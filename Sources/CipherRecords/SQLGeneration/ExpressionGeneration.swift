@@ -162,9 +162,13 @@ extension SQLGenerator {
     /// - SeeAlso: <https://www.sqlite.org/limits.html#max_expr_depth>
     private mutating func write(_ operands: ArraySlice<Term>, in chain: Chain) throws {
         let separator = " \(chain.rawValue) "
-        guard operands.count > Chain.mostOperands, chain.isAssociative else {
-            return try write(operands, between: separator)
+        guard chain.isAssociative else { return try write(operands, between: separator) }
+        if operands.contains(where: { $0.operands(of: chain) != nil }) {
+            var flat: [Term] = []
+            for operand in operands { operand.appendOperands(of: chain, to: &flat) }
+            return try write(flat[...], in: chain)
         }
+        guard operands.count > Chain.mostOperands else { return try write(operands, between: separator) }
         let parts = Swift.min(Chain.mostOperands, (operands.count - 1) / Chain.mostOperands + 1)
         let length = (operands.count - 1) / parts + 1
         let starts = stride(from: operands.startIndex, to: operands.endIndex, by: length)
@@ -365,10 +369,50 @@ extension Term {
         if terms.isEmpty { return Term(chain.neutralValue) }
         if terms.count == 1 { return terms[0] }
         guard flattening, chain.isAssociative else { return Term(.apply(.chain(chain), terms)) }
-        let flat = terms.flatMap { term in
-            if case .apply(.chain(chain), let inner)? = term.operation { inner } else { [term] }
+        let flat = terms.flatMap { $0.operands(of: chain) ?? [$0] }
+        return Term(.apply(.chain(chain), packed(flat, of: chain)))
+    }
+
+    /// The operands of a long associative chain, with parts of it in one operand each.
+    ///
+    /// A chain that is built in a loop is copied with each operand: so it is no longer than a few parts. The SQL text has
+    /// all operands in one chain.
+    static func packed(_ operands: [Term], of chain: Chain) -> [Term] {
+        var operands = operands
+        while operands.count > Chain.packedOperands {
+            let levels = operands.map { $0.levels(of: chain) }
+            var packed: [Term] = []
+            var index = 0
+            while index < operands.count {
+                var end = index + 1
+                while end < operands.count, levels[end] == levels[index] { end += 1 }
+                while end - index >= Chain.packedOperands {
+                    packed.append(Term(.apply(.chain(chain), Array(operands[index..<index + Chain.packedOperands]))))
+                    index += Chain.packedOperands
+                }
+                packed += operands[index..<end]
+                index = end
+            }
+            guard packed.count < operands.count else { break }
+            operands = packed
         }
-        return Term(.apply(.chain(chain), flat))
+        return operands
+    }
+
+    /// The operands of a chain of this operator; nil for all else.
+    fileprivate func operands(of chain: Chain) -> [Term]? {
+        if case .apply(.chain(chain), let operands)? = operation { operands } else { nil }
+    }
+
+    fileprivate func appendOperands(of chain: Chain, to terms: inout [Term]) {
+        guard let operands = operands(of: chain) else { return terms.append(self) }
+        for operand in operands { operand.appendOperands(of: chain, to: &terms) }
+    }
+
+    /// How many chains of this operator are in one another.
+    private func levels(of chain: Chain) -> Int {
+        guard let first = operands(of: chain)?.first else { return 0 }
+        return 1 + first.levels(of: chain)
     }
 
     static func conjunction(_ terms: [Term]) -> Term { chain(.and, terms) }

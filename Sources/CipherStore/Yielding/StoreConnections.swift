@@ -211,6 +211,14 @@ final class StoreConnections: @unchecked Sendable {
         carryOver.release()
     }
 
+    /// The error of an access that was admitted and then found its connection closed.
+    func explain(_ error: any Error) -> any Error {
+        guard isEnding.load(ordering: .acquiring), (error as? DatabaseError)?.resultCode == .SQLITE_MISUSE else {
+            return error
+        }
+        return storeClosed
+    }
+
     var storeClosed: StoreError {
         StoreError(
             .storeClosed,

@@ -1,0 +1,67 @@
+import CipherStore
+import Foundation
+import StorePlatform
+import Synchronization
+import TestKit
+import Testing
+
+/// Accesses that begin while another thread closes the store.
+@Suite struct ClosingRaceTests {
+    private let folder = TemporaryFolder()
+    private let source = KeySource.rawKey([UInt8](repeating: 5, count: 32))
+
+    /// Repeats an access until it throws; the error.
+    private static func lastError(_ access: () throws -> Void) -> any Error {
+        while true {
+            do { try access() } catch { return error }
+        }
+    }
+
+    @Test("each of them ends with storeClosed, in threads and in tasks")
+    func race() async throws {
+        // Story: an access that had begun found the connection closed, and threw SQLite's error 21 for it.
+        let path = folder.path("app.db")
+        for round in 0..<40 {
+            let store = try SharedStore.open(at: path, unlockedBy: source)
+            let errors = Mutex<[any Error]>([])
+            let group = DispatchGroup()
+            for index in 0..<6 {
+                DispatchQueue.global().async(group: group) {
+                    let error = Self.lastError {
+                        if index % 2 == 0 {
+                            _ = try store.read { try Int.fetchOne($0, sql: "SELECT 1") }
+                        } else {
+                            try store.write { try $0.execute(sql: "CREATE TABLE IF NOT EXISTS t (a)") }
+                        }
+                    }
+                    errors.withLock { $0.append(error) }
+                }
+            }
+            let tasks = (0..<2).map { index in
+                Task { () -> any Error in
+                    while true {
+                        do {
+                            if index == 0 {
+                                _ = try await store.read { try Int.fetchOne($0, sql: "SELECT 1") }
+                            } else {
+                                try await store.write { try $0.execute(sql: "CREATE TABLE IF NOT EXISTS t (a)") }
+                            }
+                        } catch {
+                            return error
+                        }
+                    }
+                }
+            }
+            try await Task.sleep(for: .milliseconds(round % 4))
+            try store.close()
+            for task in tasks {
+                let error = await task.value
+                errors.withLock { $0.append(error) }
+            }
+            await withCheckedContinuation { continuation in group.notify(queue: .global()) { continuation.resume() } }
+            for error in errors.withLock({ $0 }) {
+                #expect((error as? StoreError)?.code == .storeClosed, "\(round): \(error)")
+            }
+        }
+    }
+}
