@@ -30,7 +30,8 @@ struct TargetTests {
         let made = try CommandRun(URL(fileURLWithPath: "/bin/sh"), ["-c", shell]).finish()
         #expect(made.status == 0, "\(made.errors)")
         var names = ["fifo", "to-fifo", "to-null", "folder", "to-folder"]
-        names += try ["char", "block"].filter(try place.names().contains)
+        let there = try place.names()
+        names += ["char", "block"].filter(there.contains)
         let (store, key) = (place.path("s.db"), ["--raw-key-file", place.key])
         try #require(try place.run(["sync", "init", store, "--all-tables"] + key).status == 0)
         for name in names + ["to-nothing"] {
