@@ -222,6 +222,8 @@ package final class FileOpening: Sendable {
             return nil
         }
         if hasOthers, try Files.kind(paths.database) == nil { throw StoreError.moved(paths.database) }
+        // Without SharedStore no lock was acquired yet.
+        if !readonly, !isLocked { try paths.requireFreeName() }
         if try MissingDatabase.reason(paths) != nil {
             // Another process may be restoring or destroying the store: the check is repeated after that process has
             // ended.
