@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* SIGCONT first: sent behind a stop that was asked for, it would call that off. */
+/* SIGCONT first: the kernel removes a pending stop when SIGCONT is sent. */
 static const int watched_signals[] = {SIGCONT, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
 enum { watched_count = sizeof watched_signals / sizeof watched_signals[0] };
 static struct sigaction former_actions[watched_count];
@@ -29,7 +29,7 @@ static void remember_signal(int number) {
     unsigned state = atomic_load(&watch_state);
     do {
         if (!(state & watch_is_on)) {
-            /* The former action is in its place again, and has not been told. */
+            /* The former action is restored, and has not received the signal. */
             kill(getpid(), number);
             break;
         }
@@ -45,10 +45,10 @@ int cplatform_signal_watch_begin(void) {
     atomic_store(&has_continued, false);
     atomic_store(&watch_state, watch_is_on);
     for (int index = 0; index < watched_count; index++) {
-        /* A call that a stop cut is begun again: nobody has asked to end it. */
+        /* SA_RESTART: a stop must not end a system call. */
         action.sa_flags = watched_signals[index] == SIGCONT ? SA_RESTART : 0;
         if (sigaction(watched_signals[index], &action, &former_actions[index]) != 0) return errno;
-        /* What the program ignores stays ignored. */
+        /* A signal that the program ignores stays ignored. */
         if (former_actions[index].sa_handler == SIG_IGN) {
             sigaction(watched_signals[index], &former_actions[index], NULL);
         }
@@ -88,7 +88,7 @@ void cplatform_signal_watch_end(void) {
 
 static const int interruption_signals[] = {SIGINT, SIGTERM, SIGHUP};
 static _Atomic bool interruption_is_requested;
-/* Where the handler writes a byte for the thread that waits; negative while none does. */
+/* The pipe into which the handler writes a byte for the thread that waits; negative while no thread waits. */
 static _Atomic int interruption_end = -1;
 
 static void request_interruption(int number) {
@@ -96,12 +96,12 @@ static void request_interruption(int number) {
     (void)number;
     atomic_store(&interruption_is_requested, true);
     int end = atomic_load(&interruption_end);
-    /* It fails only where nobody reads any more. */
+    /* It fails only if no thread reads the pipe. */
     if (end >= 0 && write(end, "", 1) < 0) atomic_store(&interruption_end, -1);
     errno = failure;
 }
 
-/* What the process says when a signal ends it; NULL where its work asks for the signal instead. */
+/* The text that the process prints when a signal ends it; NULL while its work polls for the signal instead. */
 static char *interruption_text;
 static size_t interruption_text_bytes;
 static int interruption_status;

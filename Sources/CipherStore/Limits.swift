@@ -18,6 +18,8 @@ enum Limits {
     static let notificationPollTime = Duration.milliseconds(50)
     /// The longest manifest or sidecar of a backup, in bytes.
     static let manifestBytes = 64 * 1024
+    /// The most names of a staging directory: this library makes about ten.
+    static let stagedFiles = 100
     /// How long a restoration waits for changes of keys, openings and rotations in progress.
     static let restorationWait = Duration.seconds(10)
 }

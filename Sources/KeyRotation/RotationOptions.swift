@@ -69,14 +69,3 @@ extension KeyRotation {
         public init(mode: Mode = .newDataKey) { self.mode = mode }
     }
 }
-
-extension KeyRotation.Mode {
-    /// Its name in the key log.
-    var logName: String {
-        switch self {
-        case .newDataKey: "new-data-key"
-        case .newKey: "new-key"
-        case .compromised: "compromised"
-        }
-    }
-}

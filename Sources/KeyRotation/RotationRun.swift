@@ -27,8 +27,6 @@ final class RotationRun {
     typealias State = RotationState<LiveResources>
 
     let options: KeyRotation.Options
-    /// The keyslots that do not open the store once it has the new keys.
-    private var droppedSlots: [UInt64] = []
     var report: RotationReport
     private let paths: StorePaths
     private let journal: RotationJournal
@@ -139,18 +137,14 @@ final class RotationRun {
     // MARK: The announcement
 
     private func announce(_ announcement: LiveResources.Announcement) throws -> RotationKeys {
-        var mode: String?
         let keys: RotationKeys
         switch announcement {
-        case .new(let proposal):
-            keys = try withOpeningLock(isCancelled) { try journal.begin(proposal) }
-            mode = options.mode.logName
-            droppedSlots = proposal.droppedSlots.map(\.id)
+        case .new(let proposal): keys = try withOpeningLock(isCancelled) { try journal.begin(proposal) }
         case .pending(let pending): keys = pending
         }
         report.fromEpoch = keys.nextEpoch - 1
         report.toEpoch = keys.nextEpoch
-        note(.rotationBegun(from: report.fromEpoch, to: report.toEpoch, mode: mode))
+        note(.rotationBegun(from: report.fromEpoch, to: report.toEpoch, mode: keys.modeName))
         CrashPoint.reach(.rotationBegun)
         return keys
     }
@@ -479,7 +473,7 @@ final class RotationRun {
         databaseSwitch.end()
         CrashPoint.reach(.rotationReleased)
         note(.rotationCompleted(to: report.toEpoch))
-        for id in droppedSlots { note(.slotRemoved(id: id)) }
+        for id in copy.keys.droppedSlots { note(.slotRemoved(id: id)) }
     }
 
     /// Turns an earlier failure into a notice, because the rotation has succeeded.

@@ -133,7 +133,8 @@ package struct RotationRecovery {
                 ])
             }
             onStatus(rotation.sidecar.state == .switching ? .announced : .notAnnounced)
-            return Outcome(notices: try undo(rotation) + note(next, forward: false))
+            return Outcome(
+                notices: try undo(rotation) + note([.rotationRecovered(to: next, forward: false)]))
         case .moveCopy:
             try requireOwnerKept()
             onStatus(.announced)
@@ -193,7 +194,9 @@ package struct RotationRecovery {
             ? ["The sidecar was older than the switch to the new key: somebody had put it back."] : []
         return putBack + switching.notices
             + ["An interrupted rotation was completed; the store has its key of epoch \(epoch)."]
-            + note(epoch, forward: true)
+            + note(
+                [.rotationRecovered(to: epoch, forward: true)]
+                    + rotation.sidecar.slotsDroppedByRotation.map { .slotRemoved(id: $0) })
     }
 
     /// Removes the file with the copy's name if it can be a copy (``RotationLeftover``). Any other file stays, and is
@@ -230,9 +233,8 @@ package struct RotationRecovery {
             paths.database, what: "An interrupted rotation of \"\(paths.database)\" was not completed.")
     }
 
-    private func note(_ epoch: UInt64, forward: Bool) -> [String] {
-        let event = KeyEvent.rotationRecovered(to: epoch, forward: forward)
-        return KeyLog(databasePath: paths.database).note(event).map { [$0] } ?? []
+    private func note(_ events: [KeyEvent]) -> [String] {
+        events.compactMap { KeyLog(databasePath: paths.database).note($0) }
     }
 
     // MARK: Errors

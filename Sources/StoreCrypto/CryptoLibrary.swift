@@ -9,10 +9,10 @@ package enum CryptoLibrary {
     /// before, this has no effect.
     package static let livesUntilTheEnd = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) == 1
 
-    /// The first algorithm that stores need and libcrypto does not offer in this process; nil where it has all.
+    /// The first algorithm that stores need and libcrypto does not offer in this process; nil if it offers all.
     ///
-    /// Its configuration decides that: the default provider may be inactive, or the algorithms limited to those of FIPS,
-    /// which scrypt is none of. Examined once in a process.
+    /// The configuration of libcrypto may leave the default provider inactive, or limit the algorithms to those of FIPS
+    /// 140. Scrypt is not one of these. Examined once in a process.
     /// - SeeAlso: <https://docs.openssl.org/master/man5/config/>
     package static let missingAlgorithm = findMissingAlgorithm()
 

@@ -23,6 +23,8 @@ public struct ToolError: Error, Sendable {
         case plainNeedsRecovery
         /// The file is not an SQLCipher database that can become a store.
         case notAdoptable
+        /// The path is a directory, a device, a pipe or a socket instead of a file.
+        case notRegular
         /// The file to be adopted is a store already.
         case alreadyStore
         /// The key opens the file with the settings of another version of SQLCipher.

@@ -67,7 +67,7 @@ enum ExitCode: Int32, CaseIterable {
         self =
             switch error.code {
             case .noSuchFile, .noDirectory: .noSuchStore
-            case .exists, .storeName, .alreadyStore, .otherVersion: .usage
+            case .exists, .storeName, .notRegular, .alreadyStore, .otherVersion: .usage
             case .notPlain, .notAdoptable, .sparse: .damagedData
             case .plainNeedsRecovery, .needsWriting: .notPermitted
             case .importInterrupted, .noSample: .inputOutput
@@ -88,7 +88,7 @@ enum ExitCode: Int32, CaseIterable {
             case .noSuchStore: .noSuchStore
             case .keyRotated, .storeMoved: .tryAgain
             case .storeInUse, .rotationPending: .storeInUse
-            case .slotNotFound, .alreadyExists, .modeConflict: .usage
+            case .slotNotFound, .alreadyExists, .storeName, .pathTooLong, .modeConflict: .usage
             case .storeClosed, .lastSlot, .tooManySlots: .failed
             }
     }

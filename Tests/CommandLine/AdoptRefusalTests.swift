@@ -30,7 +30,7 @@ struct AdoptRefusalTests {
     func strangers() throws {
         try expectRefusal(66, "noSuchFile", "There is no file")
         try FileManager.default.createDirectory(atPath: place.path("s.db"), withIntermediateDirectories: false)
-        try expectRefusal(65, "notAdoptable", "It is a directory")
+        try expectRefusal(64, "notRegular", "It is a directory")
         try place.remove("s.db")
         try place.write("", to: "s.db")
         try expectRefusal(65, "notAdoptable", "It has no bytes")

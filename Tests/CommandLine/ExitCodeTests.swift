@@ -16,6 +16,7 @@ struct ExitCodeTests {
         .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead,
         .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly,
+        .storeName, .pathTooLong,
     ]
 
     private static func isListed(_ code: StoreError.Code) -> Bool {
@@ -27,7 +28,7 @@ struct ExitCodeTests {
             .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .slotNotFound, .lastSlot,
-            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly:
+            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly, .storeName, .pathTooLong:
             codes.contains { $0.name == code.name }
         }
     }

@@ -99,6 +99,33 @@ struct RotateResumeTests {
         #expect(try resume("--no-backup").status == 0)
     }
 
+    // The log said neither what kind of rotation it was nor which keyslots it removed.
+    @Test(
+        "a resumed rotation is logged with its mode and the keyslots that it removes",
+        arguments: [CrashPoint.rotationCopied, .rotationSwitchingWritten])
+    func loggedMode(point: CrashPoint) throws {
+        try place.makeStore()
+        try place.write("another long passphrase\n", to: "second")
+        let added = try place.ctl("key", "add", store, "--new-key-file", place.path("second"))
+        try #require(added.status == 0, "\(added.errors)")
+        let killed = try place.run(
+            [
+                "rotate", store, "--no-backup", "--compromised", "--drop-other-slots", "--yes", "--raw-key-file",
+                place.key,
+            ], environment: ["CIPHERSTORE_CRASH_AT": point.rawValue])
+        try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
+        let resumed = try resume("--no-backup")
+        #expect(resumed.status == 0, "\(resumed.errors)")
+        let log = try place.run(["key", "log", store, "--json"])
+        let entries = log.json["entries"] as? [[String: Any]] ?? []
+        let begun = entries.filter { $0["event"] as? String == "rotation-begun" }
+        #expect(begun.count == (point == .rotationCopied ? 2 : 1), "\(log.output)")
+        #expect(begun.allSatisfy { "\($0)".contains("compromised") }, "\(log.output)")
+        let removed = entries.filter { $0["event"] as? String == "slot-removed" }
+        #expect(removed.count == 1 && "\(removed)".contains("2"), "\(log.output)")
+        #expect(try place.events().last == "slot-removed")
+    }
+
     // The option was demanded and then passed over.
     @Test("the backup that is asked for is made, told, and opens with the former keys")
     func backup() throws {

@@ -49,4 +49,35 @@ struct SchemeTests {
         #expect(try place.run(arguments).status == 0)
         #expect(try scheme("s.db") == "direct")
     }
+
+    // It named neither the key that was wrong nor the one that opens the store afterwards.
+    @Test("a conversion to a direct store names the key that is wrong, and the one that opens it afterwards")
+    func toDirect() throws {
+        let store = place.path("s.db")
+        try place.write("a long passphrase for a store\n", to: "pass")
+        try place.write("another long passphrase\n", to: "other")
+        let key = ["--key-file", place.path("pass")]
+        try #require(try place.run(["create", store, "--scheme", "direct"] + key).status == 0)
+        try #require(try place.run(["key", "convert", store, "--to", "slots"] + key).status == 0)
+        func convert(_ new: String, _ file: String) throws -> CommandRun.Outcome {
+            try place.run(["key", "convert", store, "--to", "direct", "--yes", new, place.path(file)] + key)
+        }
+        let refused = try convert("--new-key-file", "other")
+        #expect(refused.status == 77 && refused.errors.contains("The new key (key file"), "\(refused.errors)")
+        #expect(refused.errors.contains(place.path("other")), "\(refused.errors)")
+        #expect(refused.errors.contains("--new-raw-key-file"), "\(refused.errors)")
+        let done = try convert("--new-key-file", "pass")
+        #expect(done.status == 0 && done.output.contains("its one key is the passphrase (key file"), "\(done.errors)")
+        // A random data key opens the other store.
+        let random = place.path("r.db")
+        try #require(try place.run(["create", random] + key).status == 0)
+        let digits = try place.run(["key", "reveal", random, "--json"] + key).json["key"] as? String ?? ""
+        let bytes = stride(from: 0, to: digits.count, by: 2).compactMap { offset in
+            UInt8(digits.dropFirst(offset).prefix(2), radix: 16)
+        }
+        try Workplace.write(bytes, to: place.path("data"))
+        let raw = try place.run(
+            ["key", "convert", random, "--to", "direct", "--yes", "--new-raw-key-file", place.path("data")] + key)
+        #expect(raw.status == 0 && raw.output.contains("its one key is the data key (raw key file"), "\(raw.errors)")
+    }
 }

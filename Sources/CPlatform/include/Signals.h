@@ -1,14 +1,14 @@
 #ifndef SIGNALS_H
 #define SIGNALS_H
 
-/* Signals of the whole process: what a prompt at a terminal has to know of, and what Swift's runtime does at crashes. */
+/* Signals of the whole process, for prompts at a terminal, for commands, and for crashes. */
 
 #include <stdbool.h>
 
 /* Catches the signals that would end or stop the process, from begin to end, so that a terminal can be restored first;
-   and SIGCONT, behind which a terminal has to be set anew. The end sends those that were caught once more, so that they
-   take their course; none is lost, whatever thread the system gives it to. Where this thread does not block a signal, its
-   course is over when the end returns. Not for use by two threads at once. */
+   and SIGCONT, after which a terminal must be set again. The end sends the caught signals once more. No signal is lost,
+   whichever thread the system gives it to. The end returns after the action of each signal that this thread does not
+   block. Not for use by two threads at once. */
 int cplatform_signal_watch_begin(void);
 
 /* A signal that was caught: SIGTSTP where nothing but a stop is asked for, 0 for none. */
@@ -35,9 +35,8 @@ bool cplatform_interruption_is_requested(void);
 /* Waits until one of them has come, after cplatform_interruption_begin. Called once. Returns 0 or an errno. */
 int cplatform_interruption_wait(void);
 
-/* Lets crashes and SIGQUIT end the process at once, as the system does it, where a handler was installed at its start:
-   that of Swift's runtime prints a backtrace with parts of the memory, and asks a person at a terminal what to do. What
-   is ignored stays ignored. */
+/* Removes the handlers of crashes and SIGQUIT, so that these end the process at once. The handler of Swift's runtime
+   prints a backtrace with parts of the memory, and prompts at a terminal. An ignored signal stays ignored. */
 void cplatform_crash_handlers_remove(void);
 
 #endif

@@ -159,7 +159,7 @@ extension SyncError.Code {
         case .foreignWrites: "Rows were written outside of commits."
         case .trackedTableWritten: "The block after a pull wrote a tracked table."
         case .workingStateDiverged: "A row is not what the commits say."
-        case .changedLater: "A later commit prevents that it is undone."
+        case .changedLater: "A later commit has changed the same rows."
         case .isMerge: "It is a merge of two commits."
         case .notPulled: "The rows of this store do not have it yet."
         case .digestMismatch: "The rows are not those that the commit describes."

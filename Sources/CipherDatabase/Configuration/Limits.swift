@@ -8,6 +8,10 @@ enum Limits {
     static let pressurePercent = 10.0
     /// The longest SQL text that the description of an error has, in characters.
     static let reportedSQLCharacters = 200
+    /// The longest path of a database: SQLite's 512 bytes (MAX_PATHNAME), less those that it keeps for its suffixes.
+    static let pathBytes = 504
+    /// The length from which the statement that does not compile is not looked for further, in bytes of a script.
+    static let longestFailingStatement = 10_000
     /// Compiled statements that one connection keeps.
     static let cachedStatements = 500
     /// The checkpoints that may pass without a reset of the WAL before one waits for its readers.

@@ -33,11 +33,11 @@ extension Database {
     package func makeStatement(sql: String, persistent: Bool) throws -> Statement {
         requireAccess()
         return try sql.withCString { text in
-            let (statement, tail) = try compile(text, sql: sql, persistent: persistent)
+            let (statement, tail) = try compile(text, persistent: persistent)
             guard let statement else {
                 throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "empty statement", sql: sql)
             }
-            if try compile(tail, sql: sql, persistent: false).statement != nil {
+            if try compile(tail, persistent: false).statement != nil {
                 throw DatabaseError(
                     resultCode: .SQLITE_MISUSE,
                     message: "multiple statements found: use execute(sql:), or compile one at a time",
@@ -49,7 +49,7 @@ extension Database {
     }
 
     /// Compiles the next statement of a text; nil at its end.
-    func compile(_ text: UnsafePointer<CChar>, sql: String, persistent: Bool) throws -> (
+    func compile(_ text: UnsafePointer<CChar>, persistent: Bool) throws -> (
         statement: Statement?, tail: UnsafePointer<CChar>
     ) {
         if isClosed { throw closedError }
@@ -58,7 +58,10 @@ extension Database {
         while true {
             let (code, statement, tail) = prepare(text, persistent: persistent)
             if removeMisfitTriggers(after: code) { continue }
-            guard code == .SQLITE_OK else { throw try compilationError(code, sql: sql.trimmingSQL()) }
+            guard code == .SQLITE_OK else {
+                // Not the rest of a script: it may hold values, and is no part of what failed.
+                throw try compilationError(code, sql: String(cString: text).failingStatement)
+            }
             if let statement { return (Statement(database: self, sqliteStatement: statement), tail ?? text) }
             // Blanks and comments compile to nothing.
             guard let tail, tail > text, tail.pointee != 0 else { return (nil, text) }
@@ -103,7 +106,7 @@ extension Database {
                     continue
                 }
                 // A statement may depend on the one before it, so each is compiled right before it runs.
-                let (statement, tail) = try compile(text, sql: sql, persistent: false)
+                let (statement, tail) = try compile(text, persistent: false)
                 guard let statement else { break }
                 let values = queue.values(for: statement)
                 // Before the last statement runs: a program that passes too many values is wrong about what it does.
@@ -152,6 +155,19 @@ struct ArgumentQueue {
     }
 }
 
+extension String {
+    /// The first statement of a text that does not compile. A trigger is one statement up to its END.
+    fileprivate var failingStatement: String {
+        var statement = String(firstStatement)
+        while !SQLiteLibrary.isComplete(statement), statement.utf8.count < Limits.longestFailingStatement {
+            let next = String(decoding: utf8.dropFirst(statement.utf8.count), as: UTF8.self).firstStatement
+            if next.isEmpty { break }
+            statement += next
+        }
+        return statement.trimmingSQL()
+    }
+}
+
 extension UnsafePointer<CChar> {
     /// Whether only blanks and semicolons are left of a text. A comment counts as a statement.
     fileprivate var isEndOfSQL: Bool {
@@ -185,7 +201,7 @@ extension Database {
                 let (code, compiled, tail) = prepare(text, persistent: false)
                 if removeMisfitTriggers(after: code) { continue }
                 guard code == .SQLITE_OK else {
-                    throw error(code, sql: String(String(cString: text).firstStatement).trimmingSQL())
+                    throw error(code, sql: String(cString: text).failingStatement)
                 }
                 if let compiled { try body(Statement(database: self, sqliteStatement: compiled)) }
                 // Blanks and comments compile to nothing, and may be all that is left.

@@ -67,7 +67,7 @@ public final class Database {
     @exclusivity(unchecked) var needsHistoryUpkeep = false
     /// Whether rows may have other rowids since then.
     var hasVacuumed = false
-    /// Finds tables that hide others, of which SQLite does not tell the statements that read those.
+    /// Finds new tables that hide others: SQLite does not compile the statements again that read a hidden table.
     @exclusivity(unchecked) var hiddenTables = HiddenTables()
     /// Keeps full-text tables the same as their content.
     var fullText = FullTextUpkeep()

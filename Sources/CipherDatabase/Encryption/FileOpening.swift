@@ -90,6 +90,7 @@ package final class FileOpening: Sendable {
     package func lock(deadline: ContinuousClock.Instant? = nil) throws {
         guard let paths, !isReadonly, !isLocked else { return }
         if suspension.isSuspended { throw DatabaseError.suspended() }
+        try requireUsableName()
         let file = try LockFile(path: paths.lock, likeFile: paths.database, permissions: newFilePermissions())
         let lock = try endingWhenSuspended { isCancelled in
             try file.lock(
@@ -182,14 +183,22 @@ package final class FileOpening: Sendable {
         guard let paths else { return }
         let directory = try Files.kind(Files.directory(of: paths.database))
         let kind = try Files.kind(paths.database)
-        guard kind == .directory || kind == .other || directory != .directory else { return }
+        guard kind == .directory || kind == .other || directory != .directory else { return try requireUsableName() }
         if let reason = FileDiagnosis.reasonNotOpened(paths.database, readonly: isReadonly) { throw reason }
+    }
+
+    /// Refuses a path that SQLite cannot open, and a new store whose name belongs to another one.
+    private func requireUsableName() throws {
+        guard let paths else { return }
+        try paths.requireShortPath()
+        if !isReadonly { try paths.requireFreeName() }
     }
 
     /// Opens a connection to the file, and distinguishes the causes of SQLite's "unable to open".
     ///
     /// - Parameter hasOthers: Whether other connections have a file open that is, or was, at the path.
     func connect(_ path: String, readonly: Bool, hasOthers: Bool) throws -> ConnectionHandle {
+        try paths?.requireShortPath()
         let missing = try provideFile(readonly: readonly, hasOthers: hasOthers)
         do {
             let handle = try ConnectionHandle.open(path, readonly: readonly, immutable: isImmutable)
@@ -213,6 +222,8 @@ package final class FileOpening: Sendable {
             return nil
         }
         if hasOthers, try Files.kind(paths.database) == nil { throw StoreError.moved(paths.database) }
+        // Without SharedStore no lock was acquired yet.
+        if !readonly, !isLocked { try paths.requireFreeName() }
         if try MissingDatabase.reason(paths) != nil {
             // Another process may be restoring or destroying the store: the check is repeated after that process has
             // ended.

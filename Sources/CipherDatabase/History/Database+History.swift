@@ -192,9 +192,9 @@ extension Database {
         guard !configuration.readonly, !isClosed else { return [] }
         var notices: [String] = []
         do {
-            try FullTextUpkeep.followKeys(self)
+            notices += try FullTextUpkeep.catchUp(self)
         } catch {
-            notices.append("the triggers of full-text tables could not be checked: \(error)")
+            notices.append("full-text tables could not be checked, or made again: \(error)")
         }
         do {
             // Without tables of the history, there may be triggers that need them.

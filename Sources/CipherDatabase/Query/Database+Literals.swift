@@ -83,7 +83,7 @@ public final class SQLStatementCursor: Cursor {
     private func compileNext() throws -> Statement? {
         try text.withUnsafeBufferPointer { text in
             guard let start = text.baseAddress, position < text.count else { return nil }
-            let (statement, tail) = try database.compile(start + position, sql: sql, persistent: false)
+            let (statement, tail) = try database.compile(start + position, persistent: false)
             position = statement == nil ? text.count : tail - start
             return statement
         }

@@ -104,27 +104,29 @@ final class RowBlock: RowSource {
     func store(text bytes: UnsafeRawBufferPointer, at place: UnsafeMutableRawPointer) -> Bool {
         // Long ones become Swift values at once, which are not copied each time they are read.
         bytes.count > Limits.sharedValueBytes
-            ? store(box: .string(String(decoding: bytes, as: UTF8.self)), at: place)
+            ? store(box: DatabaseValue(.string(String(decoding: bytes, as: UTF8.self))), at: place)
             : store(.text, bytes, at: place)
     }
 
     func store(blob bytes: UnsafeRawBufferPointer, at place: UnsafeMutableRawPointer) -> Bool {
         bytes.count > Limits.sharedValueBytes
-            ? store(box: .blob(Data(copying: bytes)), at: place) : store(.blob, bytes, at: place)
+            ? store(box: DatabaseValue(.blob(Data(copying: bytes))), at: place) : store(.blob, bytes, at: place)
     }
 
     private func store(_ value: DatabaseValue, at place: UnsafeMutableRawPointer) -> Bool {
-        switch value.storage {
+        // What stands for a value that could not be encoded must not become NULL.
+        if value.isUnencodable { return store(box: value, at: place) }
+        return switch value.storage {
         case .null: storeNull(at: place)
         case .int64(let number): store(number, at: place)
         case .double(let number): store(number, at: place)
-        case .string, .blob: store(box: value.storage, at: place)
+        case .string, .blob: store(box: value, at: place)
         }
     }
 
-    private func store(box storage: DatabaseValue.Storage, at place: UnsafeMutableRawPointer) -> Bool {
+    private func store(box value: DatabaseValue, at place: UnsafeMutableRawPointer) -> Bool {
         let box = UnsafeMutablePointer<DatabaseValue>.allocate(capacity: 1)
-        box.initialize(to: DatabaseValue(storage))
+        box.initialize(to: value)
         boxes.append(box)
         return store(.boxed, far: UnsafePointer(box), at: place)
     }

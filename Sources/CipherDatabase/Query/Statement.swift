@@ -337,17 +337,20 @@ public final class Statement {
 
     /// Forgets arguments and rows, so that what an access has read or stored does not stay in memory.
     ///
-    /// A statement that is between rows keeps its arguments: a cursor still needs them.
-    func clear() {
-        usedIndex = -1
+    /// A statement that is between rows keeps its arguments: a cursor, or a row that the program has kept, still needs
+    /// them.
+    ///
+    /// - Returns: Whether nothing is left to be forgotten.
+    func clear() -> Bool {
         latestKeptRow = nil
-        if handle.isBusy { return }
+        if handle.isBusy { return false }
         idleShownRow = nil
-        guard parameterCount > 0 else { return }
+        guard parameterCount > 0 else { return true }
         handle.clearBindings()
         bound = .arguments(StatementArguments())
         isBound = false
         for index in integers.indices { integers[index] = 0 }
+        return true
     }
 
     // MARK: One row

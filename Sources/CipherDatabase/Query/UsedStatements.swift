@@ -20,9 +20,17 @@ final class UsedStatements {
         last.takeUnretainedValue().usedIndex = index
     }
 
-    /// Clears all of them, and forgets them.
+    /// Clears all of them, and forgets those that have ended: one that is between rows is cleared after a later access.
     func clear() {
-        // One by one: a value that is released may release a statement.
-        while let statement = statements.popLast() { statement.takeUnretainedValue().clear() }
+        // One by one, from the last: a value that is released may release a statement, which removes itself.
+        var index = statements.count
+        while index > 0 {
+            index = min(index, statements.count) - 1
+            guard index >= 0 else { return }
+            let statement = statements[index].takeUnretainedValue()
+            guard statement.clear(), statement.usedIndex >= 0 else { continue }
+            remove(at: statement.usedIndex)
+            statement.usedIndex = -1
+        }
     }
 }

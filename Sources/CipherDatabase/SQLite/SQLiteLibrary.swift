@@ -20,6 +20,9 @@ package enum SQLiteLibrary {
         if case .success(let version) = verdict { version } else { nil }
     }
 
+    /// Whether a text ends with a whole statement: a trigger ends with its END.
+    static func isComplete(_ sql: String) -> Bool { sqlite3_complete(sql) == 1 }
+
     /// SQLite's own message for a code.
     static func message(of code: ResultCode) -> String { String(cString: sqlite3_errstr(code.rawValue)) }
 

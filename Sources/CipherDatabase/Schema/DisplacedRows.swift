@@ -28,10 +28,12 @@ package struct DisplacedRows {
     private let index: FullTextIndex
     /// The table that the full-text table follows.
     package let content: String
+    /// The full-text table.
+    var indexName: String { index.name }
     private let rowID: String
     private let columns: [String]
     /// Whether the triggers are in the temporary schema.
-    private let isTemporary: Bool
+    let isTemporary: Bool
 
     /// - Parameters:
     ///   - rowID: The name of the content's rowid.
@@ -71,27 +73,56 @@ package struct DisplacedRows {
                 resultCode: .SQLITE_MISUSE,
                 message: "a full-text table cannot be synchronized with \(content): \(error.message)")
         }
-        if index.module == .fts5 { return fts5(conditions) }
+        let update = try updateEvent(db, schema: schema)
+        if index.module == .fts5 { return fts5(conditions, update) }
         let required = try db.columns(in: content, in: schema).filter { $0.isNotNull && $0.name != rowID }
-        return fts4(conditions, required: required.map(\.name))
+        return fts4(conditions, update, required: required.map(\.name))
     }
 
-    private func fts5(_ conditions: [String]) -> [Trigger] {
+    /// `UPDATE`, of the columns alone that are indexed or can displace a row, where these can be told.
+    ///
+    /// SQLite compares the names that a statement sets with this list, and those of the rowid have several. A key with an
+    /// expression or a condition, and a generated column, may depend on any column.
+    private func updateEvent(_ db: Database, schema: String) throws -> String {
+        let table = try Row.fetchAll(
+            db, sql: "SELECT name, pk, hidden FROM pragma_table_xinfo(?, ?)", arguments: [content, schema])
+        if table.contains(where: { $0[2] as Int != 0 }) { return "UPDATE" }
+        var relevant = Set((columns + [rowID]).map(\.lowercasedASCII))
+        for row in table where row[1] as Int > 0 { relevant.insert((row[0] as String).lowercasedASCII) }
+        let keys = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT i.name, i.partial, c.cid, c.name FROM pragma_index_list(?1, ?2) i, pragma_index_xinfo(i.name, ?2) c
+                WHERE i."unique" AND c.key
+                """, arguments: [content, schema])
+        for row in keys {
+            guard row[1] as Int == 0, row[2] as Int != -2, let name = row[3] as String? else { return "UPDATE" }
+            relevant.insert(name.lowercasedASCII)
+        }
+        let names = table.map { $0[0] as String }
+        let listed = names.filter { relevant.contains($0.lowercasedASCII) }
+        if listed.count == names.count { return "UPDATE" }
+        let known = Set(names.map(\.lowercasedASCII))
+        let all = listed + HistoryTriggers.rowIDNames.filter { !known.contains($0) }
+        return "UPDATE OF \(all.map(\.quotedDatabaseIdentifier).joined(separator: ", "))"
+    }
+
+    private func fts5(_ conditions: [String], _ update: String) -> [Trigger] {
         let remove = "INSERT INTO \(fullText)(\(fullText), \(names)) SELECT 'delete', \(noted) FROM \(noteTable)"
         let insert = "INSERT INTO \(fullText)(\(names)) VALUES (\(values(of: "new")))"
         let delete = "INSERT INTO \(fullText)(\(fullText), \(names)) VALUES('delete', \(values(of: "old")))"
         let follow = ["\(remove) \(displaced)", "DELETE FROM \(noteTable) \(displaced)"]
         return [
             trigger("ri", "BEFORE INSERT", note(rows(conditions))),
-            trigger("ru", "BEFORE UPDATE", note(otherRows(conditions))),
+            trigger("ru", "BEFORE \(update)", note(otherRows(conditions))),
             trigger("ai", "AFTER INSERT", follow + [insert]),
             trigger("ad", "AFTER DELETE", [forget, delete]),
-            trigger("au", "AFTER UPDATE", [forget] + follow + [delete, insert]),
+            trigger("au", "AFTER \(update)", [forget] + follow + [delete, insert]),
         ]
     }
 
     /// - Parameter required: The columns that are NOT NULL.
-    private func fts4(_ conditions: [String], required: [String]) -> [Trigger] {
+    private func fts4(_ conditions: [String], _ update: String, required: [String]) -> [Trigger] {
         let insert = "INSERT INTO \(fullText)(\(names)) VALUES(\(values(of: "new")))"
         let delete = "DELETE FROM \(fullText) WHERE docid=\(id(of: "old"))"
         let isNoted = "EXISTS (SELECT 1 FROM \(noteTable) WHERE id = \(id(of: "old")))"
@@ -102,9 +133,9 @@ package struct DisplacedRows {
         let doubt = "INSERT INTO \(noteTable)(id) SELECT \(id(of: "old")) WHERE \(isDoubtful)"
         return [
             trigger("ri", "BEFORE INSERT", note(rows(conditions))),
-            trigger("bu", "BEFORE UPDATE", [forget, doubt, "\(delete) AND NOT \(isNoted)"]),
+            trigger("bu", "BEFORE \(update)", [forget, doubt, "\(delete) AND NOT \(isNoted)"]),
             trigger("bd", "BEFORE DELETE", [forget, delete]),
-            trigger("au", "AFTER UPDATE", ["\(refusal) WHERE \(isNoted)", insert]),
+            trigger("au", "AFTER \(update)", ["\(refusal) WHERE \(isNoted)", insert]),
             trigger(
                 "ai", "AFTER INSERT",
                 ["\(refusal) WHERE EXISTS (SELECT 1 FROM \(noteTable) \(displaced))", insert]),
@@ -231,7 +262,49 @@ extension DisplacedRows {
         }
     }
 
+    /// The full-text tables of the main database whose triggers are those of a version that did not follow `REPLACE`,
+    /// unchanged: they have no notes.
+    static func outdated(_ db: Database) throws -> [DisplacedRows] {
+        let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB '__*_a[iu]'"
+        if try String.fetchAll(db.statement(forFetching: sql)).isEmpty { return [] }
+        let existing = try Set(
+            String.fetchAll(db, sql: "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL"))
+        return try FullTextIndex.all(db).compactMap { index in
+            guard try !db.tableExists(prefix + index.name, in: "main"),
+                let rows = try rows(of: index, isTemporary: false, db)
+            else { return nil }
+            return rows.formerTriggers.allSatisfy { existing.contains($0.definition) } ? rows : nil
+        }
+    }
+
+    /// The triggers that earlier versions made, and GRDB makes.
+    private var formerTriggers: [Trigger] {
+        if index.module == .fts5 {
+            let insert = "INSERT INTO \(fullText)(\(names)) VALUES (\(values(of: "new")))"
+            let delete = "INSERT INTO \(fullText)(\(fullText), \(names)) VALUES('delete', \(values(of: "old")))"
+            return [
+                trigger("ai", "AFTER INSERT", [insert]), trigger("ad", "AFTER DELETE", [delete]),
+                trigger("au", "AFTER UPDATE", [delete, insert]),
+            ]
+        }
+        let delete = "DELETE FROM \(fullText) WHERE docid=\(id(of: "old"))"
+        let insert = "INSERT INTO \(fullText)(\(names)) VALUES(\(values(of: "new")))"
+        return [
+            trigger("bu", "BEFORE UPDATE", [delete]), trigger("bd", "BEFORE DELETE", [delete]),
+            trigger("au", "AFTER UPDATE", [insert]), trigger("ai", "AFTER INSERT", [insert]),
+        ]
+    }
+
     private static func misfit(_ index: FullTextIndex, isTemporary: Bool, _ db: Database) throws -> DisplacedRows? {
+        guard let rows = try rows(of: index, isTemporary: isTemporary, db) else { return nil }
+        let schema = isTemporary ? "temp" : "main"
+        let sql = "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL"
+        let existing = try Set(String.fetchAll(db, sql: sql))
+        return try rows.triggers(db).allSatisfy { existing.contains($0.definition) } ? nil : rows
+    }
+
+    /// Nil for a full-text table that is not synchronized, or whose columns cannot be told.
+    private static func rows(of index: FullTextIndex, isTemporary: Bool, _ db: Database) throws -> DisplacedRows? {
         let schema = isTemporary ? "temp" : "main"
         guard case .table(let content) = index.content, try db.tableExists(content),
             try db.triggerExists(trigger("ai", of: index.name), in: schema),
@@ -241,12 +314,8 @@ extension DisplacedRows {
         // SQLite cannot name them without the tokenizer, which this program may lack: it leaves the triggers as they are.
         guard let columns = try? db.columns(in: index.name, in: schema).map(\.name) else { return nil }
         let known = try Set(db.columns(in: content).map(\.name.lowercasedASCII))
-        guard columns.allSatisfy({ known.contains($0.lowercasedASCII) }),
-            let rows = DisplacedRows(index, rowID: rowID, columns: columns, isTemporary: isTemporary)
-        else { return nil }
-        let sql = "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL"
-        let existing = try Set(String.fetchAll(db, sql: sql))
-        return try rows.triggers(db).allSatisfy { existing.contains($0.definition) } ? nil : rows
+        guard columns.allSatisfy({ known.contains($0.lowercasedASCII) }) else { return nil }
+        return DisplacedRows(index, rowID: rowID, columns: columns, isTemporary: isTemporary)
     }
 
     /// The name by which the rowid of a table is found.

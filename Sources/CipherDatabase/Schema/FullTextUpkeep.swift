@@ -1,3 +1,5 @@
+import StorePlatform
+
 /// Keeps full-text tables the same as their content through what no trigger sees: other keys, and other rowids.
 ///
 /// | statement | why no trigger helps | what is done |
@@ -6,6 +8,16 @@
 /// | CREATE or DROP of a unique INDEX | a `REPLACE` removes other rows than before | the triggers are made again |
 ///
 /// An index that did not fit before VACUUM is left as it is: the program may fill it in a way of its own.
+///
+/// VACUUM is a commit of its own. A process that is killed after it, and before the index is made again, leaves a mark:
+///
+/// | commit | what is durable |
+/// |---|---|
+/// | before VACUUM | the names of the indexes that fit (``VacuumMark``) |
+/// | VACUUM | other rowids; the mark |
+/// | after it | the indexes, made again; no mark |
+///
+/// The next opening for writing makes the marked indexes again. Until then `verify` reports them.
 struct FullTextUpkeep {
     /// The indexes that fitted their content before the VACUUM that runs.
     private var fitting: [FullTextIndex] = []
@@ -21,13 +33,16 @@ struct FullTextUpkeep {
         }
         if exposed.isEmpty { return }
         var found: [FullTextIndex] = []
-        try db.changingHistory {
-            found = try exposed.filter { index in
-                do {
-                    return try index.fits(db)
-                } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-                    throw cannotFollow(index, error)
+        try change(db) {
+            try db.changingHistory {
+                found = try exposed.filter { index in
+                    do {
+                        return try index.fits(db)
+                    } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+                        throw cannotFollow(index, error)
+                    }
                 }
+                try VacuumMark.set(found.map(\.name), db)
             }
         }
         db.fullText.fitting = found
@@ -45,11 +60,54 @@ struct FullTextUpkeep {
         let fitting = db.fullText.fitting
         db.fullText.fitting = []
         if fitting.isEmpty { return }
-        try db.changingHistory {
-            for index in fitting {
-                guard let rebuilding = index.rebuilding, try !index.fits(db) else { continue }
-                try db.execute(sql: rebuilding)
+        try change(db) {
+            try db.changingHistory {
+                for index in fitting { try rebuildUnlessFit(index, db) }
+                try VacuumMark.clear(db)
             }
+        }
+    }
+
+    private static func rebuildUnlessFit(_ index: FullTextIndex, _ db: Database) throws {
+        guard let rebuilding = index.rebuilding, try !index.fits(db) else { return }
+        try db.execute(sql: rebuilding)
+    }
+
+    // MARK: Opening
+
+    /// Does what a killed VACUUM has left undone, and makes triggers again that an earlier version or another program has
+    /// made, or that do not fit the keys of their tables.
+    ///
+    /// - Returns: What the program should know, as sentences.
+    static func catchUp(_ db: Database) throws -> [String] {
+        try db.withoutWatching {
+            let marked = try VacuumMark.abandoned(db)
+            let outdated = try DisplacedRows.misfits(db) + DisplacedRows.outdated(db)
+            if marked.isEmpty && outdated.isEmpty { return [] }
+            var notices: [String] = []
+            try change(db) {
+                try db.changingHistory {
+                    let indexes = try FullTextIndex.all(db)
+                    for name in marked {
+                        if let index = indexes.first(where: { $0.name == name }) { try rebuildUnlessFit(index, db) }
+                        notices.append(
+                            "the full-text table \"\(name)\" was compared with its texts: a VACUUM was interrupted "
+                                + "before that")
+                    }
+                    try VacuumMark.remove(marked, db)
+                    for rows in outdated {
+                        guard try rows.create(db), !rows.isTemporary else { continue }
+                        // A REPLACE may have left words that the former triggers did not remove.
+                        if let index = indexes.first(where: { $0.name == rows.indexName }) {
+                            try rebuildUnlessFit(index, db)
+                        }
+                        notices.append(
+                            "the triggers of the full-text table \"\(rows.indexName)\" were made again: an earlier version "
+                                + "had made them, or the keys of its table have changed")
+                    }
+                }
+            }
+            return notices
         }
     }
 
@@ -68,5 +126,55 @@ struct FullTextUpkeep {
         db.fullText.isUnderWay = true
         defer { db.fullText.isUnderWay = outer }
         try body()
+    }
+}
+
+/// The names of the indexes that a VACUUM may spoil, in a table of the database while it runs.
+///
+/// A mark belongs to the process that has set it, and is left alone while that process runs.
+enum VacuumMark {
+    private static let table = "cipherstore_vacuum"
+    /// Distinguishes this process from a former one with the same number.
+    private static let run = Int64.random(in: 1 ... .max)
+
+    static func set(_ names: [String], _ db: Database) throws {
+        if names.isEmpty { return }
+        try db.withoutHistoryUpkeep {
+            try db.execute(
+                sql: "CREATE TABLE IF NOT EXISTS main.\(table) (name TEXT, process INTEGER, run INTEGER)")
+            for name in names {
+                try db.execute(
+                    sql: "INSERT INTO main.\(table) VALUES (?, ?, ?)",
+                    arguments: [name, Int64(ProcessInspector.currentProcess), run])
+            }
+        }
+    }
+
+    /// Removes the marks of this process.
+    static func clear(_ db: Database) throws { try remove("run = ?", [run], db) }
+
+    static func remove(_ names: [String], _ db: Database) throws {
+        for name in names { try remove("name = ?", [name], db) }
+    }
+
+    private static func remove(_ condition: String, _ arguments: StatementArguments, _ db: Database) throws {
+        guard try db.tableExists(table, in: "main") else { return }
+        try db.withoutHistoryUpkeep {
+            try db.execute(sql: "DELETE FROM main.\(table) WHERE \(condition)", arguments: arguments)
+            guard try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(table)") == 0 else { return }
+            try db.execute(sql: "DROP TABLE main.\(table)")
+        }
+    }
+
+    /// The indexes that processes have marked which do not run any more.
+    static func abandoned(_ db: Database) throws -> [String] {
+        guard try db.tableExists(table, in: "main") else { return [] }
+        let rows = try Row.fetchAll(db, sql: "SELECT DISTINCT name, process, run FROM main.\(table)")
+        return rows.compactMap { row in
+            let (process, other) = (row[1] as Int64, row[2] as Int64)
+            let isThis = process == Int64(ProcessInspector.currentProcess)
+            let runs = isThis ? other == run : ProcessInspector.isAlive(Int32(clamping: process))
+            return runs ? nil : row[0]
+        }
     }
 }

@@ -37,7 +37,10 @@ struct HiddenTables {
         }
         let former = db.hiddenTables.versions
         if current != former && !former.isEmpty { db.expireKeptStatements() }
-        db.hiddenTables.versions = current
+        // After DETACH, SQLite itself notices what other connections do to `main`.
+        let isAlone = try db.schemaIDs(named: nil).allSatisfy { ["main", "temp"].contains($0.name) }
+        db.hiddenTables.versions = isAlone ? [] : current
+        if isAlone { db.hiddenTables.mayBeElsewhere = false }
     }
 }
 

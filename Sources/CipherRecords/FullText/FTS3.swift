@@ -183,13 +183,13 @@ public final class FTS4TableDefinition {
 
     /// Takes the texts from a table, and stays the same as that table, by triggers on it.
     ///
-    /// Statements fail (`SQLITE_CONSTRAINT_TRIGGER`) where a `REPLACE` would remove a row: FTS4 needs its text to remove
-    /// its words, and ``FTS5`` does not. After an `UPDATE OR IGNORE` that a CHECK has prevented, the row is not found until
-    /// its next change. It is made again after a VACUUM of this library that gave other rowids to rows without a
-    /// declared key.
+    /// A statement whose `REPLACE` would remove a row fails with `SQLITE_CONSTRAINT_TRIGGER`: FTS4 needs the text of a row
+    /// to remove its words, and ``FTS5`` does not. After an `UPDATE OR IGNORE` that a CHECK has prevented, the row is not
+    /// found until its next change. A VACUUM may give other rowids to rows without a declared key: this library then makes
+    /// the index again.
     ///
-    /// The triggers outlive the full-text table: see `Database.dropFTS4SynchronizationTriggers(forTable:)`. Those of
-    /// earlier versions are made again by `create(virtualTable:options:using:_:)` with `ifNotExists`.
+    /// The triggers outlive the full-text table: see `Database.dropFTS4SynchronizationTriggers(forTable:)`. The next
+    /// opening for writing makes those of earlier versions again, and the index if it does not fit its table.
     public func synchronize(withTable tableName: String) {
         content = tableName
         synchronizedTable = tableName

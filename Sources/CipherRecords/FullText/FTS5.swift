@@ -131,8 +131,8 @@ public final class FTS5TableDefinition {
     /// It follows rows that a `REPLACE` removes too, and unique indexes that are created later; and it is made again after
     /// a VACUUM of this library that gave other rowids to rows without a declared key.
     ///
-    /// The triggers outlive the full-text table: see `Database.dropFTS5SynchronizationTriggers(forTable:)`. Those of
-    /// earlier versions are made again by `create(virtualTable:options:using:_:)` with `ifNotExists`.
+    /// The triggers outlive the full-text table: see `Database.dropFTS5SynchronizationTriggers(forTable:)`. The next
+    /// opening for writing makes those of earlier versions again, and the index if it does not fit its table.
     public func synchronize(withTable tableName: String) {
         contentRowID = nil
         content = tableName

@@ -73,6 +73,16 @@ extension SQLGenerator {
 
     /// The names of the columns of a table or a common table expression.
     func columns(of table: String) throws -> [String] {
+        do {
+            return try findColumns(of: table)
+        } catch let error as CircularColumns where askedTables.isEmpty {
+            throw misuse(
+                "common table expression \(error.table) is made of its own columns: give it their names")
+        }
+    }
+
+    /// - Throws: ``CircularColumns``.
+    private func findColumns(of table: String) throws -> [String] {
         let name = table.lowercasedASCII
         func isTable(_ common: CommonTable) -> Bool { common.name.lowercasedASCII == name }
         guard let depth = commonTables.lastIndex(where: { $0.contains(where: isTable) }),
@@ -82,19 +92,44 @@ extension SQLGenerator {
         var query = SQLGenerator(facts: facts)
         query.askedTables = askedTables
         guard query.askedTables.insert(name).inserted else {
-            throw misuse("common table expression \(table) is made of its own columns: give it their names")
+            throw CircularColumns(table: table)
         }
         // Those of one statement see each other, in any order, and those of the statements around it.
         let groups = commonTables[...depth].filter { !$0.isEmpty }
+        var isComplete = true
         for (index, group) in groups.enumerated() {
             if index > 0 { query.write("SELECT * FROM (") }
             query.commonTables.append(group)
-            try query.write(group)
+            isComplete = try query.writeUncircular(group) && isComplete
         }
         query.write("SELECT * FROM ")
         query.write(identifier: table)
         query.write(String(repeating: ")", count: groups.count - 1))
-        return try facts.columnsOfQuery(query.text)
+        do {
+            return try facts.columnsOfQuery(query.text)
+        } catch  where !isComplete {
+            // It reads one of those that need its columns.
+            throw CircularColumns(table: table)
+        }
+    }
+
+    /// Writes common table expressions before a statement, without those that need the columns which are being asked for.
+    ///
+    /// - Returns: Whether all of them were written.
+    private mutating func writeUncircular(_ tables: [CommonTable]) throws -> Bool {
+        var count = 0
+        for table in tables {
+            var next = self
+            next.write(count > 0 ? ", " : tables.contains(where: \.isRecursive) ? "WITH RECURSIVE " : "WITH ")
+            do {
+                try next.write(table)
+            } catch is CircularColumns {
+                continue
+            }
+            (self, count) = (next, count + 1)
+        }
+        if count > 0 { write(" ") }
+        return count == tables.count
     }
 
     /// Whether a table has a primary key: not a view of which none is known, and no common table expression.
@@ -103,4 +138,9 @@ extension SQLGenerator {
         if commonTables.joined().contains(where: { $0.name.lowercasedASCII == name }) { return false }
         return try facts.hasKey(table)
     }
+}
+
+/// The columns of a common table expression are asked for while its own text is written.
+private struct CircularColumns: Error {
+    let table: String
 }

@@ -140,9 +140,10 @@ extension SQLGenerator {
         return isReversed ? try ordering.elements.flatMap { try reversed($0, of: table) } : ordering.elements
     }
 
-    /// What makes the order of rows always the same that are equal in an order: the primary key, which VACUUM does not
-    /// change as it may change rowids. Rows without a key have the order of all of their columns, by position, because a
-    /// view may have two of one name.
+    /// The terms that order rows which the other terms leave equal.
+    ///
+    /// These are the columns of the primary key: VACUUM may change rowids, and it keeps the key. A table without a key is
+    /// ordered by all of its columns, by position, because a view may have two columns of one name.
     private func stableElements(of index: Int, isReversed: Bool) throws -> [Ordering.Element] {
         guard let scope = scopes.last else { return [] }
         let (relation, root) = (scope.places[index].relation, scope.places[0].relation)

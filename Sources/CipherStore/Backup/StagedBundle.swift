@@ -7,13 +7,16 @@ final class StagedBundle {
     let bundle: BackupBundle
     private let target: String
     private let directory: StagingDirectory
+    /// The folders of killed backups that were removed.
+    let removed: [String]
     private var isPublished = false
 
     /// - Throws: ``StoreError`` `alreadyExists` when the target exists; ``SystemError``.
     init(for target: BackupBundle) throws {
         self.target = target.folder
+        try StorePaths(target.folder).requireShortPath(suffix: ".partial-4194304-00000000/" + BackupBundle.databaseName)
         try Self.requireFree(target.folder)
-        try StagingDirectory.removeAbandoned(for: target.folder, .backup)
+        removed = try StagingDirectory.removeAbandoned(for: target.folder, .backup)
         directory = try StagingDirectory(for: target.folder, .backup)
         bundle = BackupBundle(directory.path)
     }
@@ -53,7 +56,7 @@ final class StagedBundle {
         }
         isPublished = true
         // Where the lock file cannot be removed, the backup is still valid.
-        directory.releaseRenamed(to: target)
+        directory.releaseRenamed()
         CrashPoint.reach(.backupPublished)
         return notice
     }

@@ -45,7 +45,9 @@ struct StoreBackup {
         try watch.check()
         let notDurable = try staged.publish()
         let log = KeyLog(databasePath: paths.database)
-        let notices = [notDurable, log.note(.backupMade), log.note(.backupVerified)].compactMap(\.self)
+        let notices =
+            staged.removed.map { "removed \"\($0)\", which a killed backup had left" }
+            + [notDurable, log.note(.backupMade), log.note(.backupVerified)].compactMap(\.self)
         return BackupReport(manifest, folder: target.folder, since: start, notices: notices)
     }
 

@@ -27,6 +27,7 @@ struct StoreRestoration {
     func run(unlock: (Sidecar) throws -> SidecarKeys?) throws -> RestorationReport {
         let start = ContinuousClock.now
         try BackupBundle.refuse(writing: paths.database)
+        try requirePossiblePlace()
         let verified = try BundleVerification(bundle: bundle, watch: watch).run(unlock: unlock)
         try BundleOpening.check(bundle, verified.keys, pages: verified.manifest.pages)
         let directory = Files.directory(of: paths.database)
@@ -82,6 +83,20 @@ struct StoreRestoration {
     }
 
     // MARK: Steps
+
+    /// Refuses everything at the path that is neither absent nor a file, and a name that no new store may have.
+    private func requirePossiblePlace() throws {
+        try paths.requireShortPath()
+        guard try Files.kind(Files.directory(of: paths.database)) == .directory else { return }
+        switch try Files.kind(paths.database) {
+        case .directory, .other:
+            throw StoreError(
+                .alreadyExists, what: "\"\(paths.database)\" is no place for a store.",
+                why: "It is a directory, a device, a pipe or a socket, and a store is a regular file.",
+                remedy: "Give the name of a file; nothing was changed.")
+        case .regular, nil: try paths.requireFreeName()
+        }
+    }
 
     private func requireFree(_ former: FormerFiles) throws {
         guard !isReplacing, let first = try former.foundWithoutLeftovers().first else { return }

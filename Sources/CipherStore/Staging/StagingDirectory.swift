@@ -1,3 +1,4 @@
+import CipherDatabase
 import Foundation
 import KeyCustody
 import StorePlatform
@@ -9,24 +10,14 @@ import StoreSharing
 /// Its name is `<target>.<purpose>-<pid>-<8 hex digits>`. It belongs to the process that holds the lock of the lock
 /// file in it: its maker during the work, and the process that removes it after a crash. A directory exists before it
 /// can be locked, so another process may lock or remove it in between. The maker then leaves it and makes another one.
+///
+/// Anyone who may write in the folder of the target can put something of this name there. So a directory is opened once,
+/// without following a link, and is locked and emptied through that descriptor only.
 package final class StagingDirectory: Sendable {
-    /// The kind of the staged content, as a part of the directory's name.
-    package enum Purpose: String, CaseIterable, Sendable {
-        case importing
-        case adopting
-        case exporting
-        /// A backup; the directory itself gets the name of the target.
-        case backup = "partial"
-
-        /// The file in the directory whose lock shows that it is in use.
-        package var lockName: String { self == .backup ? "backup.lock" : "import.lock" }
-
-        /// Whether a file of this name may be removed with the directory. Files that a backup did not create are kept.
-        fileprivate func owns(_ name: String) -> Bool { self != .backup || BackupBundle.isOwn(name) }
-    }
+    package typealias Purpose = StagingPurpose
 
     package let path: String
-    private let purpose: Purpose
+    private let place: Place
     private let lock: HeldLock
 
     /// - Parameters:
@@ -34,47 +25,43 @@ package final class StagingDirectory: Sendable {
     ///   - afterMaking: Called when a directory exists and is not locked yet, where tests remove it.
     /// - Throws: `SystemError`; no directory is left then.
     package init(for target: String, _ purpose: Purpose, afterMaking: (String) throws -> Void = { _ in }) throws {
-        self.purpose = purpose
+        let parent = try OpenFolder(opening: Files.directory(of: target))
         while true {
             let digits = String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16)
-            let path = "\(target).\(purpose.rawValue)-\(ProcessInspector.currentProcess)-\(digits)"
-            try Files.makeDirectory(path)
-            try afterMaking(path)
-            guard let lock = try Self.lock(path, purpose) else { continue }
-            self.path = path
+            let suffix = ".\(purpose.rawValue)-\(ProcessInspector.currentProcess)-\(digits)"
+            try Files.makeDirectory(target + suffix)
+            try afterMaking(target + suffix)
+            guard
+                let place = try Place(
+                    parent, Files.name(of: target) + suffix, target: Files.name(of: target), purpose),
+                let lock = try place.lockOrRemove()
+            else { continue }
+            path = target + suffix
+            self.place = place
             self.lock = lock
             return
         }
     }
 
-    /// Locks a new directory; nil when another process has locked or removed it.
-    private static func lock(_ path: String, _ purpose: Purpose) throws -> HeldLock? {
-        do {
-            return try LockFile(path: path + "/" + purpose.lockName, likeFile: nil).tryLock(.admin, .exclusive)
-        } catch {
-            if error.isNotFound { return nil }
-            removeContents(of: path, purpose)
-            throw error
-        }
-    }
-
     /// Removes the directory with all that was made in it.
     package func remove() {
-        Self.removeContents(of: path, purpose)
+        place.remove { _ in true }
         lock.release()
     }
 
     /// Releases the directory after it was renamed to the target, and removes its lock file there.
-    package func releaseRenamed(to target: String) {
+    package func releaseRenamed() {
         // Not earlier: the lock file shows that a directory is being made.
-        try? Files.remove(target + "/" + purpose.lockName)
+        try? place.folder.remove(place.purpose.lockName)
         lock.release()
     }
 
     // MARK: Directories of processes that were killed
 
-    /// Removes the directories for a target whose makers were killed.
+    /// Removes the directories for a target whose makers were killed; for a backup also those for other targets in the
+    /// same folder, because each backup has another name.
     ///
+    /// Only a real directory of this user is removed that contains nothing but regular files which the purpose makes.
     /// - Parameter beforeRemoving: Called with each directory, under its lock.
     /// - Returns: The directories that were removed.
     /// - Throws: `SystemError` where the parent directory of the target cannot be read; the errors of `beforeRemoving`.
@@ -82,58 +69,51 @@ package final class StagingDirectory: Sendable {
     package static func removeAbandoned(
         for target: String, _ purpose: Purpose, beforeRemoving: (String) throws -> Void = { _ in }
     ) throws -> [String] {
-        try directories(for: target, purpose).compactMap { path, _ in
-            // A missing lock file is created: its maker was killed before it created one, or is about to create it and
-            // then finds that the directory is not its own.
-            let file = try? LockFile(path: "\(path)/\(purpose.lockName)", likeFile: nil)
-            guard let lock = (try? file?.tryLock(.admin, .exclusive)) ?? nil else { return nil }
+        try places(for: target, purpose).compactMap { path, process, place in
+            guard place.isOwn, place.isOfTarget || place.isAbandoned(process),
+                // A missing lock file is created: its maker was killed before it created one, or is about to create it
+                // and then finds that the directory is not its own.
+                let lock = (try? place.lock()) ?? nil
+            else { return nil }
             defer { lock.release() }
+            guard place.isOwn, place.hasItsName else { return nil }
             try beforeRemoving(path)
-            removeContents(of: path, purpose)
+            place.remove(place.owns)
             return path
         }
     }
 
     /// The directories for a target whose makers were killed. Nothing is locked or changed.
     package static func abandoned(for target: String, _ purpose: Purpose) throws -> [String] {
-        try directories(for: target, purpose).compactMap { path, process in
-            let lock = "\(path)/\(purpose.lockName)"
-            guard Files.exists(lock) else { return ProcessInspector.isAlive(process) ? nil : path }
-            return try LockFile(path: lock, likeFile: nil, allowsReadOnly: true).isHeld(.admin) ? nil : path
+        try places(for: target, purpose).compactMap { path, process, place in
+            place.isOfTarget && place.isAbandoned(process) ? path : nil
         }
     }
 
-    private static func directories(for target: String, _ purpose: Purpose) throws -> [(path: String, process: Int32)] {
+    private static func places(
+        for target: String, _ purpose: Purpose
+    ) throws -> [(path: String, process: Int32, place: Place)] {
         let folder = Files.directory(of: target)
+        let parent = try OpenFolder(opening: folder)
         return try Files.names(inDirectory: folder).sorted().compactMap { name in
-            guard let process = process(ofName: name, target: Files.name(of: target), purpose) else { return nil }
-            let path = folder == "/" ? "/\(name)" : "\(folder)/\(name)"
-            return (try? Files.kind(path)) == .directory ? (path, process) : nil
+            guard let (owner, process) = owner(ofName: name, purpose),
+                purpose == .backup || owner == Files.name(of: target),
+                // Also nil for a link to a directory.
+                var place = try? Place(parent, name, target: owner, purpose)
+            else { return nil }
+            place.isOfTarget = owner == Files.name(of: target)
+            return (folder == "/" ? "/\(name)" : "\(folder)/\(name)", process, place)
         }
     }
 
-    /// The process that made a directory, from its name; nil when it is not a staging directory of this target.
-    static func process(ofName name: String, target: String, _ purpose: Purpose) -> Int32? {
-        let beginning = "\(target).\(purpose.rawValue)-"
-        guard name.hasPrefix(beginning) else { return nil }
-        let parts = name.dropFirst(beginning.count).split(separator: "-", omittingEmptySubsequences: false)
-        guard parts.count == 2, parts[1].count == 8, parts[1].allSatisfy(\.isHexDigit) else { return nil }
-        return Int32(parts[0])
-    }
-
-    /// Removes the files in a directory, its lock file last, and the directory if it is empty then.
-    private static func removeContents(of path: String, _ purpose: Purpose) {
-        for name in (try? Files.names(inDirectory: path)) ?? [] where name != purpose.lockName && purpose.owns(name) {
-            removeTwice("\(path)/\(name)")
-        }
-        removeTwice("\(path)/\(purpose.lockName)")
-        // Only if it is empty: a process that has created a lock file in it since is its owner now.
-        try? Files.removeDirectory(path)
-    }
-
-    /// A disk may refuse a removal once and perform it the next time.
-    private static func removeTwice(_ path: String) {
-        for _ in 0..<2 where (try? Files.remove(path)) != nil { return }
+    /// The target of a directory and the process that made it, from its name; nil when it is not a staging directory.
+    static func owner(ofName name: String, _ purpose: Purpose) -> (target: String, process: Int32)? {
+        guard let mark = name.range(of: ".\(purpose.rawValue)-", options: .backwards), mark.lowerBound > name.startIndex
+        else { return nil }
+        let parts = name[mark.upperBound...].split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[1].count == 8, parts[1].allSatisfy(\.isHexDigit), let process = Int32(parts[0])
+        else { return nil }
+        return (String(name[..<mark.lowerBound]), process)
     }
 
     // MARK: Putting in place
@@ -162,37 +142,98 @@ package final class StagingDirectory: Sendable {
     }
 }
 
-extension StorePaths {
-    /// The database or store in the same folder to which a name belongs; nil if it is free for a store.
+/// A staging directory that is open, in its open parent.
+private struct Place: Sendable {
+    let folder: OpenFolder
+    let purpose: StagingPurpose
+    private let parent: OpenFolder
+    private let name: String
+    /// The name of the file or folder that is made in it.
+    private let target: String
+    /// Whether it was made for the target of the caller.
+    var isOfTarget = true
+
+    /// nil when the name does not exist.
     ///
-    /// - Throws: `SystemError` where the folder cannot be resolved.
-    package static func owner(of path: String) throws -> String? {
-        let path = try Files.resolvingLinks(of: path)
-        let name = Files.name(of: path)
-        let folder = path.dropLast(name.count)
-        // Each suffix begins with "-" or "."; the name before it is that of the owner.
-        for end in Array(name.indices.dropFirst()) where name[end] == "-" || name[end] == "." {
-            let paths = StorePaths(String(folder) + String(name[..<end]))
-            guard [paths.database, paths.sidecar, paths.sidecarBackup].contains(where: { Files.exists($0) }) else {
-                continue
-            }
-            if try Files.kind(paths.database) != .directory, paths.owns(path) { return paths.database }
-        }
-        return nil
+    /// - Throws: `SystemError` with `ENOTDIR` when it is not a directory, also for a link to one.
+    init?(_ parent: OpenFolder, _ name: String, target: String, _ purpose: StagingPurpose) throws(SystemError) {
+        guard let folder = try parent.folder(name) else { return nil }
+        self.folder = folder
+        self.parent = parent
+        self.name = name
+        self.target = target
+        self.purpose = purpose
     }
 
-    /// Whether a path is a name of the store's own files, or of those that a command makes beside it: what is put there
-    /// is taken for a part of the store, and overwritten or removed.
-    package func owns(_ path: String) -> Bool {
-        // A directory that does not exist is not that of the store.
-        guard let path = try? Files.resolvingLinks(of: path) else { return false }
-        let own = [
-            wal, sharedMemory, journal, lock, notifications, rotationCopy, destroying, sidecar, sidecarBackup,
-            KeyLog(databasePath: database).path, database + "-restoring",
-        ]
-        let staged = StagingDirectory.Purpose.allCases.map { "\(database).\($0.rawValue)-" }
-        // Such as -sidecar.damaged, -lock.tmp-1, -keylog.1 and -replaced-<time>.
-        return own.contains { path == $0 || path.hasPrefix($0 + ".") }
-            || (["\(database)-replaced-"] + staged).contains { path.hasPrefix($0) }
+    // MARK: Ownership
+
+    /// Whether a file of this name is one that the purpose makes.
+    func owns(_ name: String) -> Bool {
+        if name == purpose.lockName || name.hasPrefix(purpose.lockName + ".tmp-") { return true }
+        let made = purpose == .backup ? [BackupBundle.databaseName, BackupBundle.manifestName] : [target]
+        return made.contains { name == $0 || name.hasPrefix($0 + "-") || name.hasPrefix($0 + ".") }
     }
+
+    /// Whether this library made it for this user: what somebody else has put there stays, with all that is in it.
+    var isOwn: Bool {
+        guard (try? folder.status().owner) == ProcessInspector.effectiveUser,
+            let names = try? folder.names(limit: Limits.stagedFiles)
+        else { return false }
+        return names.allSatisfy { owns($0) && (try? folder.status(of: $0))?.kind == .regular }
+    }
+
+    /// Whether its name is still that of the directory that is open.
+    var hasItsName: Bool {
+        guard let identity = try? folder.status().identity else { return false }
+        return (try? parent.status(of: name))?.identity == identity
+    }
+
+    /// Whether no process holds its lock; without a lock file, whether its maker has ended.
+    func isAbandoned(_ process: Int32) -> Bool {
+        guard let isHeld = try? LockFile.isHeld(purpose.lockName, in: folder, .admin) else {
+            return (try? folder.status(of: purpose.lockName)) == nil && !ProcessInspector.isAlive(process)
+        }
+        return !isHeld
+    }
+
+    /// Locks it; nil when another process has locked or removed it.
+    func lock() throws(SystemError) -> HeldLock? {
+        do {
+            return try LockFile.tryLock(purpose.lockName, in: folder, .admin, .exclusive)
+        } catch {
+            if error.isNotFound { return nil }
+            throw error
+        }
+    }
+
+    /// Locks a new directory, or removes it if that fails; nil when another process has locked or removed it.
+    func lockOrRemove() throws(SystemError) -> HeldLock? {
+        do {
+            return try lock()
+        } catch {
+            remove { _ in true }
+            throw error
+        }
+    }
+
+    // MARK: Removing
+
+    /// Removes files in the directory, its lock file last, and the directory if it is empty then.
+    func remove(_ isRemoved: (String) -> Bool) {
+        let names = (try? folder.names(limit: Limits.stagedFiles)) ?? []
+        for name in names where name != purpose.lockName && isRemoved(name) { removeTwice(name) }
+        removeTwice(purpose.lockName)
+        // Only if it is empty: a process that has created a lock file in it since is its owner now.
+        if hasItsName { try? parent.removeFolder(name) }
+    }
+
+    /// A disk may refuse a removal once and perform it the next time.
+    private func removeTwice(_ name: String) {
+        for _ in 0..<2 where (try? folder.remove(name)) != nil { return }
+    }
+}
+
+extension StagingPurpose {
+    /// The file in the directory whose lock shows that it is in use.
+    package var lockName: String { self == .backup ? "backup.lock" : "import.lock" }
 }

@@ -124,7 +124,9 @@ struct PageChecks {
         ]
         if zeros > 0 { passing.append("\(Self.pages(zeros, "free ")) of zeros: never written, or wiped") }
         if !scan.supersededPages.isEmpty {
-            passing.append("\(scan.supersededPages.count) damaged pages have an intact image in the WAL")
+            passing.append(
+                CountText.text(scan.supersededPages.count, "damaged page has", "damaged pages have")
+                    + " an intact image in the WAL")
         }
         return CheckResult(
             .pages, findings: problems, passing: passing,
@@ -134,7 +136,7 @@ struct PageChecks {
     }
 
     private static func pages(_ count: Int, _ kind: String = "") -> String {
-        "\(count) \(kind)\(count == 1 ? "page" : "pages")"
+        CountText.text(count, "\(kind)page")
     }
 
     private func frameResult(_ scan: StoreScan.Report, _ content: Content) -> CheckResult {
@@ -249,7 +251,8 @@ struct PageChecks {
         }
         // Six deviations: once in a thousand million files.
         if bytes >= 65_536, abs(deviations) > 6 {
-            findings.append("all pages together are \(Int(abs(deviations))) deviations from random bytes")
+            findings.append(
+                "all pages together are \(CountText.text(Int(abs(deviations)), "deviation")) from random bytes")
         }
         return CheckResult(
             .ciphertext, findings: findings,

@@ -41,9 +41,11 @@ extension KeyAdministration {
             guard let dataKey = try keys.dataKey(of: sidecar), dataKey.isEqual(to: derived) else {
                 throw StoreError(
                     .wrongKey, what: "\"\(databasePath)\" was not converted to a direct store.",
-                    why: "The key is not the one with which its pages are encrypted.",
-                    remedy: "Give the raw data key, as `cipherctl key reveal` shows it. Once the store is direct, "
-                        + "`cipherctl rotate` can give it a passphrase.")
+                    why:
+                        "The new key is not the data key, with which its pages are encrypted: a direct store has no "
+                        + "other key.",
+                    remedy: "Give the data key, whose digits `cipherctl key reveal` prints, as a raw key of 32 bytes. "
+                        + "Once the store is direct, `cipherctl rotate` can give it a passphrase.")
             }
             var next = sidecar
             next.scheme = .direct

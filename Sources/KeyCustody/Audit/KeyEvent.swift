@@ -14,9 +14,8 @@ package enum KeyEvent: Hashable, Sendable {
     /// The data key was printed.
     case keyRevealed
     /// Numbers are epochs, here and in the next three events.
-    /// The mode is that which the rotation was asked for: `new-data-key`, `new-key` or `compromised`;
-    /// nil for one that is resumed.
-    case rotationBegun(from: UInt64, to: UInt64, mode: String?)
+    /// The mode is `new-data-key`, `new-key` or `compromised`.
+    case rotationBegun(from: UInt64, to: UInt64, mode: String)
     case rotationAbandoned(from: UInt64)
     case rotationCompleted(to: UInt64)
     /// An interrupted rotation was completed (`forward`) or undone by the next opener for writing.
@@ -67,7 +66,7 @@ package enum KeyEvent: Hashable, Sendable {
         case .sidecarAccepted(let generation, let remembered):
             [.number("generation", generation), .number("remembered", remembered)]
         case .rotationBegun(let from, let to, let mode):
-            [.number("from", from), .number("to", to)] + (mode.map { [.word("mode", $0)] } ?? [])
+            [.number("from", from), .number("to", to), .word("mode", mode)]
         case .rotationAbandoned(let from): [.number("from", from)]
         case .rotationCompleted(let to): [.number("to", to)]
         case .rotationRecovered(let to, let forward):

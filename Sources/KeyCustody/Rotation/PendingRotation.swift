@@ -44,6 +44,10 @@ package struct RotationKeys: Sendable {
     package let nextSalt: Salt
     package let settings: CipherSettings
     package let nextEpoch: UInt64
+    /// The name of its mode in the key log: `new-data-key`, `new-key` or `compromised`.
+    package let modeName: String
+    /// The keyslots that do not open the store once it has the new keys.
+    package let droppedSlots: [UInt64]
 
     /// nil when the keys do not open the data keys in the sidecar, or no rotation is pending.
     init?(_ sidecar: Sidecar, current: SidecarKeys, next: SidecarKeys) throws {
@@ -59,6 +63,8 @@ package struct RotationKeys: Sendable {
         nextSalt = successor.salt
         settings = sidecar.settings
         nextEpoch = successor.epoch
+        modeName = sidecar.pendingModeName
+        droppedSlots = sidecar.slotsDroppedByRotation
     }
 
     /// The keys for a sidecar of this store by its epoch: those of the present one, or of the next.

@@ -35,6 +35,19 @@ extension Sidecar {
         return next
     }
 
+    /// The name in the key log of the mode of the pending rotation.
+    var pendingModeName: String {
+        if slotted == nil { return "new-key" }
+        return pending?.table == nil ? "new-data-key" : "compromised"
+    }
+
+    /// The keyslots that the pending rotation removes.
+    package var slotsDroppedByRotation: [UInt64] {
+        guard let table = pending?.table else { return [] }
+        let kept = Set(table.slots.map(\.id))
+        return slots.map(\.id).filter { !kept.contains($0) }
+    }
+
     /// Whether the next epoch has keys that authenticate the sidecar by themselves: those of a direct store, or a new
     /// master key.
     var successorHasOwnKeys: Bool {

@@ -58,6 +58,10 @@ public struct StoreError: Error, Sendable {
         case noSuchStore
         /// A file or folder exists that would have to be overwritten.
         case alreadyExists
+        /// The name belongs to the files of another store, or the files of the new store would have the name of another.
+        case storeName
+        /// The path has more bytes than SQLite allows.
+        case pathTooLong
         /// A backup is not complete, or was changed after it was made.
         case backupDamaged
         /// The database of a backup: it is read in place, and never written.
@@ -134,6 +138,8 @@ extension StoreError {
     public static var logMissing: Code { .logMissing }
     public static var logDamaged: Code { .logDamaged }
     public static var alreadyExists: Code { .alreadyExists }
+    public static var storeName: Code { .storeName }
+    public static var pathTooLong: Code { .pathTooLong }
     public static var backupDamaged: Code { .backupDamaged }
     public static var backupReadOnly: Code { .backupReadOnly }
     public static var noSuchStore: Code { .noSuchStore }

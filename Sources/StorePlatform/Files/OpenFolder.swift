@@ -184,6 +184,31 @@ package final class OpenFolder: Sendable {
         }
     }
 
+    /// Opens a regular file for reading and writing; nil when there is no such name.
+    ///
+    /// - Parameter permissions: The mode of a file that is created where there is none; nil creates none.
+    /// - Throws: ``SystemError`` with `EINVAL` when the name is not a regular file, `ELOOP` for a symbolic link.
+    package func writableFile(_ name: String, creating permissions: UInt32?) throws(SystemError) -> FileDescriptor? {
+        let place = try checked(name, "openat")
+        let flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (permissions == nil ? 0 : O_CREAT)
+        let number = retryingInterrupts { openat(descriptor.number, name, flags, mode_t(permissions ?? 0)) }
+        guard number >= 0 else {
+            let failure = SystemError("openat", place)
+            if failure.errorNumber == ENOENT { return nil }
+            throw failure
+        }
+        let file = FileDescriptor(owning: number, path: place)
+        let kind = try file.status().kind
+        guard kind == .regular else { throw SystemError.notRegular("openat", place, kind) }
+        return file
+    }
+
+    /// Removes an empty folder; a symbolic link to one is left alone.
+    package func removeFolder(_ name: String) throws(SystemError) {
+        let place = try checked(name, "unlinkat")
+        guard unlinkat(descriptor.number, name, AT_REMOVEDIR) == 0 else { throw SystemError("unlinkat", place) }
+    }
+
     /// Removes a file; a missing file is not an error.
     package func remove(_ name: String) throws(SystemError) {
         let place = try checked(name, "unlinkat")

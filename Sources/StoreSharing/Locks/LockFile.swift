@@ -119,6 +119,27 @@ package final class LockFile: Sendable {
         }
     }
 
+    // MARK: In an open folder
+
+    /// Acquires a lock of a lock file in an open folder if it is free now. A missing lock file is created, its owner's
+    /// alone. No link is followed, and no path is resolved.
+    ///
+    /// - Returns: The lock; nil when another process holds it, or has removed the file meanwhile.
+    package static func tryLock(
+        _ name: String, in folder: OpenFolder, _ byte: LockByte, _ kind: LockKind
+    ) throws(SystemError) -> HeldLock? {
+        guard let file = try folder.writableFile(name, creating: FileAttributes.privatePermissions),
+            try file.tryLock(byte.range, kind)
+        else { return nil }
+        guard try folder.status(of: name)?.identity == file.status().identity else { return nil }
+        return HeldLock(file, byte, kind)
+    }
+
+    /// Whether any process holds a lock of a lock file in an open folder; nil when there is no such file.
+    package static func isHeld(_ name: String, in folder: OpenFolder, _ byte: LockByte) throws(SystemError) -> Bool? {
+        try folder.file(name)?.isLocked(byte.range)
+    }
+
     // MARK: Holders of a byte
 
     /// The processes that hold a lock on a byte, this one included, as far as it may see them.

@@ -29,7 +29,13 @@ struct AdoptionTarget {
                 .noSuchFile, what: "There is no file \"\(path)\".", why: "The path does not exist.",
                 remedy: "Check the path.")
         }
-        guard status.kind == .regular else { throw refused("It is a directory or a device.", "Check the path.") }
+        guard status.kind == .regular else {
+            throw ToolError(
+                .notRegular, what: "\"\(path)\" cannot be adopted.",
+                why: "It is a directory, a device, a pipe or a socket.",
+                remedy: "Give the name of a database file; nothing was changed.")
+        }
+        try TargetPlace.requireShortPath(path)
         try MissingDatabase.requireNoDestruction(paths)
         try requireSafeFilesystem()
         let first = try RawFile(path).bytes(at: 0, count: 4096)
@@ -38,6 +44,7 @@ struct AdoptionTarget {
         case .plaintextHeader: return try examineStore()
         case .opaque(let traits) where traits.mayBeStandardSQLCipher:
             try requireNoStore()
+            try paths.requireFreeName()
             return .standard(try Salt(bytes: Array(first.prefix(Salt.byteCount))))
         case .plainSQLite:
             throw refused("It is a plain SQLite database.", "Encrypt it into a new store with `cipherctl import`.")

@@ -56,7 +56,7 @@ public struct StoreExport: StoreTool {
     ///   reading the store and of writing the file; `CancellationError`. The plain database is removed then.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
-        let place = TargetPlace(path: target, noun: "database", source: source, run: run)
+        let place = TargetPlace(path: target, noun: "database", source: source, followsLinks: false, run: run)
         try place.requireFree()
         let store = try StoreOpening.readOnly(
             BackupBundle.database(meantBy: source), key.unlocked(), configuration: configuration, onNotice: run.notice)

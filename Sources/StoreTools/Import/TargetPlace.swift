@@ -11,6 +11,8 @@ struct TargetPlace {
     var noun = "store"
     /// The store or database from which it is made, to which its path must not belong; nil for none.
     var source: String?
+    /// Whether a link that leads nowhere stands for the file that it names.
+    var followsLinks = true
     let run: ToolRun
 
     private var paths: StorePaths { StorePaths(path) }
@@ -24,14 +26,16 @@ struct TargetPlace {
         if try Files.kind(directory) == .directory, let owner = try StorePaths.owner(of: path) {
             try ToolError.requireForeign(path, to: owner, noun)
         }
+        try Self.requireShortPath(path)
         guard try Files.kind(directory) == .directory else {
             throw ToolError(
                 .noDirectory, what: "\"\(path)\" cannot be created.",
                 why: "The directory \"\(directory)\" does not exist.", remedy: "Create it, or check the path.")
         }
-        if Files.exists(path) {
+        if try followsLinks ? Files.exists(path) : Files.entryExists(path) {
             throw taken(path, path, "Move it away, or choose another name.")
         }
+        try paths.requireFreeName()
         if let destroyed = try MissingDatabase.interruptedDestruction(paths) { throw destroyed }
         for stray in [paths.wal, paths.sharedMemory, paths.journal] where Files.exists(stray) {
             // SQLite would treat it as a part of the new database.
@@ -42,6 +46,13 @@ struct TargetPlace {
             throw taken(
                 path, stray, "It holds the salt of a store that is not there: keep it with that store, elsewhere.")
         }
+    }
+
+    /// Refuses a path whose staged file has one that is too long for SQLite.
+    static func requireShortPath(_ path: String) throws {
+        // The longest process number of Linux has 7 digits.
+        let staging = ".importing-4194304-00000000/"
+        try StorePaths(path).requireShortPath(suffix: staging + Files.name(of: path))
     }
 
     private func taken(_ path: String, _ file: String, _ remedy: String) -> ToolError {

@@ -88,13 +88,13 @@ package struct WALContent {
         package var text: String {
             switch self {
             case .missing(let pages, let counted):
-                (pages == 1 ? "1 page is" : "\(pages) pages are")
+                CountText.text(pages, "page is", "pages are")
                     + " missing from the end of the file, and not in the WAL, of \(counted) that the header or the WAL counts"
             case .excess(let pages, let bytes):
-                "bytes 28 to 31 of the header count \(pages) page\(pages == 1 ? "" : "s"), and the file has \(bytes) bytes "
-                    + "more"
+                "bytes 28 to 31 of the header count \(CountText.text(pages, "page")), and the file has "
+                    + "\(CountText.text(bytes, "byte")) more"
             case .counts(let log, let header):
-                "the last commit in the WAL counts \(log) page\(log == 1 ? "" : "s"), and bytes 28 to 31 of page 1 count "
+                "the last commit in the WAL counts \(CountText.text(log, "page")), and bytes 28 to 31 of page 1 count "
                     + "\(header): one of them was changed"
             }
         }

@@ -1,5 +1,6 @@
 import CipherStore
 import PageFormat
+import StorePlatform
 
 /// The pages that no table and no index uses, as the database lists them: trunk pages, each of which names leaf pages.
 ///
@@ -62,7 +63,7 @@ package struct FreeList: Sendable {
     /// An empty list.
     package init() { pages = PageSet(pageCount: 0) }
 
-    private static func pages(_ count: Int) -> String { count == 1 ? "1 page" : "\(count) pages" }
+    private static func pages(_ count: Int) -> String { CountText.text(count, "page") }
 
     private mutating func add(_ problem: String) {
         guard problems.count < Limits.integrityLines else { return }

@@ -312,7 +312,7 @@ private struct VerificationRun {
         let verdict = length.verdict(pages: pages) { scan.pagesByLog > 0 ? [] : nil }
         guard verdict == .pageCountLowered else { return [] }
         return [
-            "bytes 28 to 31 of the header count \(pages) page\(pages == 1 ? "" : "s") of \(pageBytes) bytes, but the file has "
+            "bytes 28 to 31 of the header count \(CountText.text(pages, "page")) of \(pageBytes) bytes, but the file has "
                 + "\(CountText.text(scan.fileBytes, "byte"))"
         ]
     }

@@ -241,6 +241,7 @@ struct RestoreCommand: Command {
                 why: "It is a device, a pipe or a socket, and a store is a regular file.",
                 hint: "Give the name of a file; nothing was changed.")
         }
+        try paths.requireShortPath()
         if let owner = try StorePaths.owner(of: storePath) {
             try ToolError.requireForeign(storePath, to: owner, "store")
         }

@@ -129,7 +129,8 @@ struct CreateCommand: Command {
         case .other: throw Self.exists(path, "It is a device, a pipe or a socket, and a store is a regular file.")
         case .regular, nil: break
         }
-        if let store = try StorePaths.owner(of: path) { throw Self.foreign(path, store) }
+        try paths.requireShortPath()
+        try paths.requireFreeName()
         // A name that is too long for the files beside it is no sidecar that cannot be read.
         _ = try Files.entryExists(paths.sidecarBackup)
         let sidecar = SidecarFiles(databasePath: paths.database)
@@ -153,13 +154,6 @@ struct CreateCommand: Command {
             hint:
                 "Put the file back or restore the store from a backup, or remove the rest with `cipherctl destroy`; "
                 + "nothing was changed.")
-    }
-
-    private static func foreign(_ path: String, _ store: String) -> CommandFailure {
-        CommandFailure(
-            .usage, "storeName", what: "\"\(path)\" is no name for a store.",
-            why: "It belongs to \"\(store)\", which overwrites or removes files of this name.",
-            hint: "Choose another name; nothing was changed.")
     }
 
     private static func exists(

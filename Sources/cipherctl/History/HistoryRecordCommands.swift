@@ -18,10 +18,10 @@ struct HistoryRecordCommand: Command {
             "cipherctl history record app.db --table note --table photo --keep photo.file --key-file app.key",
         ],
         notes: [
-            "Triggers record each change in the transaction that makes it, whoever makes it. They stay with the tables "
-                + "when those are changed or renamed. --all includes tables that are created later.",
-            "Run once more for a table, the command adds to what is recorded of it. `cipherctl history stop` forgets "
-                + "--columns and --keep.",
+            "Triggers record each change in the transaction that makes it, also the changes of other programs. A table that "
+                + "is changed or renamed keeps its triggers. --all includes tables that are created later.",
+            "A second run for a table adds to what is recorded of the table. `cipherctl history stop` forgets --columns "
+                + "and --keep.",
             "Recording makes writes slower: inserting rows in bulk takes up to twice as long.",
         ])
 
@@ -63,7 +63,7 @@ struct HistoryStopCommand: Command {
             "cipherctl history stop app.db --table note --key-file app.key",
             "cipherctl history stop app.db --all --key-file app.key",
         ],
-        notes: ["Where all tables are recorded, --all also ends that tables join which are created later."])
+        notes: ["If all tables are recorded, --all also ends the recording of tables that are created later."])
 
     private let path: String
     private let tables: RecordedTables

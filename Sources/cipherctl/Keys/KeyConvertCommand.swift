@@ -48,7 +48,8 @@ struct KeyConvertCommand: Command {
         let key = try UnlockedKey(source, console)
         let access = try KeyAccess(path, key, console)
         try requireOtherScheme(access)
-        let converted = try toSlots ? giveSlots(access, key, source, console) : takeSlots(access, console)
+        let (converted, provedBy) =
+            try toSlots ? (giveSlots(access, key, source, console), nil) : takeSlots(access, console)
         // Read again for the report alone: where that fails the store is converted all the same.
         let read = Result { try converted.sidecar() }
         if case .failure(let error) = read {
@@ -63,7 +64,8 @@ struct KeyConvertCommand: Command {
             lines: toSlots
                 ? ["\(path) has keyslots now"] + SlotReport.lines(sidecar?.slots ?? [], openedBy: nil) + [
                     "until the data key is rotated, the former key opens the database with any SQLCipher: cipherctl rotate"
-                ] : ["\(path) is a direct store now: the data key is its one key"])
+                ]
+                : ["\(path) is a direct store now: its one key is \(provedBy ?? "the data key")"])
         return .ok
     }
 
@@ -84,13 +86,26 @@ struct KeyConvertCommand: Command {
         return try access.change { try $0.convertToSlots([new.slot()]) }
     }
 
-    private func takeSlots(_ access: KeyAccess, _ console: Console) throws -> KeyAdministration {
-        let new = try UnlockedKey(KeyOptions.newSource(arguments), console)
+    /// - Returns: Also the name of the key that the store has afterwards.
+    private func takeSlots(_ access: KeyAccess, _ console: Console) throws -> (KeyAdministration, String?) {
+        let source = try KeyOptions.newSource(arguments)
+        let new = try UnlockedKey(source, console)
+        let name = new.isPassphrase ? "the passphrase (\(source))" : "the data key (\(source))"
         try Confirmation.require(
-            "Every keyslot of \"\(path)\" is removed (\(access.sidecar.slots.count)); only the data key opens it then.",
+            "Every keyslot of \"\(path)\" is removed (\(access.sidecar.slots.count)); only \(name) opens it then.",
             arguments)
-        return try access.change { administration in
-            try administration.convertToDirect(provedBy: new.secret)
+        let converted = try access.change { administration in
+            do {
+                return try administration.convertToDirect(provedBy: new.secret)
+            } catch let error as StoreError where error.code == .wrongKey {
+                throw CommandFailure(
+                    .notPermitted, error.code.name, what: error.what,
+                    why: "The new key (\(source)) is not the data key, with which its pages are encrypted.",
+                    hint:
+                        "Write the data key into a file and give it with --new-raw-key-file: (umask 077; cipherctl key "
+                        + "reveal \(ShellWord.path(path)) --json | jq -r .key | xxd -r -p > data.key)")
+            }
         }
+        return (converted, name)
     }
 }

@@ -56,7 +56,7 @@ struct KeyLogCommand: Command {
 
     private func verdict(_ audit: KeyLogAudit) -> [String] {
         if audit.entries.isEmpty && audit.problems.isEmpty { return ["the log is empty"] }
-        let lines = audit.entries.count == 1 ? "1 line" : "\(audit.entries.count) lines"
+        let lines = CountText.text(audit.entries.count, "line")
         return audit.acknowledged.map { "acknowledged: \($0)" } + audit.problems.map { "problem: \($0)" }
             + [audit.problems.isEmpty ? "the chain of \(lines) holds" : "the chain is broken"]
     }

@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreTools
 
 /// Where a command prints a key: standard output, unless others could read it there, or a new file.
 struct SecretOutput {
@@ -8,11 +9,13 @@ struct SecretOutput {
     private let path: String?
 
     /// - Throws: ``UsageError`` when standard output is a file that group or others may read and neither `--output` nor
-    ///   `--yes` was given; ``CommandFailure`` when the path of `--output` exists.
+    ///   `--yes` was given; ``CommandFailure`` when the path of `--output` exists; `ToolError` `storeName` when it is a name of the
+    ///   store's own files.
     init(_ arguments: ParsedArguments) throws {
         path = arguments.value(Self.option.name)
         if let path {
             if try Files.entryExists(path) { throw Self.taken(path) }
+            if let store = arguments.operands.first { try ToolError.requireForeign(path, to: store, "file of a key") }
         } else if !arguments.has("--yes") {
             try Self.requirePrivate()
         }

@@ -89,18 +89,13 @@ struct RotationOutcome {
             lines += [
                 "  copied       \(CountText.text(report.pages, "page")), \(report.bytes) bytes at "
                     + "\(Self.number(Double(report.copyBytesPerSecond) / 1e6, digits: 0)) MB/s",
-                "  carried over \(Self.count(report.carriedPages, "page")) in \(Self.count(report.rounds, "round"))",
-                "  paused       \(pause) ms at the longest, asked \(Self.count(report.attempts, "time"))",
+                "  carried over \(CountText.text(report.carriedPages, "page")) in \(CountText.text(report.rounds, "round"))",
+                "  paused       \(pause) ms at the longest, asked \(CountText.text(report.attempts, "time"))",
             ]
         }
         lines.append("  took         \(Self.number(report.duration / .seconds(1), digits: 1)) s")
         if let backup = report.backupPath { lines.append("  backup       \(backup): it opens with the former keys") }
         return lines
-    }
-
-    /// A count with its noun, as `1 page` and `2 pages`.
-    private static func count(_ number: some BinaryInteger, _ noun: String) -> String {
-        "\(number) \(noun)\(number == 1 ? "" : "s")"
     }
 
     /// A number with this many digits after the point.

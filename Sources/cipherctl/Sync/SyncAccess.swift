@@ -189,7 +189,13 @@ enum RemoteOpening {
     static func setUp(_ remote: any SyncRemote, at address: RemoteAddress) async throws {
         switch address.kind {
         case .directory(let path):
-            guard try Files.kind(path) != .directory else { return }
+            let kind = try Files.kind(path)
+            if kind == .directory { return }
+            guard kind == nil else {
+                throw CommandFailure(
+                    .usage, "notFolder", what: "\"\(path)\" is no folder.",
+                    why: "It is a file, a device, a pipe or a socket.", hint: "Give the name of a folder.")
+            }
             throw CommandFailure(
                 .noSuchStore, "noDirectory", what: "There is no folder \"\(path)\".",
                 why: "A remote is not created by itself: it could be a share that is not mounted.",

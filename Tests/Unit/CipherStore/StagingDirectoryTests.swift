@@ -79,6 +79,69 @@ struct StagingDirectoryTests {
         staging.remove()
     }
 
+    // An attacker who may write in the folder put a link there, and the next export removed the files of its target.
+    @Test(
+        "a link with the name of a staging directory is not followed, and what others made stays",
+        arguments: StagingDirectory.Purpose.allCases)
+    func planted(_ purpose: StagingDirectory.Purpose) throws {
+        let manager = FileManager.default
+        let lock = purpose.lockName
+        let own = purpose == .backup ? "store.db" : "s.db"
+        // A target of links, a directory with a file of the user, one with a folder in it, one with a link in it.
+        for (name, files) in [
+            ("victim", [own, lock]), ("s.db.\(purpose.rawValue)-1-0000000a", [own, lock, "letter.txt"]),
+            ("s.db.\(purpose.rawValue)-1-0000000b", [lock]), ("s.db.\(purpose.rawValue)-1-0000000c", [lock]),
+        ] {
+            try Files.makeDirectory(folder.path(name))
+            for file in files { try Data("x".utf8).write(to: URL(fileURLWithPath: folder.path(name + "/" + file))) }
+        }
+        try Files.makeDirectory(folder.path("s.db.\(purpose.rawValue)-1-0000000b/\(own)"))
+        try manager.createSymbolicLink(
+            atPath: folder.path("s.db.\(purpose.rawValue)-1-0000000c/\(own)"),
+            withDestinationPath: folder.path("victim/\(own)"))
+        for digits in ["deadbeef", "0123abcd"] {
+            try manager.createSymbolicLink(
+                atPath: folder.path("s.db.\(purpose.rawValue)-1-\(digits)"), withDestinationPath: folder.path("victim"))
+        }
+        let before = try manager.subpathsOfDirectory(atPath: folder.url.path).sorted()
+        #expect(try StagingDirectory.abandoned(for: target, purpose).allSatisfy { !$0.hasSuffix("deadbeef") })
+        #expect(try StagingDirectory.removeAbandoned(for: target, purpose) == [])
+        #expect(try manager.subpathsOfDirectory(atPath: folder.url.path).sorted() == before)
+        let staging = try StagingDirectory(for: target, purpose)
+        staging.remove()
+        #expect(try manager.subpathsOfDirectory(atPath: folder.url.path).sorted() == before)
+    }
+
+    // It was replaced by a link during the work, and the end of the work emptied the link's target.
+    @Test("a staging directory that was replaced by a link leaves the link's target alone")
+    func replaced() throws {
+        try Files.makeDirectory(folder.path("victim"))
+        try Data("x".utf8).write(to: URL(fileURLWithPath: folder.path("victim/s.db")))
+        let staging = try StagingDirectory(for: target, .exporting)
+        try Files.rename(staging.path, to: folder.path("moved"))
+        try FileManager.default.createSymbolicLink(
+            atPath: staging.path, withDestinationPath: folder.path("victim"))
+        staging.remove()
+        #expect(Files.exists(folder.path("victim/s.db")))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path("moved")) == [])
+    }
+
+    // They stayed for ever: each backup has another name.
+    @Test("a backup removes the folders of killed backups for other targets, and none that is in use")
+    func otherTargets() throws {
+        let running = try StagingDirectory(for: folder.path("tuesday"), .backup)
+        let killed = "monday.partial-1-0123abcd"
+        let unlocked = "sunday.partial-\(ProcessInspector.currentProcess)-0123abcd"
+        for name in [killed, unlocked] { try Files.makeDirectory(folder.path(name)) }
+        for file in ["store.db", "store.db-journal", "manifest.json", "backup.lock"] {
+            try Data("x".utf8).write(to: URL(fileURLWithPath: folder.path(killed + "/" + file)))
+        }
+        #expect(try StagingDirectory.removeAbandoned(for: folder.path("wednesday"), .backup) == [folder.path(killed)])
+        #expect(try Set(names()) == [Files.name(of: running.path), unlocked])
+        #expect(try StagingDirectory.removeAbandoned(for: folder.path("wednesday"), .exporting) == [])
+        running.remove()
+    }
+
     @Test("a name that is taken is not replaced")
     func taken() throws {
         try Data("new".utf8).write(to: folder.url.appendingPathComponent("new"))

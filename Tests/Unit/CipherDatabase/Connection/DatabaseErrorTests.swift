@@ -125,6 +125,40 @@ import Testing
         #expect(DatabaseError(message: "no", sql: short).description.hasSuffix("`\(short)`"))
     }
 
+    // The error had the whole script, with the values of the statements after the one that failed.
+    @Test("the error of a script carries the statement that does not compile, not the rest")
+    func script() throws {
+        let queue = DatabaseQueue()
+        let trigger = "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; DELETE FROM t WHERE nosuch(; END"
+        for failing in ["INSERT INTO nosuch VALUES (1)", "SELEC 'a;b'", trigger] {
+            let script = "CREATE TABLE t (a); \(failing); INSERT INTO t VALUES ('secret');"
+            let error = #expect(throws: DatabaseError.self) {
+                try queue.inDatabase { try $0.execute(sql: script) }
+            }
+            #expect(error?.sql == failing)
+            let literal = #expect(throws: DatabaseError.self) {
+                try queue.inDatabase { try $0.execute(literal: SQL(sql: "DROP TABLE t; " + script)) }
+            }
+            #expect(literal?.sql == failing)
+            let cursor = #expect(throws: DatabaseError.self) {
+                try queue.inDatabase { db in
+                    let statements = try db.allStatements(sql: "DROP TABLE t; " + script)
+                    while let statement = try statements.next() { try statement.execute() }
+                }
+            }
+            #expect(cursor?.sql == failing)
+            try queue.inDatabase { try $0.execute(sql: "DROP TABLE t") }
+        }
+        let first = #expect(throws: DatabaseError.self) {
+            try queue.inDatabase { try $0.execute(sql: "SELECT nosuch; SELECT 'secret'") }
+        }
+        #expect(first?.sql == "SELECT nosuch")
+        let unfinished = #expect(throws: DatabaseError.self) {
+            try queue.inDatabase { try $0.execute(sql: "SELECT 'a;b") }
+        }
+        #expect(unfinished?.sql == "SELECT 'a;b")
+    }
+
     @Test("interruptions and aborts say that the access may succeed later")
     func interruptions() {
         #expect(DatabaseError(resultCode: .SQLITE_INTERRUPT).isInterruptionError)

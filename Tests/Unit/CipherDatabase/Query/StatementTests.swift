@@ -184,6 +184,34 @@ import Testing
 
     // MARK: The end of an access
 
+    // It was skipped when its access ended, and kept its arguments for ever.
+    @Test("a statement that was between rows when its access ended loses its arguments with a later access")
+    func clearedLater() throws {
+        var cursor: RowCursor?
+        var kept: Statement?
+        try queue.write { db in
+            try db.execute(sql: "INSERT INTO t VALUES (1), (2)")
+            let statement = try db.cachedStatement(sql: "SELECT a FROM t WHERE a <> ?")
+            cursor = try Row.fetchCursor(statement, arguments: ["secret"])
+            _ = try cursor?.next()
+            kept = statement
+        }
+        #expect(kept?.handle.expandedSQL?.contains("secret") == true)
+        try queue.write { _ in cursor = nil }
+        #expect(kept?.arguments.isEmpty == true)
+        #expect(kept?.handle.expandedSQL?.contains("secret") == false)
+    }
+
+    @Test("a row that a program makes keeps what could not be encoded, so that storing it throws")
+    func unencodableInRow() throws {
+        let row = Row(["a": DatabaseValue.unencodable, "b": DatabaseValue.null])
+        #expect((row["a"] as DatabaseValue).isUnencodable && !(row["b"] as DatabaseValue).isUnencodable)
+        let value = row["a"] as DatabaseValue
+        #expect(throws: DatabaseError.self) {
+            try queue.write { try $0.execute(sql: "INSERT INTO t VALUES (?)", arguments: [value]) }
+        }
+    }
+
     @Test("kept statements have no arguments and no row of an access that has ended")
     func clearedStatements() throws {
         var kept: [Statement] = []

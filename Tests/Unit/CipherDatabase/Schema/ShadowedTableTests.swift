@@ -1,7 +1,8 @@
-import CipherDatabase
 import Foundation
 import TestKit
 import Testing
+
+@testable import CipherDatabase
 
 /// A kept statement reads the table that its text names now.
 ///
@@ -101,6 +102,22 @@ struct ShadowedTableTests {
             try #expect(read() == ["main", "main", "main"])
             try second.write { try $0.execute(sql: "DROP TABLE item") }
             try #expect(read() == ["m", "m", "m"])
+        }
+    }
+
+    // It went on comparing the versions of all schemas before each statement.
+    @Test("after the last DETACH no versions are compared")
+    func detached() throws {
+        try DatabaseQueue().writeWithoutTransaction { db in
+            try db.execute(sql: "CREATE TABLE item (x); CREATE TEMP TABLE other (x)")
+            #expect(!db.hiddenTables.mayBeElsewhere)
+            for _ in 0..<2 {
+                try db.execute(sql: "ATTACH ':memory:' AS m; ATTACH ':memory:' AS n")
+                try db.execute(sql: "DETACH m; INSERT INTO item VALUES (1)")
+                #expect(db.hiddenTables.mayBeElsewhere)
+                try db.execute(sql: "DETACH n; INSERT INTO item VALUES (2)")
+                #expect(!db.hiddenTables.mayBeElsewhere)
+            }
         }
     }
 }

@@ -139,6 +139,40 @@ struct AssociationFetchingTests {
         }
     }
 
+    // Its columns were asked for with the text of all siblings, one of which needs these columns.
+    @Test("a common table expression that needs the columns of another one does not make that one circular")
+    func columnsOfSiblings() throws {
+        try read { db in
+            let base = CommonTableExpression<Row>(named: "base", request: Book.select(Column("id"), Column("authorId")))
+            let full = CommonTableExpression<Row>(
+                named: "full",
+                request: Author.select(Column("id").forKey("writer")).including(
+                    required: Author.association(to: base) { $0["id"] == $1["authorId"] }
+                ).withStableOrder())
+            let toBase = Book.association(to: base) { $0["id"] == $1["id"] }
+            let toFull = Book.association(to: full) { $0["authorId"] == $1["writer"] && $0["id"] == $1["id"] }
+            for request in [Book.with(base).with(full), Book.with(full).with(base)] {
+                let rows = try Row.fetchAll(
+                    db, request.including(required: toBase).including(required: toFull).order(Column("id")))
+                #expect(!rows.isEmpty)
+                #expect(rows.allSatisfy { $0.scopes["base"]?["id"] as Int? == $0["id"] })
+                #expect(rows.allSatisfy { $0.scopes["full"]?["writer"] as Int? == $0["authorId"] })
+            }
+            // One that needs its own columns still is.
+            let circular = CommonTableExpression<Row>(
+                named: "own",
+                request: Author.including(
+                    required: Author.association(to: CommonTableExpression<Row>(named: "own", sql: "")) {
+                        $0["id"] == $1["id"]
+                    }
+                ).withStableOrder())
+            let toCircular = Book.association(to: circular) { $0["id"] == $1["id"] }
+            #expect(throws: DatabaseError.self) {
+                try Row.fetchAll(db, Book.with(circular).including(required: toCircular))
+            }
+        }
+    }
+
     @Test("an observation of the row that a record belongs to is not notified of others")
     func regionOfBelongsTo() throws {
         try read { db in

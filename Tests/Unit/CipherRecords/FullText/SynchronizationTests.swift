@@ -1,6 +1,7 @@
-import CipherDatabase
+import Foundation
 import Testing
 
+@testable import CipherDatabase
 @testable import CipherRecords
 
 /// A synchronized full-text table follows its table through every statement that changes rows.
@@ -239,6 +240,149 @@ struct SynchronizationTests {
             try db.execute(sql: "VACUUM")
             try #expect(found("dos", db) == [2])
             try #expect(Int64.fetchAll(db, sql: "SELECT rowid FROM own WHERE own MATCH 'two'") == [1])
+        }
+    }
+
+    private func withFile(_ body: (String) throws -> Void) throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try body(folder.appendingPathComponent("plain.db").path)
+    }
+
+    /// Opens a file for one access.
+    private func open(_ path: String, _ body: (Database) throws -> Void) throws {
+        var configuration = Configuration()
+        configuration.allowsUnencrypted = true
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        try queue.writeWithoutTransaction(body)
+        try queue.close()
+    }
+
+    // The index was made again in a commit of its own, and nothing said so after a kill before it.
+    @Test("a VACUUM that is killed before the index is made again is completed by the next opening")
+    func killedVacuum() throws { try withFile(killVacuum) }
+
+    private func killVacuum(_ path: String) throws {
+        let find = "SELECT body FROM doc WHERE rowid IN (SELECT rowid FROM ft WHERE ft MATCH 'two')"
+        func marks(_ db: Database) throws -> Int {
+            try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema WHERE name = 'cipherstore_vacuum'") ?? 0
+        }
+        try open(path) { db in
+            try db.execute(sql: "CREATE TABLE doc (body TEXT)")
+            try db.create(virtualTable: "ft", using: FTS5()) { t in
+                t.synchronize(withTable: "doc")
+                t.column("body")
+            }
+            try db.execute(sql: "INSERT INTO doc VALUES ('one'), ('two'), ('three')")
+            try db.execute(sql: "DELETE FROM doc WHERE body = 'one'")
+            try db.execute(sql: "VACUUM")
+            try #expect(marks(db) == 0 && String.fetchAll(db, sql: find) == ["two"])
+            try db.execute(sql: "DELETE FROM doc WHERE body = 'two'; INSERT INTO doc VALUES ('two')")
+            // The statement alone, with what is done before it.
+            try FullTextUpkeep.willVacuum(db)
+            try db.withoutHistoryUpkeep { try db.execute(sql: "VACUUM") }
+            try #expect(marks(db) == 1 && String.fetchAll(db, sql: find) != ["two"])
+        }
+        // While the process runs, another connection leaves the index to it.
+        try open(path) { try #expect(marks($0) == 1 && String.fetchAll($0, sql: find) != ["two"]) }
+        try open(path) { try $0.execute(sql: "UPDATE cipherstore_vacuum SET run = 0") }
+        try open(path) { db in
+            try #expect(marks(db) == 0 && String.fetchAll(db, sql: find) == ["two"])
+            check(db)
+        }
+    }
+
+    // They went on losing what REPLACE displaces until the program created the table again.
+    @Test("triggers of an earlier version are made again by the next opening, and the index with them")
+    func earlierTriggers() throws { try withFile(replaceTriggers) }
+
+    private func replaceTriggers(_ path: String) throws {
+        try open(path) { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE doc (id INTEGER PRIMARY KEY, k TEXT UNIQUE, body TEXT);
+                    CREATE VIRTUAL TABLE ft USING fts5(body, content='doc', content_rowid='id');
+                    CREATE TRIGGER "__ft_ai" AFTER INSERT ON "doc" BEGIN
+                        INSERT INTO "ft"("rowid", "body") VALUES (new."id", new."body");
+                    END;
+                    CREATE TRIGGER "__ft_ad" AFTER DELETE ON "doc" BEGIN
+                        INSERT INTO "ft"("ft", "rowid", "body") VALUES('delete', old."id", old."body");
+                    END;
+                    CREATE TRIGGER "__ft_au" AFTER UPDATE ON "doc" BEGIN
+                        INSERT INTO "ft"("ft", "rowid", "body") VALUES('delete', old."id", old."body");
+                        INSERT INTO "ft"("rowid", "body") VALUES (new."id", new."body");
+                    END;
+                    INSERT INTO doc VALUES (1, 'a', 'zarquon');
+                    INSERT OR REPLACE INTO doc VALUES (2, 'a', 'plain');
+                    """)
+            try #expect(found("zarquon", db) == [1])
+        }
+        try open(path) { db in
+            try #expect(found("zarquon", db) == [] && found("plain", db) == [2])
+            try db.execute(sql: "INSERT OR REPLACE INTO doc VALUES (3, 'a', 'again')")
+            try #expect(found("plain", db) == [] && found("again", db) == [3])
+            check(db)
+        }
+        // Triggers of the program, which index other words, are its own.
+        try open(path) { db in
+            try db.dropFTS5SynchronizationTriggers(forTable: "ft")
+            try db.execute(
+                sql: """
+                    CREATE TRIGGER "__ft_ai" AFTER INSERT ON "doc" BEGIN
+                        INSERT INTO "ft"("rowid", "body") VALUES (new."id", upper(new."body"));
+                    END
+                    """)
+        }
+        try open(path) { db in
+            let names = try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+            #expect(names == ["__ft_ai"])
+        }
+    }
+
+    // Each update of a counter wrote the words of the row again.
+    @Test("an update of other columns does not write the index; one that can displace a row or change its words does")
+    func otherColumns() throws {
+        func cost(_ sql: String, _ db: Database) throws -> Int {
+            let before = try Int.fetchOne(db, sql: "SELECT total_changes()") ?? 0
+            try db.execute(sql: sql)
+            return try (Int.fetchOne(db, sql: "SELECT total_changes()") ?? 0) - before
+        }
+        let columns = "id INTEGER PRIMARY KEY, k TEXT UNIQUE, body TEXT, seen INTEGER"
+        for fts4 in [false, true] where !fts4 || Self.hasFTS4 {
+            try withIndex(columns: columns, fts4: fts4) { db in
+                try db.execute(sql: "INSERT INTO doc VALUES (1, 'a', 'one', 0), (2, 'b', 'two', 0)")
+                #expect(try cost("UPDATE doc SET seen = seen + 1 WHERE id = 1", db) == 1)
+                #expect(try cost("UPDATE OR REPLACE doc SET seen = NULL WHERE id = 1", db) == 1)
+                #expect(try cost("UPDATE doc SET body = 'three' WHERE id = 1", db) > 1)
+                try #expect(found("one", db) == [] && found("three", db) == [1])
+                for (name, id) in [("rowid", 5), ("_rowid_", 6), ("oid", 7), ("id", 8)] {
+                    try db.execute(sql: "UPDATE doc SET \(name) = \(id) WHERE k = 'a'")
+                    try #expect(found("three", db) == [Int64(id)], "\(name)")
+                }
+                check(db, fts4: fts4)
+            }
+        }
+        try withIndex(columns: columns) { db in
+            try db.execute(sql: "INSERT INTO doc VALUES (1, 'a', 'one', 0), (2, 'b', 'two', 0)")
+            try db.execute(sql: "INSERT OR IGNORE INTO doc VALUES (3, 'a', 'x', 0)")
+            try db.execute(sql: "UPDATE doc SET seen = 9 WHERE id = 1; UPDATE OR REPLACE doc SET k = 'a' WHERE id = 2")
+            try #expect(found("one", db) == [] && found("two", db) == [2])
+            check(db)
+            // A key of another column comes, and goes.
+            try db.execute(sql: "INSERT INTO doc VALUES (1, 'q', 'one', 1); CREATE UNIQUE INDEX s ON doc (seen)")
+            try db.execute(sql: "UPDATE OR REPLACE doc SET seen = 1 WHERE id = 2")
+            try #expect(found("one", db) == [] && found("two", db) == [2])
+            try db.execute(sql: "DROP INDEX s; CREATE UNIQUE INDEX e ON doc (abs(seen))")
+            try db.execute(sql: "INSERT INTO doc VALUES (1, 'q', 'one', 2)")
+            try db.execute(sql: "UPDATE OR REPLACE doc SET seen = -2 WHERE id = 2")
+            try #expect(found("one", db) == [] && found("two", db) == [2])
+            check(db)
+        }
+        try withIndex(columns: "id INTEGER PRIMARY KEY, raw TEXT, seen, body TEXT AS (raw || '!')") { db in
+            try db.execute(sql: "INSERT INTO doc (id, raw) VALUES (1, 'one'); UPDATE doc SET raw = 'two'")
+            try #expect(found("one", db) == [] && found("two", db) == [1])
+            check(db)
         }
     }
 }

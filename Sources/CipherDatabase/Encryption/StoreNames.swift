@@ -1,0 +1,100 @@
+import KeyCustody
+import StorePlatform
+import StoreSharing
+
+/// The kind of work that is done in a directory of its own beside its target, as a part of that directory's name:
+/// `<target>.<purpose>-<pid>-<8 hex digits>`.
+package enum StagingPurpose: String, CaseIterable, Sendable {
+    case importing
+    case adopting
+    case exporting
+    /// A backup; the directory itself gets the name of the target.
+    case backup = "partial"
+}
+
+extension StorePaths {
+    /// The database or store in the same folder to which a name belongs; nil if it is free for a store.
+    ///
+    /// - Throws: `SystemError` where the folder cannot be resolved.
+    package static func owner(of path: String) throws(SystemError) -> String? {
+        let path = try Files.resolvingLinks(of: path)
+        let name = Files.name(of: path)
+        let folder = path.dropLast(name.count)
+        // Each suffix begins with "-" or "."; the name before it is that of the owner.
+        for end in Array(name.indices.dropFirst()) where name[end] == "-" || name[end] == "." {
+            let paths = StorePaths(String(folder) + String(name[..<end]))
+            guard [paths.database, paths.sidecar, paths.sidecarBackup].contains(where: { Files.exists($0) }) else {
+                continue
+            }
+            if try Files.kind(paths.database) != .directory, paths.owns(path) { return paths.database }
+        }
+        return nil
+    }
+
+    /// A store in the same folder whose name is one of the files of a store at this path; nil if there is none.
+    ///
+    /// Where the folder cannot be listed, only the names without a variable part are looked for.
+    package var ownedStore: String? {
+        let folder = Files.directory(of: database)
+        let own = fixedNames.map { Files.name(of: $0) }
+        let names = (try? Files.names(inDirectory: folder)) ?? own.flatMap { [$0 + "-sidecar", $0 + "-sidecar.bak"] }
+        for name in names.sorted() {
+            guard let suffix = ["-sidecar", "-sidecar.bak"].first(where: { name.hasSuffix($0) }) else { continue }
+            let store = (folder == "/" ? "/" : folder + "/") + name.dropLast(suffix.count)
+            if store != database, owns(store), (try? Files.kind(store + suffix)) == .regular { return store }
+        }
+        return nil
+    }
+
+    /// Whether a path is a name of the store's own files, or of those that a command makes beside it: what is put there
+    /// is taken for a part of the store, and overwritten or removed.
+    package func owns(_ path: String) -> Bool {
+        // A directory that does not exist is not that of the store.
+        guard let path = try? Files.resolvingLinks(of: path) else { return false }
+        let staged = StagingPurpose.allCases.map { "\(database).\($0.rawValue)-" }
+        // Such as -sidecar.damaged, -lock.tmp-1, -keylog.1 and -replaced-<time>.
+        return fixedNames.contains { path == $0 || path.hasPrefix($0 + ".") }
+            || (["\(database)-replaced-"] + staged).contains { path.hasPrefix($0) }
+    }
+
+    private var fixedNames: [String] {
+        [
+            wal, sharedMemory, journal, lock, notifications, rotationCopy, destroying, sidecar, sidecarBackup,
+            KeyLog(databasePath: database).path, database + "-restoring",
+        ]
+    }
+
+    /// Refuses a path at which a new store and another one would take each other's files for their own.
+    ///
+    /// A store that exists at the path is not refused: its rows are reached under no other name.
+    /// - Throws: ``StoreError`` `storeName`; `SystemError` where the folder cannot be resolved.
+    package func requireFreeName() throws {
+        guard try !Files.entryExists(sidecar), try !Files.entryExists(sidecarBackup) else { return }
+        if let store = try Self.owner(of: database) {
+            throw StoreError(
+                .storeName, what: "\"\(database)\" is no name for a store.",
+                why: "It belongs to \"\(store)\", which overwrites or removes files of this name.",
+                remedy: "Choose another name; nothing was changed.")
+        }
+        guard try Files.byteCount(database) ?? 0 == 0, let store = ownedStore else { return }
+        throw StoreError(
+            .storeName, what: "\"\(database)\" is no name for a store.",
+            why: "\"\(store)\" is a store, and a store at this path overwrites or removes files of that name.",
+            remedy: "Choose another name; nothing was changed.")
+    }
+
+    /// Refuses a path that is too long for SQLite.
+    ///
+    /// - Parameter suffix: What is added to the path for a file that SQLite opens.
+    /// - Throws: ``StoreError`` `pathTooLong`.
+    package func requireShortPath(suffix: String = "") throws(StoreError) {
+        let bytes = (database + suffix).utf8.count
+        guard bytes > Limits.pathBytes else { return }
+        throw StoreError(
+            .pathTooLong, what: "The path of \"\(Files.name(of: database))\" is too long.",
+            why:
+                "With all links resolved\(suffix.isEmpty ? "" : " and its temporary folder") it has \(bytes) bytes, and "
+                + "SQLite opens paths of at most \(Limits.pathBytes) bytes.",
+            remedy: "Choose a shorter name or a folder with a shorter path; nothing was changed.")
+    }
+}
