@@ -210,9 +210,11 @@ extension Database {
     }
 
     private func areAllTables(_ tables: Set<String>) throws -> Bool {
-        try String.fetchAll(self, sql: "SELECT name FROM main.sqlite_schema WHERE type = 'table'").allSatisfy { name in
-            tables.contains(name.lowercasedASCII) || Self.isStoreInternalObject(name)
-                || Self.isSQLiteInternalTable(name) || Self.isGRDBInternalTable(name)
+        // Virtual tables and their shadow tables have no history, nor has a table whose name begins with "pragma_".
+        try String.fetchAll(
+            self, sql: "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
+        ).allSatisfy { name in
+            tables.contains(name.lowercasedASCII) || Self.isStoreInternalObject(name) || Self.isGRDBInternalTable(name)
         }
     }
 

@@ -1,14 +1,16 @@
 import Foundation
 
 extension Decimal: DatabaseValueConvertible {
-    /// The digits, as TEXT with a point: a REAL could not hold all of them.
+    /// The digits, as TEXT with a point: a REAL could not hold all of them. Declare the column TEXT. A column of a numeric
+    /// type stores a double instead, of 15 to 17 digits; a record with more digits is refused there.
     public var databaseValue: DatabaseValue { description.databaseValue }
 
-    /// A TEXT that is a decimal number, or a number.
+    /// A TEXT that is a decimal number, or a number. A REAL has the fewest digits that stand for it.
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Decimal? {
         switch value.storage {
         case .int64(let integer): Decimal(integer)
-        case .double(let double): Decimal(double)
+        // Not Decimal(double): for many doubles it adds digits that no column of a numeric type stores.
+        case .double(let double): Decimal(wholeText: "\(double)") ?? Decimal(double)
         case .string(let text): Decimal(wholeText: text)
         default: nil
         }

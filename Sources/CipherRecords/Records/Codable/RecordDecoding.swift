@@ -292,6 +292,8 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     private let rows: PrefetchedRecords
     let codingPath: [any CodingKey]
     private(set) var currentIndex = 0
+    /// Whether it decodes what an optional property wraps.
+    private var isWrapped = false
 
     init(rows: PrefetchedGroup, plan: DecodingPlan, codingPath: [any CodingKey]) {
         self.rows = PrefetchedRecords(rows, plan)
@@ -309,7 +311,12 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
         throw wrongShape("the columns of a row")
     }
 
-    func singleValueContainer() throws -> any SingleValueDecodingContainer { throw wrongShape("a single value") }
+    func singleValueContainer() throws -> any SingleValueDecodingContainer {
+        if isWrapped { throw wrongShape("a single value") }
+        var wrapped = self
+        wrapped.isWrapped = true
+        return RowsValue(decoder: wrapped)
+    }
 
     mutating func decodeNil() throws -> Bool { false }
 
@@ -342,6 +349,15 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
                 codingPath: codingPath,
                 debugDescription: "prefetched rows are read as an array of records, not as \(wanted)"))
     }
+}
+
+/// Prefetched rows as the value of an optional property of a generic record, which asks for an optional array.
+private struct RowsValue: SingleValueDecodingContainer {
+    let decoder: RowsDecoder
+    var codingPath: [any CodingKey] { decoder.codingPath }
+
+    func decodeNil() -> Bool { false }
+    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value { try Value(from: decoder) }
 }
 
 /// Reads records from prefetched rows.

@@ -197,7 +197,7 @@ extension MutablePersistableRecord {
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?
     ) throws -> InsertionSuccess {
         let plan = try db.records().plan(of: type(of: self), db)
-        let container = try plan.container(of: self)
+        let container = try plan.storedContainer(of: self)
         let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForInsert
         let statement = try plan.statement(.insert(policy), container.names, db) {
             plan.insertSQL(container.columns, policy)
@@ -210,7 +210,7 @@ extension MutablePersistableRecord {
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, returning: Returning
     ) throws -> InsertionSuccess {
         let plan = try db.records().plan(of: type(of: self), db)
-        let container = try plan.container(of: self)
+        let container = try plan.storedContainer(of: self)
         let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForInsert
         let sql = plan.insertSQL(container.columns, policy)
         let outcome = try plan.run(sql, container.values, returning, db)

@@ -8,6 +8,10 @@ final class RecordPlan {
     let key: SchemaFacts.Key
     let tableColumns: [String]
     let tableColumnNames: Set<String>
+    /// What the columns make of numbers, by their names in lower case; empty for a view, which stores nothing.
+    let conversions: [String: ColumnConversion]
+    /// The same for the columns that the last record gave.
+    @exclusivity(unchecked) var latestConversions: (names: ColumnNames, list: [ColumnConversion]) = (.none, [])
     private let selection: [Selection]
     /// Whether the records are selected without values of the program, and without parts that need a connection.
     private let hasPlainSelection: Bool
@@ -49,7 +53,11 @@ final class RecordPlan {
         table = type.databaseTableName
         let facts = SchemaFacts(db)
         key = try facts.primaryKey(table)
-        tableColumns = try db.columns(in: table).map(\.name)
+        let columns = try db.columns(in: table)
+        tableColumns = columns.map(\.name)
+        let stored = try db.nameOfTable(table) == nil ? [] : columns
+        let conversions = stored.map { ($0.name.lowercased(), ColumnConversion(type: $0.type)) }
+        self.conversions = Dictionary(conversions, uniquingKeysWith: { first, _ in first })
         tableColumnNames = Set(tableColumns)
         selection = type.relation.selection
         hasPlainSelection = selection.allSatisfy(\.isPlain)

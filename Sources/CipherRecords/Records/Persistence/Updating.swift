@@ -296,6 +296,7 @@ extension MutablePersistableRecord {
         if case .some(let chosen) = columns { updated = updated.limited(to: chosen) }
         // Without any column the key is given its own value: the row is found, and nothing changes.
         if updated.indexes.isEmpty { updated = plan.keyColumns(of: container) }
+        try plan.requirePrecision(of: container, at: updated.indexes)
         let values = updated.indexes.map { container.values[$0] } + keyValues
         let sql = { plan.updateSQL(updated.columns, policy) }
         let count = try db.countingChanges(of: plan.table) {

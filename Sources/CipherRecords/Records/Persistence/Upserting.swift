@@ -78,7 +78,7 @@ extension MutablePersistableRecord {
 
     private func run(_ upsert: Upsert, _ db: Database) throws -> InsertionSuccess {
         let plan = try db.records().plan(of: type(of: self), db)
-        let container = try plan.container(of: self)
+        let container = try plan.storedContainer(of: self)
         var success = InsertionSuccess(
             rowID: db.lastInsertedRowID, rowIDColumn: plan.key.rowIDColumn, persistenceContainer: container)
         let statement = try plan.statement(for: upsert, container, db)

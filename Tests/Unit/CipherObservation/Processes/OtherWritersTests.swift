@@ -63,4 +63,39 @@ import Testing
         #expect(changes.tables["t"]?.inserted == [["id": 2.databaseValue]])
         try pool.close()
     }
+
+    @Test(
+        "with the history of all tables, an observation of the database sees what others write in tables without one",
+        arguments: [
+            ("CREATE VIRTUAL TABLE x USING fts5(a)", "INSERT INTO x VALUES ('word')"),
+            ("CREATE VIRTUAL TABLE x USING fts5(a, content='')", "INSERT INTO x (rowid, a) VALUES (1, 'word')"),
+            ("CREATE VIRTUAL TABLE x USING fts5(a, content='t')", "INSERT INTO x (x) VALUES ('rebuild')"),
+            ("CREATE VIRTUAL TABLE x USING fts4(a)", "INSERT INTO x VALUES ('word')"),
+            ("CREATE VIRTUAL TABLE x USING rtree(id, low, high)", "INSERT INTO x VALUES (1, 2, 3)"),
+            ("CREATE TABLE pragma_x (a)", "INSERT INTO pragma_x VALUES (1)"),
+        ], [false, true])
+    func unrecordedTables(schemaAndWrite: (String, String), usesLibrary: Bool) throws {
+        let pool = try open()
+        try pool.write { db in
+            try db.execute(sql: schemaAndWrite.0)
+            try db.recordHistory(of: .allTables)
+        }
+        var config = Configuration()
+        config.allowsUnencrypted = true
+        let other = usesLibrary ? try DatabasePool(path: file.path, configuration: config) : nil
+        let regions = Collected<Int>()
+        let observation = try DatabaseRegionObservation(tracking: .fullDatabase).start(in: pool) { _ in regions.add(1) }
+        func write(_ sql: String) throws {
+            if let other { return try other.write { try $0.execute(sql: sql) } }
+            #expect(StockConnection(file.path).execute(sql) == 0)
+        }
+        try write("INSERT INTO t VALUES (1, 'one')")
+        regions.wait { $0.count >= 1 }
+        let before = regions.all.count
+        try write(schemaAndWrite.1)
+        regions.wait { $0.count > before }
+        withExtendedLifetime(observation) {}
+        try other?.close()
+        try pool.close()
+    }
 }

@@ -387,4 +387,48 @@ import Testing
         try execute(schema + "; INSERT INTO g (id, q) VALUES (1, 1)")
         #expect(try count(columns(request), change) == 1)
     }
+
+    private struct Whole: TableRecord {
+        static let databaseTableName = "whole"
+        static let parts = hasMany(Part.self)
+    }
+
+    private struct Part: TableRecord {
+        static let databaseTableName = "part"
+        static let whole = belongsTo(Whole.self)
+    }
+
+    @Test("requests by keys and with associations are observed by what their generated columns depend on")
+    func generatedInRequests() throws {
+        try execute(
+            """
+            CREATE TABLE whole (id INTEGER PRIMARY KEY, q, r, v AS (q * 2), UNIQUE (id, r));
+            CREATE TABLE part (id INTEGER PRIMARY KEY, wholeID REFERENCES whole, q, r, v AS (q * 2) STORED);
+            INSERT INTO whole (id, q, r) VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3);
+            INSERT INTO part (id, wholeID, q) VALUES (1, 1, 1), (2, 1, 2), (3, 2, 3)
+            """)
+        let (id, value) = (Column("id"), Column("v"))
+        let (changesWhole, changesPart) = ("UPDATE whole SET q = q + 1", "UPDATE part SET q = q + 1")
+        let keyed = Whole.select(value).filter(keys: [1, 2])
+        #expect(try count(keyed, changesWhole) == 1)
+        #expect(try count(keyed, changesWhole + " WHERE id = 2") == 1)
+        #expect(try count(keyed, changesWhole + " WHERE id = 3") == 0)
+        for number in [2, 70] {
+            let keys = (1...number).map { ["id": $0, "r": $0] }
+            #expect(try count(Whole.select(value).filter(keys: keys), changesWhole) == 1)
+            #expect(try count(Whole.select(id).filter(value > 1).filter(keys: keys), changesWhole) == 1)
+        }
+        let prefetching = Whole.select(id).including(all: Whole.parts.select(value))
+        #expect(try count(prefetching, changesPart) == 1)
+        #expect(try count(prefetching, changesWhole) == 0)
+        #expect(try count(prefetching.filter(keys: [1]), changesPart) == 1)
+        #expect(try count(Whole.select(id).including(all: Whole.parts.filter(value > 1)), changesPart) == 1)
+        #expect(try count(Part.select(id).including(required: Part.whole.select(value)), changesWhole) == 1)
+        #expect(try count(Part.select(id).joining(required: Part.whole.filter(value > 1)), changesWhole) == 1)
+        #expect(try count(Whole.select(id).annotated(with: Whole.parts.max(value)), changesPart) == 1)
+        #expect(try count(Whole.select(id).having(Whole.parts.sum(value) > 1), changesPart) == 1)
+        #expect(try count(Whole.select(id).order(value.desc).limit(1), changesWhole) == 1)
+        // No row has another value.
+        #expect(try count(Part.select(id, Column("r")), changesPart) == 0)
+    }
 }

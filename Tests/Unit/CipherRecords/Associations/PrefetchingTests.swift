@@ -487,6 +487,12 @@ struct RandomPrefetchingTests {
         try #expect(titled(Set<String>.self) == titles.map { Set($0) })
         try #expect(titled([String?].self) == titles)
         try #expect(titled([Label].self).map { $0.map(\.text) } == titles)
+        // A generic record asks for the optional type itself.
+        try #expect(titled([String]?.self) == titles)
+        try #expect(titled(Set<String>?.self) == titles.map { Set($0) })
+        try #expect(titled([Label]?.self).map { $0?.map(\.text) } == titles)
+        #expect(throws: DecodingError.self) { try titled(String.self) }
+        #expect(throws: DecodingError.self) { try titled(String?.self) }
         // More columns are no value.
         try Library.queue().read { db in
             let request = Library.Author.including(all: Library.Author.books).asRequest(of: Titled<[String]>.self)

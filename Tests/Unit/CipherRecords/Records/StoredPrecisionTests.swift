@@ -1,0 +1,162 @@
+import CipherDatabase
+import CipherRecords
+import Foundation
+import Testing
+
+/// What the types of columns make of the numbers of a record: what they would round is refused.
+@Suite struct StoredPrecisionTests {
+    private struct Sample<Value: Codable & Sendable>: Codable, PersistableRecord, FetchableRecord {
+        static var databaseTableName: String { "sample" }
+        var id: Int
+        var value: Value
+    }
+
+    private func queue(_ type: String, strict: Bool = false) throws -> DatabaseQueue {
+        let queue = DatabaseQueue()
+        try queue.write { db in
+            try db.execute(
+                sql: "CREATE TABLE sample (id INTEGER PRIMARY KEY, value \(type))\(strict ? " STRICT" : "")")
+        }
+        return queue
+    }
+
+    /// Stores a value in each way that a record has.
+    ///
+    /// - Returns: The errors' codes; nil where the value was stored and came back.
+    private func codes<Value: Codable & Sendable & Equatable>(
+        _ value: Value, in type: String, strict: Bool = false
+    ) throws -> [ResultCode?] {
+        let ways: [@Sendable (Database, Sample<Value>) throws -> Void] = [
+            { try $1.insert($0) }, { _ = try $1.insertAndFetch($0) }, { try $1.upsert($0) }, { try $1.save($0) },
+            { db, sample in
+                try db.execute(sql: "INSERT INTO sample (id) VALUES (1)")
+                try sample.update(db)
+            },
+            { db, sample in
+                try db.execute(sql: "INSERT INTO sample (id) VALUES (1)")
+                try sample.update(db, columns: ["value"])
+            },
+        ]
+        return try ways.map { way in
+            try queue(type, strict: strict).write { db in
+                do {
+                    try way(db, Sample(id: 1, value: value))
+                    #expect(try Sample<Value>.fetchOne(db, key: 1)?.value == value, "\(type)")
+                    return nil
+                } catch let error as DatabaseError {
+                    #expect(error.message?.contains("value") == true)
+                    #expect(try Int.fetchOne(db, sql: "SELECT count(value) FROM sample") == 0)
+                    return error.resultCode
+                }
+            }
+        }
+    }
+
+    private func isStored<Value: Codable & Sendable & Equatable>(
+        _ value: Value, in type: String, strict: Bool = false
+    ) throws -> Bool {
+        let codes = try codes(value, in: type, strict: strict)
+        #expect(Set(codes).count == 1)
+        #expect(codes.allSatisfy { $0 == nil || $0 == .SQLITE_MISMATCH })
+        return codes == codes.map { _ in nil }
+    }
+
+    /// It became a double without a word.
+    @Test("a decimal of more digits than a double has is refused by numeric types, and stored as a text")
+    func decimals() throws {
+        for text in ["1234567890.123456789", "0.1234567890123456789", "-12345678901234567890", "9223372036854775808"] {
+            let decimal = try #require(Decimal(string: text))
+            for type in ["NUMERIC", "DECIMAL(38,19)", "INTEGER", "REAL", "DOUBLE", "DATETIME"] {
+                #expect(try !isStored(decimal, in: type), "\(text) \(type)")
+            }
+            for type in ["TEXT", "VARCHAR(40)", "BLOB", ""] {
+                #expect(try isStored(decimal, in: type), "\(text) \(type)")
+            }
+            #expect(try isStored(decimal, in: "ANY", strict: true))
+        }
+        for text in ["0.1", "3.133", "-0.05", "123456789012.345", "9223372036854775807", "1000000000000000000000", "0"]
+        {
+            let decimal = try #require(Decimal(string: text))
+            for type in ["NUMERIC", "INTEGER", "TEXT", ""] {
+                #expect(try isStored(decimal, in: type), "\(text) \(type)")
+            }
+        }
+        #expect(try isStored(#require(Decimal(string: "3.133")), in: "REAL"))
+        #expect(try !isStored(#require(Decimal(string: "9223372036854775807")), in: "REAL"))
+    }
+
+    @Test("integers are stored as they are, but not by REAL where a double has too few bits")
+    func integers() throws {
+        for type in ["INTEGER", "NUMERIC", "BLOB", ""] {
+            for value in [Int64.min, .max, 1 << 53 + 1] { #expect(try isStored(value, in: type)) }
+        }
+        #expect(try isStored(Int64(1) << 53, in: "REAL"))
+        #expect(try isStored(Int64.min, in: "REAL"))
+        #expect(try !isStored(Int64.max, in: "REAL"))
+        #expect(try !isStored(Int64(1) << 53 + 1, in: "REAL"))
+        #expect(try !isStored(UInt64(Int64.max), in: "REAL"))
+        #expect(try !isStored(Int64(1) << 53 + 1, in: "REAL", strict: true))
+    }
+
+    @Test("doubles are stored as they are, and by TEXT as SQLite writes them")
+    func doubles() throws {
+        for value in [0.1 + 0.2, .pi, 5e-324, .greatestFiniteMagnitude, -1.5, 0, 1e300] {
+            for type in ["REAL", "NUMERIC", "INTEGER", ""] {
+                #expect(try isStored(value, in: type), "\(value) \(type)")
+            }
+        }
+        try queue("TEXT").write { db in
+            try Sample(id: 1, value: 1_700_000_000.125).insert(db)
+            #expect(try String.fetchOne(db, sql: "SELECT value FROM sample WHERE id = 1") == "1700000000.125")
+        }
+    }
+
+    @Test("a text that is a number of too many digits is refused by numeric types, and every other text is stored")
+    func texts() throws {
+        func isAdmitted(_ text: String, _ type: String) throws -> Bool {
+            try queue(type).write { db in
+                do {
+                    try Sample(id: 1, value: text).insert(db)
+                    return true
+                } catch let error as DatabaseError where error.resultCode == .SQLITE_MISMATCH {
+                    return false
+                }
+            }
+        }
+        for type in ["NUMERIC", "INTEGER", "REAL"] {
+            for text in ["12345678901234567890", " 1.234567890123456789 ", "1e999", "-1e-999", "1.0000000000000000001"]
+            {
+                #expect(try !isAdmitted(text, type), "\(text)")
+            }
+            for text in [
+                "", " ", "word", "007", "1e3", " 12 ", "0x1234567890123456789", "1234567890123456789 apples", "1e",
+                "2024-01-01 12:00:00.123", "12345678901234567890-1", "0000000000000000000000001", "0e999", "Infinity",
+                ".",
+            ] { #expect(try isAdmitted(text, type), "\(text)") }
+        }
+        #expect(try isAdmitted("12345678901234567890", "TEXT"))
+        #expect(try isAdmitted(" 9223372036854775807 ", "INTEGER"))
+    }
+
+    @Test("blobs are stored as they are, and what a view is given is not its own")
+    func blobs() throws {
+        for type in ["NUMERIC", "INTEGER", "REAL", "TEXT", "BLOB"] {
+            try queue(type).write { db in
+                try db.execute(
+                    sql: "INSERT INTO sample VALUES (1, ?)", arguments: [Data("12345678901234567890".utf8)])
+                #expect(try String.fetchOne(db, sql: "SELECT typeof(value) FROM sample") == "blob")
+            }
+        }
+        try queue("NUMERIC").write { db in
+            try db.execute(
+                sql: """
+                    ALTER TABLE sample RENAME TO base;
+                    CREATE TABLE seen (value TEXT);
+                    CREATE VIEW sample AS SELECT * FROM base;
+                    CREATE TRIGGER takes INSTEAD OF INSERT ON sample BEGIN INSERT INTO seen VALUES (NEW.value); END
+                    """)
+            try Sample(id: 1, value: "12345678901234567890").insert(db)
+            #expect(try String.fetchOne(db, sql: "SELECT value FROM seen") == "12345678901234567890")
+        }
+    }
+}
