@@ -8,6 +8,11 @@ enum Limits {
     static let pressurePercent = 10.0
     /// The longest SQL text that the description of an error has, in characters.
     static let reportedSQLCharacters = 200
+    /// The most terms that SQL has in a chain of one operator, far below the depth at which SQLite refuses an expression.
+    static let chainedTerms = 100
+    /// The columns of a table, SQLite's limit, and those that the history of changes has besides keys and kept values.
+    static let tableColumns = 2_000
+    static let historyColumns = 4
     /// Compiled statements that one connection keeps.
     static let cachedStatements = 500
     /// The checkpoints that may pass without a reset of the WAL before one waits for its readers.
