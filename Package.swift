@@ -256,8 +256,8 @@ let package = Package(
         .testTarget(
             name: "ChangesetSyncTests",
             dependencies: [
-                "ChangesetSync", "CipherDatabase", "CipherRecords", "CSQLCipher", "KeyCustody", "StoreCrypto",
-                "StorePlatform", "StoreSharing", "SyncSimulation", "TestKit",
+                "ChangesetSync", "CipherDatabase", "CipherObservation", "CipherRecords", "CSQLCipher", "KeyCustody",
+                "StoreCrypto", "StorePlatform", "StoreSharing", "SyncSimulation", "TestKit",
             ],
             path: "Tests/Unit/ChangesetSync"
         ),

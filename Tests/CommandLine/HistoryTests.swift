@@ -46,6 +46,34 @@ struct HistoryTests {
         return try SharedStore.open(at: store, unlockedBy: .rawKeyFile(path: place.key), configuration: config)
     }
 
+    /// They were recorded, and tracked, as tables of the program.
+    @Test("tables of a module that the command line does not know are left out of all tables, and named")
+    func unknownModule() throws {
+        let opened = try open()
+        try opened.write { db in
+            try db.execute(sql: "CREATE TABLE emb_chunks (id INTEGER PRIMARY KEY NOT NULL)")
+            db.mayChangeStoreTables = true
+            defer { db.mayChangeStoreTables = false }
+            try db.execute(sql: "PRAGMA writable_schema = ON")
+            try db.execute(
+                sql: """
+                    INSERT INTO sqlite_schema (type, name, tbl_name, rootpage, sql)
+                    VALUES ('table', 'emb', 'emb', 0, 'CREATE VIRTUAL TABLE emb USING vec0(v float[3])')
+                    """)
+            try db.execute(sql: "PRAGMA writable_schema = RESET")
+        }
+        try opened.close()
+        let outcome = try place.run(["history", "record", store, "--raw-key-file", place.key, "--all", "--json"])
+        #expect(outcome.status == 0 && outcome.json["recorded"] as? [String] == ["note"], "\(outcome.output)")
+        #expect(outcome.json["left_out"] as? [String] == ["emb_chunks"])
+        #expect(outcome.errors.contains("vec0") && outcome.errors.contains("emb_chunks"), "\(outcome.errors)")
+        let tracked = try place.run(["sync", "init", store, "--raw-key-file", place.key, "--all-tables", "--json"])
+        #expect(tracked.status == 64 || !tracked.output.contains("emb_chunks"), "\(tracked.output)\(tracked.errors)")
+        #expect(tracked.errors.contains("vec0"), "\(tracked.errors)")
+        let named = try place.run(["history", "record", store, "--raw-key-file", place.key, "--table", "emb_chunks"])
+        #expect(named.status == 0 && named.output.contains("emb_chunks"), "\(named.errors)")
+    }
+
     /// Runs SQL on a connection without this library.
     private func stock(_ text: String) throws {
         let key = try place.run(["key", "reveal", store, "--json", "--raw-key-file", place.key]).json

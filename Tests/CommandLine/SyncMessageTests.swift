@@ -170,6 +170,27 @@ struct SyncMessageTests {
         #expect(quiet.status == 0 && quiet.json["pull_obstacle"] is NSNull, "\(quiet.output)")
     }
 
+    /// The status of a store whose pull stopped by an error of SQLite had exit code 0.
+    @Test("an error of SQLite that stops a pull needs attention in the status, until a pull succeeds")
+    func pullStoppedByDatabase() throws {
+        try begin()
+        try place.sql("b.db", "CREATE INDEX by_json ON player (json_extract(name, '$')) WHERE score = 7")
+        try place.commit("a.db", "UPDATE player SET score = 7")
+        try #require(place.sync("push", "a.db").status == 0)
+        try #require(place.sync("fetch", "b.db").status == 0)
+        let pull = try place.sync("pull", "b.db")
+        #expect(pull.status != 0 && pull.errors.contains("malformed JSON"), "\(pull.errors)")
+        let status = try place.sync("status", "b.db")
+        #expect(status.status == 2 && attention(status).contains("The last pull has stopped"), "\(status.output)")
+        #expect((status.json["pull_obstacle"] as? String)?.contains("SQLite error 1: malformed JSON") == true)
+        let lines = try text("status", "b.db")
+        #expect(lines.status == 2 && lines.output.contains("malformed JSON"), "\(lines.output)")
+        try place.sql("b.db", "DROP INDEX by_json")
+        #expect(try place.sync("pull", "b.db").status == 0)
+        let quiet = try place.sync("status", "b.db")
+        #expect(quiet.status == 0 && quiet.json["pull_obstacle"] is NSNull, "\(quiet.output)")
+    }
+
     /// They said: "It is no table with rows of its own. Name a table that the program created."
     @Test("a tracked table that is gone is named, the status shows the rest, and it works on when the table is back")
     func tableGone() throws {

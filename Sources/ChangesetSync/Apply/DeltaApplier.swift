@@ -167,8 +167,7 @@ private struct TableApplier {
         do {
             try insertion.execute(exact: row.compactMap(\.exact))
         } catch let error as DatabaseError
-            where [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID]
-            .contains(error.extendedResultCode)
+            where SyncError.takenValues.contains(error.extendedResultCode)
         {
             // Merges leave no two rows that are equal by a key of all devices.
             if try lookup.row(table.table.key(of: row)) != nil { throw diverged }

@@ -77,7 +77,7 @@ struct ForeignKeyCheck {
     }
 
     private func exists(in table: String, _ columns: [String], _ values: [ExactValue]) throws -> Bool {
-        let condition = columns.map { "\($0.quotedDatabaseIdentifier) = ?" }.joined(separator: " AND ")
+        let condition = columns.map { "\($0.quotedDatabaseIdentifier) = ?" }.joinedAsExpression(by: " AND ")
         let statement = try db.cachedStatement(
             sql: "SELECT 1 FROM main.\(table.quotedDatabaseIdentifier) WHERE \(condition) LIMIT 1")
         try statement.setExactArguments(values)

@@ -76,7 +76,7 @@ struct CaptureTriggers {
         key.map { column in
             let (left, right) = ("\(left).\(table.quoted(column))", "\(right).\(table.quoted(column))")
             return "\(left) COLLATE BINARY IS \(right) COLLATE BINARY AND typeof(\(left)) = typeof(\(right))"
-        }.joined(separator: " AND ")
+        }.joinedAsExpression(by: " AND ")
     }
 }
 

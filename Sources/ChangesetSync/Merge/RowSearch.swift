@@ -19,7 +19,7 @@ final class RowSearch {
         comparison = KeyComparison(ofIndex: key)
         readsWholeTable = false
         condition = columns.indices.map { Self.isEqual(table, columns, $0, key.parts[$0].collation) }
-            .joined(separator: " AND ")
+            .joinedAsExpression(by: " AND ")
     }
 
     /// Searches for exact values; what it finds may be equal as numbers only.
@@ -27,7 +27,7 @@ final class RowSearch {
         (self.table, self.columns, self.db) = (table, columns, db)
         comparison = KeyComparison(columns.map { _ in KeyComparison.Part(collation: "BINARY") })
         readsWholeTable = false
-        condition = columns.indices.map { Self.isEqual(table, columns, $0, "BINARY") }.joined(separator: " AND ")
+        condition = columns.indices.map { Self.isEqual(table, columns, $0, "BINARY") }.joinedAsExpression(by: " AND ")
     }
 
     /// Searches for the row that a foreign key refers to.
@@ -36,7 +36,7 @@ final class RowSearch {
         (self.db, readsWholeTable) = (db, false)
         condition = reference.parentColumns.indices.map { index in
             Self.isEqual(reference.parent, reference.parentColumns, index, reference.comparison.parts[index].collation)
-        }.joined(separator: " AND ")
+        }.joinedAsExpression(by: " AND ")
     }
 
     /// Searches for rows that refer to one.
@@ -60,7 +60,7 @@ final class RowSearch {
                 conditions.append("\(column) IS NOT NULL")
             }
         }
-        condition = conditions.joined(separator: " AND ")
+        condition = conditions.joinedAsExpression(by: " AND ")
         readsWholeTable = !isIndexed
     }
 
@@ -92,7 +92,7 @@ final class RowSearch {
         let unknown = Set(wanted).subtracting(known.keys)
         if unknown.isEmpty { return }
         for form in unknown { known[form] = [] }
-        let isNotNull = columns.map { "\(table.quoted($0)) IS NOT NULL" }.joined(separator: " AND ")
+        let isNotNull = columns.map { "\(table.quoted($0)) IS NOT NULL" }.joinedAsExpression(by: " AND ")
         let statement = try db.cachedStatement(
             sql: "SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE \(isNotNull)")
         try statement.forEachRecord { row in

@@ -38,18 +38,20 @@ extension ChangesetRepository {
     /// - Throws: As ``merge(_:_:)``.
     @discardableResult
     public func mergeAll() throws -> [Changeset] {
-        var merges: [Changeset] = []
-        // The rows of a head are needed, and a store that begins with a checkpoint has none before.
-        try pullCheckpoint()
-        try takeUpSchema()
-        while try hasSeveralLeaves() {
-            let merge = try applying { transaction in
-                try mergeLeaves(transaction).map { try Self.changeset($0, transaction.db) }
+        try notingObstacle {
+            var merges: [Changeset] = []
+            // The rows of a head are needed, and a store that begins with a checkpoint has none before.
+            try pullCheckpoint()
+            try takeUpSchema()
+            while try hasSeveralLeaves() {
+                let merge = try applying { transaction in
+                    try mergeLeaves(transaction).map { try Self.changeset($0, transaction.db) }
+                }
+                guard let merge else { break }
+                merges.append(merge)
             }
-            guard let merge else { break }
-            merges.append(merge)
+            return merges
         }
-        return merges
     }
 
     /// Merges two of the leaves; nil where there is one only.

@@ -25,7 +25,8 @@ public struct RepositorySummary: Hashable, Sendable {
     /// Why the next pull or merge stops: another schema made one of the commits that it needs. `.schemaAhead` or
     /// `.columnRemoved`; nil where none is known.
     public let schemaObstacle: SyncError?
-    /// The error with which the last pull of this store has stopped, while there is something to pull.
+    /// The error with which the last pull or merge of this store has stopped, while there is something to pull. An error of
+    /// SQLite is `.databaseError` with its extended code; an error of a block of the program is `.programError`.
     public let pullObstacle: SyncError?
 }
 

@@ -75,6 +75,10 @@ public struct SyncError: Error, Hashable, Sendable {
         case unknownReplica
         /// A state of the repository that cannot be.
         case damagedRepository
+        /// SQLite could not run a statement of a pull or a merge. ``SyncError/resultCode`` has its code.
+        case databaseError
+        /// A block of the program that a pull or a merge runs has thrown an error of its own.
+        case programError
     }
 
     public let code: Code
@@ -84,12 +88,19 @@ public struct SyncError: Error, Hashable, Sendable {
     public let commit: CommitID?
     /// What is known beyond the code, as a sentence. It never contains a value of a row.
     public let detail: String?
+    /// SQLite's extended code, where an error of the database is the cause: of ``Code/databaseError``, and of
+    /// ``Code/constraintViolation`` unless the type of a column is the reason.
+    public let resultCode: ResultCode?
 
-    init(_ code: Code, table: String? = nil, commit: CommitID? = nil, _ detail: String? = nil) {
+    init(
+        _ code: Code, table: String? = nil, commit: CommitID? = nil, _ detail: String? = nil,
+        resultCode: ResultCode? = nil
+    ) {
         self.code = code
         self.table = table
         self.commit = commit
         self.detail = detail
+        self.resultCode = resultCode
     }
 }
 
@@ -106,12 +117,17 @@ extension SyncError {
         guard let kind = Self.constraints[error.extendedResultCode] else { return nil }
         // SQLite's text names the constraint or the column, and no value.
         let message = error.message.map { " (\($0))" } ?? ""
-        self.init(.constraintViolation, table: table.name, "The constraint is \(kind)\(message).")
+        self.init(
+            .constraintViolation, table: table.name, "The constraint is \(kind)\(message).",
+            resultCode: error.extendedResultCode)
     }
 }
 
 extension SyncError {
-    private static let uniqueKey = "The constraint is UNIQUE"
+    /// The codes of SQLite for a row whose key or unique value another row has.
+    static let takenValues: Set<ResultCode> = [
+        .SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID,
+    ]
 
     /// The error where a row has a unique value that another row has. Merges leave no two rows that are equal by a key of
     /// all devices.
@@ -119,18 +135,20 @@ extension SyncError {
         let message = error.message.map { " (\($0))" } ?? ""
         self.init(
             .constraintViolation, table: table.name,
-            "\(Self.uniqueKey)\(message), or a key that is compared otherwise than on other devices.")
+            "The constraint is UNIQUE\(message), or a key that is compared otherwise than on other devices.",
+            resultCode: error.extendedResultCode)
     }
 
     /// The error where a side of a merge has rows that are equal by a key of this store.
     init(equalRowsIn table: TrackedTable) {
         self.init(
             .constraintViolation, table: table.name,
-            "\(Self.uniqueKey), or a key that is compared otherwise: another device has rows that are equal here.")
+            "The constraint is UNIQUE, or a key that is compared otherwise: another device has rows that are equal here.",
+            resultCode: .SQLITE_CONSTRAINT_UNIQUE)
     }
 
     /// Whether a unique value of a row is taken by another one.
-    var isTakenValue: Bool { code == .constraintViolation && detail?.hasPrefix(Self.uniqueKey) == true }
+    var isTakenValue: Bool { code == .constraintViolation && resultCode.map(Self.takenValues.contains) == true }
 }
 
 extension SyncError: CustomStringConvertible {
@@ -183,6 +201,8 @@ extension SyncError.Code {
         case .checkpointUnsupported: "The remote cannot keep checkpoints."
         case .unknownReplica: "There is no such replica."
         case .damagedRepository: "The tables of the repository contradict each other."
+        case .databaseError: "SQLite could not run a statement."
+        case .programError: "A block of the program has thrown an error."
         }
     }
 
@@ -229,6 +249,10 @@ extension SyncError.Code {
         case .checkpointUnsupported: "Use a remote that can: a folder, or a PostgreSQL server."
         case .unknownReplica: "See the replicas of status()."
         case .damagedRepository: "Restore the store from a backup, or call reset()."
+        case .databaseError:
+            "Nothing was changed. Remove the cause: register a missing function or collation in prepareDatabase, or make "
+                + "room on the disk. Then pull again."
+        case .programError: "Nothing was changed. Correct the block; then pull again."
         }
     }
 }

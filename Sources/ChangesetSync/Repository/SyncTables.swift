@@ -109,7 +109,8 @@ enum SyncTables {
             remote INTEGER NOT NULL, author BLOB NOT NULL, sequence INTEGER NOT NULL, damaged INTEGER NOT NULL,
             since REAL NOT NULL, PRIMARY KEY (remote, author)) WITHOUT ROWID;
         CREATE TABLE main.\(obstacle) (
-            id INTEGER PRIMARY KEY CHECK (id = 1), code TEXT NOT NULL, name TEXT, commit_id BLOB, detail TEXT);
+            id INTEGER PRIMARY KEY CHECK (id = 1), code TEXT NOT NULL, name TEXT, commit_id BLOB, detail TEXT,
+            result_code INTEGER);
         """
 
     /// Makes the tables where there are none. Inside a transaction.
@@ -118,5 +119,11 @@ enum SyncTables {
         // A store that an earlier version has set up does not have these.
         if try !db.tableExists(replica, in: "main") { try db.execute(sql: creationForCheckpoints) }
         if try !db.tableExists(stall, in: "main") { try db.execute(sql: creationForReports) }
+        if try !db.columns(in: obstacle, in: "main").contains(where: { $0.name == "result_code" }) {
+            // Statements of the program may not alter it.
+            try db.withoutHistoryUpkeep {
+                try db.execute(sql: "ALTER TABLE main.\(obstacle) ADD COLUMN result_code INTEGER")
+            }
+        }
     }
 }

@@ -90,7 +90,7 @@ struct TrackedTable: Sendable {
         keyParts.map { part in
             let collation = part.collation.quotedDatabaseIdentifier
             return "\(row)\(quoted(part.column)) COLLATE \(collation) = \(value(part.column))"
-        }.joined(separator: " AND ")
+        }.joinedAsExpression(by: " AND ")
     }
 
     func index(ofColumn name: String) -> Int? { table.columns.firstIndex { DeltaTable.areSame($0, name) } }
@@ -129,7 +129,13 @@ extension TrackedTable {
                 defaultCell: try Self.cell(ofDefault: row[4], type: type, isStrict: isStrict, in: db))
         }
         let ordinals = rows.map { UInt8(clamping: $0[3] as Int) }
-        guard ordinals.contains(where: { $0 > 0 }) else { throw SyncError(.noPrimaryKey, table: name) }
+        let keyCount = ordinals.count { $0 > 0 }
+        if keyCount == 0 { throw SyncError(.noPrimaryKey, table: name) }
+        guard keyCount <= Limits.keyColumns else {
+            throw SyncError(
+                .unsuitableTable, table: name,
+                "Its primary key has \(keyCount) columns, and a commit has room for \(Limits.keyColumns).")
+        }
         do {
             table = try DeltaTable(name: name, columns: columns.map(\.name), keyOrdinals: ordinals)
         } catch {
@@ -227,7 +233,7 @@ extension TrackedTable {
 
     /// Throws when a row has no key.
     func requireKeys(in db: Database) throws {
-        let isNull = table.keyColumns.map { "\(quoted($0)) IS NULL" }.joined(separator: " OR ")
+        let isNull = table.keyColumns.map { "\(quoted($0)) IS NULL" }.joinedAsExpression(by: " OR ")
         let isMissing = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(qualifiedName) WHERE \(isNull))")
         if isMissing == true { throw SyncError(.nullKey, table: name) }
     }

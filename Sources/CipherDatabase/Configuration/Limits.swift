@@ -12,6 +12,11 @@ enum Limits {
     static let pathBytes = 504
     /// The length from which the statement that does not compile is not looked for further, in bytes of a script.
     static let longestFailingStatement = 10_000
+    /// The most terms that SQL has in a chain of one operator, far below the depth at which SQLite refuses an expression.
+    static let chainedTerms = 100
+    /// The columns of a table, SQLite's limit, and those that the history of changes has besides keys and kept values.
+    static let tableColumns = 2_000
+    static let historyColumns = 4
     /// Compiled statements that one connection keeps.
     static let cachedStatements = 500
     /// The checkpoints that may pass without a reset of the WAL before one waits for its readers.

@@ -33,7 +33,7 @@ extension Database {
             }
             let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
             var names: Set<String> = []
-            for name in try tables ?? HistoryUpkeep.userTables(self) {
+            for name in try tables ?? ProgramTables(self).names {
                 // Once for each table, however often and in whatever case it is named.
                 guard names.insert(name.lowercasedASCII).inserted else { continue }
                 let facts: TableFacts

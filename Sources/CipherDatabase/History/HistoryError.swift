@@ -46,6 +46,15 @@ extension HistoryError {
             "The changes of \"\(table)\" cannot be recorded: \(reason). Record the tables that it depends on.")
     }
 
+    /// SQLite admits no wider table for the history itself.
+    static func tooWide(_ table: String, keys: Int, kept: Int) -> HistoryError {
+        HistoryError(
+            .unsuitableTable,
+            "The changes of \"\(table)\" cannot be recorded: the history needs \(keys) columns for keys and \(kept) for "
+                + "kept values, and SQLite admits \(Limits.tableColumns - Limits.historyColumns) of them together. Give the "
+                + "table a shorter primary key, or keep values of fewer columns.")
+    }
+
     static let allTablesRecorded = HistoryError(
         .allTablesRecorded,
         "All tables of this database are recorded, new ones too: a single one cannot be left out. "

@@ -149,7 +149,7 @@ extension Database {
     /// A condition that holds for exactly this key: the first comparison uses an index.
     private static func condition(on columns: [String], _ key: [DatabaseValue]) -> (String, [DatabaseValue]) {
         let terms = columns.map { "\($0) IS ? AND \($0) COLLATE BINARY IS ? AND typeof(\($0)) = typeof(?)" }
-        return (terms.joined(separator: " AND "), key.flatMap { [$0, $0, $0] })
+        return (terms.joinedAsExpression(by: " AND "), key.flatMap { [$0, $0, $0] })
     }
 
     /// The authors by their numbers.

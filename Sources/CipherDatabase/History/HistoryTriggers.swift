@@ -167,7 +167,7 @@ struct HistoryTriggers {
             return "(\(item.sql)) COLLATE \(collation) = (SELECT \(item.sql) FROM (SELECT \(newRow)))"
         }
         if let condition = index.condition { terms.append("(\(condition))") }
-        return terms.joined(separator: " AND ")
+        return terms.joinedAsExpression(by: " AND ")
     }
 
     private var newRow: String {
@@ -217,14 +217,14 @@ struct HistoryTriggers {
     /// Whether two rows have the same key: the same bytes in the same storage class, whatever the collation says.
     private func keyIsSame(_ left: String, _ right: String) -> String {
         if facts.isRowID { return "\(left)\(key[0]) = \(right)\(key[0])" }
-        return key.map { isSame(left + $0, right + $0) }.joined(separator: " AND ")
+        return key.map { isSame(left + $0, right + $0) }.joinedAsExpression(by: " AND ")
     }
 
     /// The same for a search in the table, whose index has the collation of the column.
     private func keyMatches(_ row: String) -> String {
         if facts.isRowID { return "\(table).\(key[0]) = \(row)\(key[0])" }
-        return key.map { "\(table).\($0) IS \(row)\($0)" }.joined(separator: " AND ")
-            + " AND \(keyIsSame(table + ".", row))"
+        let isEqual = key.map { "\(table).\($0) IS \(row)\($0)" }.joinedAsExpression(by: " AND ")
+        return "\(isEqual) AND \(keyIsSame(table + ".", row))"
     }
 
     private func isSame(_ left: String, _ right: String) -> String {
@@ -237,7 +237,7 @@ struct HistoryTriggers {
             return "((NOT (\(isSame("OLD." + name, "NEW." + name)))) << \(min(index, Self.lastBit)))"
         }
         if terms.isEmpty { terms = ["0"] }
-        return terms.joined(separator: " | ")
+        return terms.joinedAsExpression(by: " | ")
     }
 }
 

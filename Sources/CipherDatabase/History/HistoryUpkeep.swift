@@ -239,17 +239,7 @@ struct HistoryUpkeep {
 
     private func unrecordedTables(_ catalog: HistoryCatalog) throws -> [String] {
         let known = Set(catalog.active.map(\.name.lowercasedASCII))
-        return try Self.userTables(db).filter { !known.contains($0.lowercasedASCII) }
-    }
-
-    /// The tables of the main database that belong to the program: no views, virtual or shadow tables.
-    static func userTables(_ db: Database) throws -> [String] {
-        try String.fetchAll(
-            db, sql: "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' ORDER BY name"
-        ).filter { name in
-            !Database.isSQLiteInternalTable(name) && !Database.isStoreInternalObject(name)
-                && !Database.isGRDBInternalTable(name)
-        }
+        return try ProgramTables(db).names.filter { !known.contains($0.lowercasedASCII) }
     }
 
     // MARK: Recording
@@ -302,7 +292,7 @@ struct HistoryUpkeep {
     /// - Throws: ``HistoryError`` `.unsuitableTable` when the triggers cannot work; ``DatabaseError``.
     func begin(_ facts: TableFacts, _ definition: RecordedTable.Definition) throws {
         try db.inSavepoint {
-            try db.widenHistory(keys: definition.key.count, kept: definition.kept.count)
+            try db.widenHistory(for: facts.name, definition)
             let id = try db.addHistoryTable(facts.name, definition)
             try create(id, facts, definition)
             try db.recordReset(of: id)
@@ -439,12 +429,18 @@ extension Database {
     }
 
     /// Adds the columns that wider keys and more kept values need.
-    fileprivate func widenHistory(keys: Int, kept: Int) throws {
+    ///
+    /// - Throws: ``HistoryError`` `.unsuitableTable` where the history would have more columns than SQLite admits.
+    fileprivate func widenHistory(for table: String, _ definition: RecordedTable.Definition) throws {
+        let (keys, kept) = (definition.key.count, definition.kept.count)
         let names = Set(try columns(in: HistoryTables.history, in: "main").map(\.name))
         let wanted = (1...max(1, keys)).map { "key\($0)" } + (1...(kept + 1)).dropLast().map { "old\($0)" }
-        for name in wanted where !names.contains(name) {
-            try execute(sql: "ALTER TABLE main.\(HistoryTables.history) ADD COLUMN \(name)")
+        let added = wanted.filter { !names.contains($0) }
+        guard names.count + added.count <= Limits.tableColumns else {
+            func count(_ prefix: String) -> Int { names.union(added).count { $0.hasPrefix(prefix) } }
+            throw HistoryError.tooWide(table, keys: count("key"), kept: count("old"))
         }
+        for name in added { try execute(sql: "ALTER TABLE main.\(HistoryTables.history) ADD COLUMN \(name)") }
     }
 
     /// Makes the tables of the history where there are none. Inside a transaction.

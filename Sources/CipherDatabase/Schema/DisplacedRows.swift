@@ -129,7 +129,7 @@ package struct DisplacedRows {
         // With OR IGNORE such an update does nothing, and fires no further trigger: the words must stay.
         let isDoubtful =
             (["EXISTS (\(otherRows(conditions)))"] + required.map { "new.\($0.quotedDatabaseIdentifier) IS NULL" })
-            .joined(separator: " OR ")
+            .joinedAsExpression(by: " OR ")
         let doubt = "INSERT INTO \(noteTable)(id) SELECT \(id(of: "old")) WHERE \(isDoubtful)"
         return [
             trigger("ri", "BEFORE INSERT", note(rows(conditions))),

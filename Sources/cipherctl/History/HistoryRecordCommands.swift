@@ -46,9 +46,15 @@ struct HistoryRecordCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        try tables.change(path, arguments, console) { db in
+        try tables.change(path, arguments, console, naming: leftOut) { db in
             try db.addToHistory(tables.scope, columns: arguments.has("--columns"), keeping: kept)
         }
+    }
+
+    /// The tables that `--all` does not record.
+    private func leftOut(_ db: Database) throws -> [ProgramTables.LeftOut] {
+        guard case .allTables = tables.scope else { return [] }
+        return try ProgramTables(db).leftOut
     }
 }
 
@@ -101,8 +107,11 @@ private struct RecordedTables {
     }
 
     /// Changes what is recorded, and prints what is recorded from then on.
+    ///
+    /// - Parameter leftOut: The tables that are not recorded though all were meant; each gets a warning.
     func change(
         _ path: String, _ arguments: ParsedArguments, _ console: Console,
+        naming leftOut: @escaping (Database) throws -> [ProgramTables.LeftOut] = { _ in [] },
         _ body: @escaping (Database) throws -> Void
     ) throws -> ExitCode {
         try BackupBundle.refuse(writing: path)
@@ -111,14 +120,18 @@ private struct RecordedTables {
         let store = try StoreOpening.writable(
             path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
         defer { try? store.close() }
-        let recorded = try Interruption.explaining {
+        let (recorded, missing) = try Interruption.explaining {
             try store.write { db in
                 try body(db)
-                return try db.historyStatus()?.tableNames ?? []
+                return (try db.historyStatus()?.tableNames ?? [], try leftOut(db))
             }
         }
+        for table in missing { console.warn(table.reason) }
         try console.report(
-            json: .object(["store": .string(path), "recorded": .array(recorded.map(JSON.string))]),
+            json: .object([
+                "store": .string(path), "recorded": .array(recorded.map(JSON.string)),
+                "left_out": .array(missing.map { .string($0.name) }),
+            ]),
             lines: [recorded.isEmpty ? "no table is recorded" : "recorded: \(recorded.joined(separator: ", "))"])
         return .ok
     }

@@ -59,17 +59,12 @@ struct SyncAccess {
         }
     }
 
-    func tables(_ arguments: ParsedArguments) throws -> [String] {
+    func tables(_ arguments: ParsedArguments, _ console: Console) throws -> [String] {
         let named = arguments.values("--table")
         if !named.isEmpty { return named }
-        return try store.read { db in
-            try String.fetchAll(
-                db,
-                sql: """
-                    SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
-                    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND lower(name) <> 'grdb_migrations' ORDER BY name
-                    """)
-        }.filter { !$0.lowercased().hasPrefix("cipherstore_") }
+        let all = try store.read(ProgramTables.init)
+        for table in all.leftOut { console.warn(table.reason) }
+        return all.names
     }
 
     /// Tables whose keys SQLite numbers: two devices that are offline give different rows the same number.

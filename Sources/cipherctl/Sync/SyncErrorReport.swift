@@ -103,6 +103,9 @@ struct SyncErrorReport {
                 + "first. Or write the rows as you want them with `cipherctl sql --write`, and make a commit of them: "
                 + "cipherctl sync commit"
         case .collision: "Where the store was restored from a backup, or copied: cipherctl sync reset"
+        case .databaseError:
+            "Nothing was changed. The program that registers a missing function or collation can pull; a full disk needs "
+                + "room. Then pull again: cipherctl sync pull"
         default: code.remedy
         }
     }

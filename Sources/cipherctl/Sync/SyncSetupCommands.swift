@@ -37,7 +37,7 @@ struct SyncInitCommand: Command {
         SyncAccess.warnOfPassword(remote, console)
         let access = try SyncAccess.writable(arguments, console)
         defer { access.close() }
-        let tables = try access.tables(arguments)
+        let tables = try access.tables(arguments, console)
         try access.warnOfNumbers(tables, console)
         try access.repository.migrate()
         try access.repository.enable(tables)
@@ -147,7 +147,7 @@ struct SyncJoinCommand: Command {
         defer { access.close() }
         // Before a passphrase is asked for.
         try access.repository.requireRoom(for: invitation)
-        let tables = try access.tables(arguments)
+        let tables = try access.tables(arguments, console)
         try access.warnOfNumbers(tables, console)
         let key = try UnlockedKey(KeyOptions.invitationSource(arguments, isNew: false), console)
         let named = try access.repository.join(invitation, unlockedBy: key.secret, tables: tables)

@@ -1,6 +1,7 @@
 import CipherDatabase
 import Foundation
 import SyncSimulation
+import Synchronization
 import Testing
 
 @testable import ChangesetSync
@@ -294,6 +295,99 @@ struct SyncReportTests {
         try await first.push()
         try await second.fetch()
         #expect(try two.repository.summary().behind == 1 && two.repository.summary().pullObstacle == nil)
+    }
+
+    private struct Refusal: Error {}
+
+    /// Only seven errors of the library were kept: the status of a store whose pull had stopped for another reason said
+    /// nothing.
+    @Test(
+        "an error of the database that stops a pull is in the summary with its extended code, until a pull succeeds",
+        arguments: ["function", "collation", "full", "raise", "program"])
+    func databaseObstacle(cause: String) throws {
+        let isBroken = Mutex(true)
+        let one = try Replica()
+        let two = try Replica(Self.obstructed, key: one.key()) { db, _ in
+            guard isBroken.withLock({ $0 }) else { return }
+            if cause == "raise" { try db.execute(sql: "INSERT INTO other VALUES (NULL)") }
+            if cause == "program" { throw Refusal() }
+        }
+        let function = DatabaseFunction("prog", argumentCount: 1, pure: true) { $0[0] }
+        let collation = DatabaseCollation("prog") { $0.compare($1) }
+        try one.run("INSERT INTO player VALUES (1, '\(String(repeating: "n", count: 200_000))', 1)")
+        try two.fetch(one)
+        try two.queue.writeWithoutTransaction { db in
+            switch cause {
+            case "function":
+                db.add(function: function)
+                try db.execute(sql: "CREATE INDEX by_prog ON player (prog(name))")
+                db.remove(function: function)
+            case "collation":
+                db.add(collation: collation)
+                try db.execute(sql: "CREATE INDEX by_prog ON player (name COLLATE prog)")
+                db.remove(collation: collation)
+            case "full":
+                let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+                try db.execute(sql: "PRAGMA max_page_count = \(pages + 2)")
+            default: break
+            }
+        }
+        #expect(throws: (any Error).self) { try two.repository.pull() }
+        let found = try #require(try two.repository.summary().pullObstacle)
+        let expected: [String: ResultCode] = [
+            "function": .SQLITE_ERROR, "collation": .SQLITE_ERROR, "full": .SQLITE_FULL,
+            "raise": .SQLITE_CONSTRAINT_TRIGGER,
+        ]
+        #expect(found.code == (cause == "program" ? .programError : .databaseError))
+        #expect(found.resultCode?.primaryResultCode == expected[cause]?.primaryResultCode, "\(found)")
+        if cause == "raise" { #expect(found.resultCode == .SQLITE_CONSTRAINT_TRIGGER) }
+        #expect(!"\(found)".contains("secret"))
+        #expect(try one.repository.summary().pullObstacle == nil)
+        isBroken.withLock { $0 = false }
+        try two.queue.writeWithoutTransaction { db in
+            db.add(function: function)
+            db.add(collation: collation)
+            if cause == "full" { try db.execute(sql: "PRAGMA max_page_count = 1000000") }
+        }
+        try two.repository.pull()
+        #expect(try two.repository.summary().pullObstacle == nil && two.state() == one.state())
+    }
+
+    private static let obstructed = """
+        \(Replica.players); CREATE TABLE other (n);
+        CREATE TRIGGER refuses BEFORE INSERT ON other BEGIN SELECT RAISE(ABORT, 'secret'); END
+        """
+
+    @Test("a store whose table for the error of a pull is of an earlier version keeps errors of the database as well")
+    func obstacleOfEarlierVersion() throws {
+        let one = try Replica()
+        let two = try Replica(key: one.key()) { _, _ in throw DatabaseError(resultCode: .SQLITE_IOERR_WRITE) }
+        try two.queue.write { db in
+            try db.changingHistory {
+                try db.execute(sql: "ALTER TABLE cipherstore_sync_obstacle DROP COLUMN result_code")
+            }
+        }
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        try two.fetch(one)
+        #expect(try two.repository.summary().pullObstacle == nil)
+        #expect(throws: DatabaseError.self) { try two.repository.pull() }
+        #expect(try two.repository.summary().pullObstacle?.resultCode == .SQLITE_IOERR_WRITE)
+    }
+
+    @Test("an error that ends by itself is not kept")
+    func passingErrors() throws {
+        let errors: [any Error] = [
+            DatabaseError(resultCode: .SQLITE_BUSY), DatabaseError(resultCode: .SQLITE_INTERRUPT),
+            DatabaseError(resultCode: .SQLITE_ABORT), CancellationError(),
+        ]
+        for error in errors {
+            let one = try Replica()
+            let two = try Replica(key: one.key()) { _, _ in throw error }
+            try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+            try two.fetch(one)
+            #expect(throws: (any Error).self) { try two.repository.pull() }
+            #expect(try two.repository.summary().pullObstacle == nil, "\(error)")
+        }
     }
 
     /// Nothing but a number of commits to pull said that something was wrong.
