@@ -26,6 +26,8 @@ struct TargetPlace {
         if try Files.kind(directory) == .directory, let owner = try StorePaths.owner(of: path) {
             try ToolError.requireForeign(path, to: owner, noun)
         }
+        // A name that is too long for the files beside it is refused as that.
+        _ = try Files.entryExists(paths.sidecarBackup)
         try Self.requireShortPath(path)
         guard try Files.kind(directory) == .directory else {
             throw ToolError(
