@@ -64,7 +64,7 @@ struct HistoryTests {
         }
         try opened.close()
         let outcome = try place.run(["history", "record", store, "--raw-key-file", place.key, "--all", "--json"])
-        #expect(outcome.status == 0 && outcome.json["recorded"] as? [String] == ["note"], "\(outcome.output)")
+        #expect(outcome.status == 0 && outcome.json["recorded"] as? [String] == ["note", "t"], "\(outcome.output)")
         #expect(outcome.json["left_out"] as? [String] == ["emb_chunks"])
         #expect(outcome.errors.contains("vec0") && outcome.errors.contains("emb_chunks"), "\(outcome.errors)")
         let tracked = try place.run(["sync", "init", store, "--raw-key-file", place.key, "--all-tables", "--json"])

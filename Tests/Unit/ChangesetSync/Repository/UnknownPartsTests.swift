@@ -122,8 +122,8 @@ struct UnknownPartsTests {
     }
 
     /// Keeps what is written to it.
+    // Safe because: each test writes to it from one thread.
     private final class Dumped: TextOutputStream, @unchecked Sendable {
-        // Safe because: each test writes to it from one thread.
         private(set) var text = ""
 
         func write(_ string: String) { text += string }
