@@ -20,6 +20,10 @@ enum Limits {
     static let manifestBytes = 64 * 1024
     /// The most names of a staging directory: this library makes about ten.
     static let stagedFiles = 100
+    /// How long what a WAL says is read again before it is believed: another process may be writing it.
+    static let recheckTime = Duration.milliseconds(100)
+    /// The pause between two such reads.
+    static let recheckPause = Duration.milliseconds(5)
     /// How long a restoration waits for changes of keys, openings and rotations in progress.
     static let restorationWait = Duration.seconds(10)
 }

@@ -59,6 +59,7 @@ extension SharedStore {
             let opened = try DatabasePool(path: path, configuration: configuration, keyring: keyring, key: key)
             pool = opened
             keyring.logCreation()
+            LostCommits.report(opened, keyring)
             try migrate(opened, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
             RollbackGuard.catchUp(opened, keyring)

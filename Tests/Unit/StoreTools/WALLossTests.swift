@@ -124,6 +124,38 @@ struct WALLossTests {
         if ![.pagesToEnd, .everySecondPage, .noiseToEnd].contains(damage) { #expect(try loss(log, nil) == expected) }
         let status = try StoreStatus(fixture.store, unlockedBy: fixture.source).run()
         #expect(status.walLoss == expected)
+        #expect(try noticesOfOpening(log) == ["\"\(fixture.store)\": \(expected.note): \(expected.remedy)"])
+    }
+
+    /// What an opening for writing says.
+    private func noticesOfOpening(_ log: [UInt8]) throws -> [String] {
+        try Data(log).write(to: URL(fileURLWithPath: fixture.store + "-wal"))
+        try? FileManager.default.removeItem(atPath: fixture.store + "-shm")
+        let store = try fixture.openStore()
+        defer { try? store.close() }
+        return store.notices
+    }
+
+    @Test("an opening notes nothing beside a writer, after rollbacks and resets, and of a WAL that lost nothing")
+    func openingNotesNothing() throws {
+        let log = try makeLog()
+        #expect(try noticesOfOpening(log).isEmpty)
+        let store = try fixture.openStore()
+        try store.write { try fill($0, 5, rows: 2000) }
+        try store.checkpoint(.restart)
+        for step in 6...9 {
+            try store.write { try fill($0, step, rows: 1) }
+            #expect(try fixture.openStore().notices.isEmpty)
+            try? store.write { db in
+                try db.execute(sql: "PRAGMA cache_size = 10")
+                try fill(db, step, rows: 2000)
+                throw DatabaseError(resultCode: .SQLITE_ABORT)
+            }
+            #expect(try fixture.openStore().notices.isEmpty)
+        }
+        let left = try self.log()
+        try store.close()
+        #expect(try noticesOfOpening(left).isEmpty)
     }
 
     /// The bytes with right checksums from a frame on, as anybody can make them.
@@ -233,6 +265,7 @@ struct WALLossTests {
         write(checksum, to: &log, at: 24)
         #expect(try loss(log, key()) == .allContent)
         #expect(try loss(log, nil) == .allContent)
+        #expect(try noticesOfOpening(log).contains { $0.contains(WALContent.Loss.allContent.note) })
     }
 
     @Test("a WAL that lost nothing has no note: whole, without its last commit, and after a reset")

@@ -1,4 +1,3 @@
-import CipherStore
 import KeyCustody
 import PageFormat
 import StoreCrypto
@@ -9,7 +8,7 @@ import StoreSharing
 package struct WALContent {
     package let bytes: Int
     /// nil where SQLite would not use the header of the WAL.
-    let scan: WALScan?
+    package let scan: WALScan?
     /// The format version, when SQLite does not know it and opens no database with this WAL.
     private let unknownVersion: UInt32?
 
@@ -63,7 +62,7 @@ package struct WALContent {
     /// Pages at the last commit.
     ///
     /// - Parameter first: The first bytes of the database file.
-    func pages(_ first: [UInt8]) -> Int {
+    package func pages(_ first: [UInt8]) -> Int {
         let inLog = Int(scan?.databasePages ?? 0)
         return inLog > 0 ? inLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
     }
@@ -191,7 +190,7 @@ extension WALContent {
     /// - Parameter key: The key of the pages, if it is known: it shows whether a frame is damaged or was left by a
     ///   process that was killed in a commit.
     /// - Throws: `SystemError`.
-    static func loss(of path: String, _ key: PageKey?) throws -> Loss? {
+    package static func loss(of path: String, _ key: PageKey?) throws -> Loss? {
         var loss: Loss?
         _ = try recheck {
             loss = try WALContent(of: path).loss(of: path, key)
@@ -201,7 +200,7 @@ extension WALContent {
     }
 
     /// What the WAL that was read lost. It may have changed since.
-    func loss(of path: String, _ key: PageKey?) throws -> Loss? {
+    package func loss(of path: String, _ key: PageKey?) throws -> Loss? {
         if let unknownVersion { return .unknownVersion(unknownVersion) }
         guard let scan else { return bytes > 0 ? .allContent : nil }
         if scan.committedFrames == 0, try isOfOtherPages(scan.header, than: path) { return .allContent }
