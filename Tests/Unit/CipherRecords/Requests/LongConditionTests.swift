@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherRecords
 import Testing
 
