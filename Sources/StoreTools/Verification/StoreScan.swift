@@ -209,17 +209,6 @@ package protocol PageInspector: Sendable {
     func see(page number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool)
 }
 
-extension PageKeys {
-    /// The keys of the pages of a database.
-    ///
-    /// - Throws: `PageFormatError`.
-    package init(_ key: PageKey) throws {
-        self = try key.dataKey.withSecret { secret in
-            try PageKeys(dataKey: secret, salt: key.salt.bytes, settings: key.settings)
-        }
-    }
-}
-
 /// A committed frame of the WAL whose page is not authentic.
 public struct DamagedFrame: Hashable, Sendable {
     /// The frame, from 1.

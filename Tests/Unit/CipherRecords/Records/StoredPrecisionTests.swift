@@ -100,7 +100,7 @@ import Testing
 
     @Test("doubles are stored as they are, and by TEXT as SQLite writes them")
     func doubles() throws {
-        for value in [0.1 + 0.2, .pi, 5e-324, .greatestFiniteMagnitude, -1.5, 0, 1e300] {
+        for value in [0.1 + 0.2, .pi, .leastNonzeroMagnitude, .greatestFiniteMagnitude, -1.5, 0, 1e300] {
             for type in ["REAL", "NUMERIC", "INTEGER", ""] {
                 #expect(try isStored(value, in: type), "\(value) \(type)")
             }
