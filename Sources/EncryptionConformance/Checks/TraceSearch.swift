@@ -1,3 +1,4 @@
+import CipherStore
 import Foundation
 import StorePlatform
 import StoreTools

@@ -1,3 +1,4 @@
+import CipherStore
 import KeyCustody
 import PageFormat
 import StoreCrypto

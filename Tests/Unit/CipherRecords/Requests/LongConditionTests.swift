@@ -8,7 +8,7 @@ import Testing
     private let queue: DatabaseQueue
 
     init() throws {
-        queue = try DatabaseQueue()
+        queue = DatabaseQueue()
         try queue.write { db in
             try db.execute(
                 sql: """
