@@ -67,10 +67,11 @@ extension StorePaths {
     /// Refuses a path at which a new store and another one would take each other's files for their own.
     ///
     /// A store that exists at the path is not refused: its rows are reached under no other name.
-    /// - Throws: ``StoreError`` `storeName`; `SystemError` where the folder cannot be resolved.
+    /// Where the folder cannot be resolved, the opening says why.
+    /// - Throws: ``StoreError`` `storeName`; `SystemError`.
     package func requireFreeName() throws {
         guard try !Files.entryExists(sidecar), try !Files.entryExists(sidecarBackup) else { return }
-        if let store = try Self.owner(of: database) {
+        if let store = (try? Self.owner(of: database)) ?? nil {
             throw StoreError(
                 .storeName, what: "\"\(database)\" is no name for a store.",
                 why: "It belongs to \"\(store)\", which overwrites or removes files of this name.",

@@ -17,6 +17,9 @@ import Testing
         }
     }
 
+    // Not a sleep of the task: its end would have to wait for a thread.
+    private static func pause(milliseconds: Int) { Thread.sleep(forTimeInterval: Double(milliseconds) / 1000) }
+
     @Test("each of them ends with storeClosed, in threads and in tasks")
     func race() async throws {
         // Story: an access that had begun found the connection closed, and threw SQLite's error 21 for it.
@@ -24,9 +27,9 @@ import Testing
         for round in 0..<40 {
             let store = try SharedStore.open(at: path, unlockedBy: source)
             let errors = Mutex<[any Error]>([])
-            let group = DispatchGroup()
+            // Threads of their own: on two processors they would take all those of the dispatch queues.
             for index in 0..<6 {
-                DispatchQueue.global().async(group: group) {
+                Thread.detachNewThread {
                     let error = Self.lastError {
                         if index % 2 == 0 {
                             _ = try store.read { try Int.fetchOne($0, sql: "SELECT 1") }
@@ -52,13 +55,13 @@ import Testing
                     }
                 }
             }
-            try await Task.sleep(for: .milliseconds(round % 4))
+            Self.pause(milliseconds: round % 4)
             try store.close()
             for task in tasks {
                 let error = await task.value
                 errors.withLock { $0.append(error) }
             }
-            await withCheckedContinuation { continuation in group.notify(queue: .global()) { continuation.resume() } }
+            #expect(await eventually { errors.withLock { $0.count } == 8 })
             for error in errors.withLock({ $0 }) {
                 #expect((error as? StoreError)?.code == .storeClosed, "\(round): \(error)")
             }

@@ -420,7 +420,6 @@ import Testing
         }
         let prefetching = Whole.select(id).including(all: Whole.parts.select(value))
         #expect(try count(prefetching, changesPart) == 1)
-        #expect(try count(prefetching, changesWhole) == 0)
         #expect(try count(prefetching.filter(keys: [1]), changesPart) == 1)
         #expect(try count(Whole.select(id).including(all: Whole.parts.filter(value > 1)), changesPart) == 1)
         #expect(try count(Part.select(id).including(required: Part.whole.select(value)), changesWhole) == 1)
