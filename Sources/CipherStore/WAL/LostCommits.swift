@@ -5,32 +5,40 @@ import StoreSharing
 
 /// Commits that the WAL of a store has lost, found while the store is opened: the next commit writes over what is left
 /// of them.
+///
+/// A process that is killed leaves a commit in part, which nobody was told of; `status` and `verify` note it. An opening
+/// notes what no kill leaves: a frame that SQLite does not accept, and a commit behind it.
 enum LostCommits {
     /// Reports the loss as a notice. What cannot be read is left to `verify`.
     ///
     /// - Parameter pool: It has written nothing yet.
     static func report(_ pool: DatabasePool, _ keyring: Keyring) {
         let position = pool.writeWithoutTransaction(\.commitPosition)
-        guard let key = keyring.pageKey, mayHaveLost(pool.path, after: position?.frame ?? 0),
-            let loss = try? WALContent.loss(of: pool.path, key)
+        guard let key = keyring.pageKey, hasCommit(pool.path, after: (position?.frame ?? 0) + 1),
+            let loss = try? WALContent.loss(of: pool.path, key), loss.hasFrames
         else { return }
         keyring.opening.report(["\(loss.note): \(loss.remedy)"])
     }
 
-    /// Whether something of this run of the WAL follows its last commit, or the WAL has no header: mostly not, and then
-    /// two short reads show that.
-    private static func mayHaveLost(_ path: String, after frame: UInt32) -> Bool {
-        guard let file = try? RawFile(wal: StorePaths(path).wal), let bytes = try? file.byteCount, bytes > 0,
-            let start = try? file.bytes(at: 0, count: WALHeader.headerBytes)
+    /// Whether a frame of this run of the WAL ends a transaction behind one that does not count.
+    ///
+    /// Mostly nothing of this run follows the last commit, and then two short reads show that.
+    private static func hasCommit(_ path: String, after broken: UInt32) -> Bool {
+        guard let file = try? RawFile(wal: StorePaths(path).wal),
+            let header = try? file.bytes(at: 0, count: WALHeader.headerBytes).withUnsafeBytes({ WALHeader($0) })
         else { return false }
-        guard let header = start.withUnsafeBytes({ WALHeader($0) }) else { return true }
-        let next = try? file.bytes(at: header.frameOffset(frame + 1), count: WALFrameHeader.headerBytes)
-        guard let next, let found = next.withUnsafeBytes({ WALFrameHeader($0) })
-        else { return false }
-        // A former run has another second salt, and a first one that is a little smaller.
-        let resets = header.salts.first &- found.salts.first
-        return resets == 0 || resets > formerRuns || found.salts.second == header.salts.second || found.pageNumber == 0
+        func frame(_ number: UInt32) -> WALFrameHeader? {
+            let bytes = try? file.bytes(at: header.frameOffset(number), count: WALFrameHeader.headerBytes)
+            return bytes.flatMap { $0.withUnsafeBytes { WALFrameHeader($0) } }
+        }
+        var number = broken
+        while let found = frame(number) {
+            let isOwn = found.salts == header.salts
+            if number > broken, isOwn, found.endsTransaction { return true }
+            // The first one may be damaged there.
+            if number > broken, !isOwn { return false }
+            number += 1
+        }
+        return false
     }
-
-    private static let formerRuns: UInt32 = 1 << 20
 }

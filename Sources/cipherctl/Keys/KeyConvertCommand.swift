@@ -102,8 +102,9 @@ struct KeyConvertCommand: Command {
                     .notPermitted, error.code.name, what: error.what,
                     why: "The new key (\(source)) is not the data key, with which its pages are encrypted.",
                     hint:
-                        "Write the data key into a file and give it with --new-raw-key-file: (umask 077; cipherctl key "
-                        + "reveal \(ShellWord.path(path)) --json | jq -r .key | xxd -r -p > data.key)")
+                        "Write the data key into a file and give it with --new-raw-key-file: (umask 077; "
+                        + "cipherctl key reveal \(ShellWord.path(path)) --json | jq -r .key | xxd -r -p > data.key). "
+                        + "Once the store is direct, `cipherctl rotate` can give it a passphrase.")
             }
         }
         return (converted, name)

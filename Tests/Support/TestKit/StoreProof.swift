@@ -27,10 +27,12 @@ public enum StoreProof {
         }
     }
 
-    /// A second copy of the sidecar that is missing or a version behind, and was made anew, is what a cut leaves.
+    /// A second copy of the sidecar that is missing or a version behind, and was made anew, is what a cut leaves. So are
+    /// commits that were not synced, of which a later one reached the disk before an earlier one.
     private static func isTraceOfInterruption(_ notice: String) -> Bool {
         notice.contains("backup copy of the sidecar is missing")
             || notice.contains("backup copy of the sidecar is an older version")
+            || notice.contains("the WAL has commits from frame")
     }
 
     private static func differentCopies(_ path: String) -> [String] {
