@@ -21,6 +21,10 @@ public protocol StoreUnderTest: Sendable {
     /// then written into a sample store only.
     var allowsCanary: Bool { get }
 
+    /// Its `prepareDatabase` gives the connections of the checks the functions, collations and modules that the schema
+    /// needs. Without them what needs them is not checked, and named. Default: nothing.
+    var configuration: Configuration { get }
+
     /// Opens the store as the program does, so that its connections are examined. It is closed afterwards.
     ///
     /// Default: nil; then the connections of a sample store with the library's own configuration are examined.
@@ -40,10 +44,13 @@ extension StoreUnderTest {
     public var claimedCipherVersion: String? { nil }
     public var traces: [String] { [] }
     public var allowsCanary: Bool { false }
+    public var configuration: Configuration { Configuration() }
     public func openPool() throws -> (any DatabaseReader)? { nil }
 
     public func read(attacked path: String, unlockedBy source: KeySource) throws -> [String] {
-        let report = try StoreVerification(path, unlockedBy: source).run()
+        var tool = StoreVerification(path, unlockedBy: source)
+        tool.configuration = configuration
+        let report = try tool.run()
         if let problem = report.problems.first { throw AttackNoticed(what: problem) }
         return report.unchecked
     }
@@ -65,6 +72,7 @@ public struct StoreFile: StoreUnderTest {
     public var claimedCipherVersion: String?
     public var traces: [String] = []
     public var allowsCanary = false
+    public var configuration = Configuration()
     /// How the program opens the store; nil where its connections are not examined.
     public var pool: (@Sendable () throws -> any DatabaseReader)?
 

@@ -48,11 +48,11 @@ public struct SyncStatus: Hashable, Sendable {
 
     /// Whether both have the same, as far as the last fetch has seen, and nothing is left to do: not even to look at
     /// conflicts (``ChangesetRepository/removeConflicts()``), or at a clock.
-    public var isInSync: Bool { hasSameRows && conflicts == 0 && skew == nil }
+    public var isSettled: Bool { isInSync && conflicts == 0 && skew == nil }
 
     /// Whether both have the same, as far as the last fetch has seen. Conflicts that nobody has looked at, and a clock that
-    /// is ahead, are no difference.
-    package var hasSameRows: Bool {
+    /// is ahead, are no difference: see ``isSettled``.
+    public var isInSync: Bool {
         hasFetched && ahead == 0 && behind == 0 && pending == 0 && stalled == 0 && quarantined.isEmpty
             && foreignWrites.isEmpty && !isTableMissing && lastError == nil
     }

@@ -74,7 +74,8 @@ extension Database {
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` where its transaction is gone, perhaps with objects that the text
     ///   names.
     private func compilationError(_ code: ResultCode, sql: String) throws -> any Error {
-        let failure = error(code, sql: sql)
+        // A text without its closing quote is a token up to the end of the SQL, with all values in it.
+        let failure = error(code, message: DatabaseError.cut(handle.lastMessage), sql: sql)
         if wasRolledBack {
             wasRolledBack = false
             throw DatabaseError.suspended(sql: sql)

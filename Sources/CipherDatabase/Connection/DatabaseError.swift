@@ -80,7 +80,7 @@ extension DatabaseError: CustomStringConvertible {
     public var expandedDescription: String { text(with: allArguments) }
 
     /// Cuts a statement for people: it may have thousands of columns. ``sql`` has all of it.
-    private static func cut(_ sql: String) -> String {
+    static func cut(_ sql: String) -> String {
         let length = Limits.reportedSQLCharacters
         return sql.dropFirst(length).isEmpty ? sql : sql.prefix(length) + "\u{2026}"
     }
@@ -95,12 +95,20 @@ extension DatabaseError: CustomStringConvertible {
         if let arguments, !arguments.isEmpty { text += " with arguments \(arguments)" }
         // SQLite's message is that of a damaged file, which this is not.
         if extendedResultCode == .SQLITE_CORRUPT_VTAB {
-            text +=
-                ". The index of a virtual table does not fit its rows. "
-                + "To make a full-text index again: INSERT INTO ft(ft) VALUES('rebuild')"
+            text += ". " + Self.virtualTableHint
         }
         return text
     }
+}
+
+extension DatabaseError {
+    /// What to do where a virtual table contradicts itself (`SQLITE_CORRUPT_VTAB`): one wording for the library and the
+    /// command line.
+    /// - SeeAlso: <https://www.sqlite.org/rescode.html#corrupt_vtab>
+    package static let virtualTableHint =
+        "The index of a virtual table does not fit its rows; the rows of other tables are not damaged. "
+        + "To make a full-text index again: INSERT INTO ft(ft) VALUES('rebuild'). An R-tree is made again from the rows "
+        + "of which it is the index"
 }
 
 extension DatabaseError: CustomNSError {

@@ -41,6 +41,12 @@ extension Database {
         require(collation.uninstall(from: handle), "the collation \(collation.name) cannot be removed")
     }
 
+    /// Removes a collation, unless a statement runs: then the connection keeps it.
+    func removeIfIdle(collation: DatabaseCollation) {
+        requireAccess()
+        if !isClosed { _ = collation.uninstall(from: handle) }
+    }
+
     /// Rebuilds all indexes that use a collation, as is needed when its order has changed.
     /// - SeeAlso: <https://www.sqlite.org/lang_reindex.html>
     public func reindex(collation: DatabaseCollation) throws {

@@ -39,6 +39,21 @@ package struct MissingParts: Hashable, Sendable {
         collations = try collations.filter { try !Self.hasCollation($0, db) }
     }
 
+    /// The parts that the definition of an ordinary table lacks.
+    ///
+    /// - Throws: ``DatabaseError``.
+    package init(ofTable sql: String, in db: Database) throws { try self.init(sql, isIndex: false, db) }
+
+    /// The parts that the definition of an index lacks.
+    ///
+    /// - Throws: ``DatabaseError``.
+    package init(ofIndex sql: String, in db: Database) throws { try self.init(sql, isIndex: true, db) }
+
+    private init(_ sql: String, isIndex: Bool, _ db: Database) throws {
+        add(SQLToken.tokens(of: sql), isIndex: isIndex, try KnownParts(db))
+        collations = try collations.filter { try !Self.hasCollation($0, db) }
+    }
+
     /// Whether nothing is missing.
     package var isEmpty: Bool {
         collations.isEmpty && functions.isEmpty && modules.isEmpty && virtualTables.isEmpty

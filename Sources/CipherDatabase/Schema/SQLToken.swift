@@ -186,3 +186,8 @@ private struct SQLScanner {
 }
 
 private func ascii(_ character: Unicode.Scalar) -> UInt8 { UInt8(ascii: character) }
+
+extension String {
+    /// Whether the definition of a table, which this is, has an AUTOINCREMENT.
+    package var namesAutoincrement: Bool { SQLToken.tokens(of: self).contains { $0.isWord("autoincrement") } }
+}

@@ -33,6 +33,8 @@ struct FileAdoption {
         let postponed: (any Error)?
         /// Whether its sidecar says that the store is complete.
         let isReady: Bool
+        /// The indexes that a copy was given without.
+        let leftOut: [LeftOutIndex]
     }
 
     /// The store that is ready to replace the file.
@@ -40,6 +42,7 @@ struct FileAdoption {
         let sidecar: Sidecar
         let dataKey: DataKey
         let hash: ContentHash
+        var leftOut: [LeftOutIndex] = []
     }
 
     /// The caller holds the opening lock.
@@ -66,7 +69,9 @@ struct FileAdoption {
             let (postponed, isReady) = try JobControlSuspension.withoutStopping {
                 try publish(replacement, from: staged)
             }
-            return Result(hash: replacement.hash, original: kept?.path, postponed: postponed, isReady: isReady)
+            return Result(
+                hash: replacement.hash, original: kept?.path, postponed: postponed, isReady: isReady,
+                leftOut: replacement.leftOut)
         } catch {
             if let kept, kept.isNew { try? Files.remove(kept.path) }
             file.unlock()
@@ -133,7 +138,9 @@ struct FileAdoption {
         guard let made = try files.choose(files.read(), unlock: key.unlock) else {
             throw SystemError(call: "open", path: files.mainPath, errorNumber: ENOENT)
         }
-        return Replacement(sidecar: made.sidecar, dataKey: made.dataKey, hash: copied.hash)
+        return Replacement(
+            sidecar: made.sidecar, dataKey: made.dataKey, hash: copied.hash,
+            leftOut: copied.leftOut)
     }
 
     private func prepareByFirstPage(

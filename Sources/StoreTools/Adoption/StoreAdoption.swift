@@ -45,6 +45,9 @@ public struct StoreAdoption: StoreTool {
         public let contentHash: ContentHash?
         /// The path at which the original is kept; nil when the store has its pages.
         public let original: String?
+        /// The indexes that were not built, because they need what only the program has. Only a file of an older version
+        /// is copied; the others keep all indexes.
+        public let leftOut: [LeftOutIndex]
         /// How long it took.
         public let duration: Duration
         /// Notices that are not failures.
@@ -83,10 +86,11 @@ public struct StoreAdoption: StoreTool {
         let store = try complete(result, key, run)
         defer { try? store.close() }
         for notice in store.notices { run.notice(notice) }
+        DoubleQuotedStrings.report(store, run)
         try convert(store, key, run)
         return Report(
             path: path, storeID: store.storeID, contentHash: result?.hash, original: result?.original,
-            duration: .now - start, notices: run.notices)
+            leftOut: result?.leftOut ?? [], duration: .now - start, notices: run.notices)
     }
 
     private func prove(

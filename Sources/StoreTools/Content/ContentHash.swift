@@ -48,19 +48,25 @@ public struct ContentHash: Hashable, Sendable {
         }
         let tables = schema.filter { $0.isStoredTable && !$0.isStatistics }.map(\.name)
         for name in tables.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
-            try add(TableShape(name, in: db), db, to: &stream, progress)
+            let shape = try TableShape(name, in: db)
+            let columns = try readableColumns(of: shape, db)
+            // The rows of a table WITHOUT ROWID are in the order of its key.
+            let missing = shape.rowIDName == nil ? try MissingParts(of: db, table: name).collations : []
+            try StandInCollations.with(missing, on: db) {
+                try add(shape, columns, isBinary: !missing.isEmpty, db, to: &stream, progress)
+            }
         }
         return ContentHash(hex: try stream.finish())
     }
 
     private static func add(
-        _ table: TableShape, _ db: Database, to stream: inout DigestStream, _ progress: () throws -> Void
+        _ table: TableShape, _ columns: [String], isBinary: Bool, _ db: Database, to stream: inout DigestStream,
+        _ progress: () throws -> Void
     ) throws {
         stream.mark(.table)
         stream.text(table.name)
         let bound = Limits.resultColumns - (table.rowIDName == nil ? 0 : 1)
-        let columns = try readableColumns(of: table, db)
-        let statement = try db.makeStatement(sql: table.select(Array(columns.prefix(bound))))
+        let statement = try db.makeStatement(sql: table.select(Array(columns.prefix(bound)), isBinary: isBinary))
         let rest = try columns.count > bound ? table.rest(Array(columns.dropFirst(bound))).map(db.makeStatement) : nil
         try statement.forEachLentRow { row in
             stream.mark(.row)

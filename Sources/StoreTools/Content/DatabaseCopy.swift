@@ -73,6 +73,7 @@ struct DatabaseCopy {
         }
         // SQLite reads the schema again.
         try target.execute(sql: "PRAGMA writable_schema = RESET; PRAGMA writable_schema = ON")
+        for table in valueTables.values { try table.removeHelpers(in: target) }
     }
 
     /// Builds an index, unless it needs what only the program has: its entries would be in a wrong order.
@@ -261,14 +262,19 @@ struct TableShape {
     }
 
     /// All rows in the defined order, the row id first where there is one.
-    func select(_ columns: [String]) -> String {
+    ///
+    /// - Parameter isBinary: Whether a collation of the key is missing: keys are compared by their bytes.
+    func select(_ columns: [String], isBinary: Bool = false) -> String {
         let wanted = (rowIDName.map { [$0] } ?? []) + columns.map(\.quotedIdentifier)
         return "SELECT \(wanted.joined(separator: ", ")) FROM main.\(name.quotedIdentifier) "
-            + ordering
+            + (isBinary ? binaryOrdering : ordering)
     }
 
     /// The clause for the defined order.
     var ordering: String { "ORDER BY \(order.joined(separator: ", "))" }
+
+    /// The clause for an order that needs no collation.
+    var binaryOrdering: String { "ORDER BY \(order.map { "\($0) COLLATE BINARY" }.joined(separator: ", "))" }
 
     /// The columns of one row, by its row id; nil for a table that has none.
     func rest(_ columns: [String]) -> String? {

@@ -44,6 +44,19 @@ package enum PlainSource {
         }
     }
 
+    /// A note about a file that is longer than its pages, as where it is allocated in chunks; nil for none.
+    ///
+    /// - Parameter db: A connection to the file.
+    /// - Throws: `DatabaseError`, `SystemError`.
+    /// - SeeAlso: `SQLITE_FCNTL_CHUNK_SIZE` of <https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>
+    package static func tailNote(of path: String, _ db: Database) throws -> String? {
+        let pages = try Int.fetchOne(db, sql: "PRAGMA main.page_count") ?? 0
+        let pageBytes = try Int.fetchOne(db, sql: "PRAGMA main.page_size") ?? 0
+        let excess = (try Files.byteCount(path) ?? 0) - pages * pageBytes
+        guard excess > 0 else { return nil }
+        return "the last \(CountText.text(excess, "byte")) of \"\(path)\" belong to no page: they are not read"
+    }
+
     private static func requirePlain(_ path: String) throws {
         guard let status = try Files.status(of: path) else {
             throw ToolError(

@@ -8,14 +8,56 @@ import CipherStore
 /// definition. So it needs no function that only the program has. A record of such a table has the values that a record
 /// of the defined table has: generated columns that are not stored have no place in it, and a column that stands for the
 /// row id is NULL.
+///
+/// Only the program can order a key with a collation of its own. The index of the source has that order already: its
+/// entries are inserted one after the other, each behind all others.
 /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#representation_of_sql_tables>
 struct ValueTable {
+    /// A key that SQLite keeps as an index of its own.
+    private struct Key {
+        struct Column {
+            let name: String
+            let collation: String
+            let isDescending: Bool
+        }
+
+        let index: String
+        let isPrimary: Bool
+        let columns: [Column]
+        /// Whether only the program knows its order.
+        let isForeign: Bool
+
+        /// The columns, with their collations in the source.
+        var list: String { terms { $0.collation } }
+
+        /// The columns, for entries that are inserted in the order of the source.
+        func appendingList(_ missing: Set<String>) -> String {
+            terms { column in
+                guard missing.contains(column.collation.lowercasedASCII) else { return column.collation }
+                return (column.isDescending ? DatabaseCollation.beforeAll : .afterAll).name
+            }
+        }
+
+        private func terms(_ collation: (Column) -> String) -> String {
+            columns.map { column in
+                "\(column.name.quotedIdentifier) COLLATE \(collation(column).quotedIdentifier)"
+                    + (column.isDescending ? " DESC" : "")
+            }.joined(separator: ", ")
+        }
+
+        /// The number in the name of the index, such as `sqlite_autoindex_doc_1`.
+        var number: Int { index.split(separator: "_").last.flatMap { Int($0) } ?? 0 }
+    }
+
     private let shape: TableShape
     /// The column that stands for the row id; nil for none.
     private let alias: String?
-    /// The keys that SQLite keeps as indexes of its own, in the order of the names of these indexes.
-    private let keys: [String]
+    /// The keys, in the order of the names of their indexes.
+    private let keys: [Key]
     private let isWithoutRowID: Bool
+    /// The collations that the source does not have, as the schema writes them.
+    let missingCollations: Set<String>
+    private let missing: Set<String>
 
     /// Nil for a table whose rows SQLite can copy by its definition, and for one that hides its row ids.
     ///
@@ -23,71 +65,149 @@ struct ValueTable {
     init?(_ shape: TableShape, in db: Database) throws {
         // A row id is one column more.
         let isWide = shape.rowIDName != nil && shape.storedColumns.count >= Limits.resultColumns
-        guard try isWide || !MissingParts(of: db, table: shape.name).isEmpty else { return nil }
+        let parts = try MissingParts(of: db, table: shape.name)
+        guard isWide || !parts.isEmpty else { return nil }
         isWithoutRowID =
             try Bool.fetchOne(
                 db, sql: "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", arguments: [shape.name])
             ?? false
         guard isWithoutRowID || shape.rowIDName != nil else { return nil }
         self.shape = shape
+        missingCollations = parts.collations
+        let missing = Set(parts.collations.map(\.lowercasedASCII))
+        self.missing = missing
         let indexes = try Row.fetchAll(
             db, sql: "SELECT name, origin FROM pragma_index_list(?) WHERE origin IN ('u', 'pk')",
-            arguments: [shape.name]
-        ).map { (name: $0[0] as String, isPrimary: ($0[1] as String) == "pk") }
-        let ordered = indexes.sorted { Self.number($0.name) < Self.number($1.name) }
-        let without = isWithoutRowID
-        keys = try ordered.map { index in
+            arguments: [shape.name])
+        keys = try indexes.map { index -> Key in
             let columns = try Row.fetchAll(
                 db, sql: "SELECT name, coll, \"desc\" FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno",
-                arguments: [index.name]
-            ).map { row in
-                "\((row[0] as String).quotedIdentifier) COLLATE \((row[1] as String).quotedIdentifier)"
-                    + ((row[2] as Bool) ? " DESC" : "")
-            }
-            return (index.isPrimary && without ? "PRIMARY KEY" : "UNIQUE") + " (\(columns.joined(separator: ", ")))"
-        }
-        alias = isWithoutRowID || indexes.contains(where: \.isPrimary) ? nil : shape.rowIDColumn
+                arguments: [index[0] as String]
+            ).map { Key.Column(name: $0[0], collation: $0[1], isDescending: $0[2]) }
+            return Key(
+                index: index[0], isPrimary: (index[1] as String) == "pk", columns: columns,
+                isForeign: columns.contains { missing.contains($0.collation.lowercasedASCII) })
+        }.sorted { $0.number < $1.number }
+        alias = isWithoutRowID || keys.contains(where: \.isPrimary) ? nil : shape.rowIDColumn
     }
 
-    /// The number in the name of an index that SQLite made, such as `sqlite_autoindex_doc_1`.
-    private static func number(_ name: String) -> Int { name.split(separator: "_").last.flatMap { Int($0) } ?? 0 }
-
     private var table: String { "main.\(shape.name.quotedIdentifier)" }
+    private var hasForeignKeys: Bool { keys.contains(where: \.isForeign) }
+
+    /// The collations that only the program has and a key needs.
+    var keyCollations: Set<String> {
+        let all = keys.filter(\.isForeign).flatMap { $0.columns.map(\.collation) }
+        return Set(all.filter { missing.contains($0.lowercasedASCII) })
+    }
+
+    /// The key in whose order the rows of a table WITHOUT ROWID are inserted; nil for any order.
+    private var leading: Key? { isWithoutRowID ? keys.first(where: \.isForeign) : nil }
 
     /// Creates the empty table.
     ///
-    /// - Throws: `DatabaseError`, as where a key needs a collation that is missing: SQLite cannot order its index.
+    /// - Throws: `DatabaseError`, as where several keys of a table WITHOUT ROWID need collations that are missing.
     func create(in db: Database) throws {
-        let parts = shape.storedColumns.map(\.quotedIdentifier) + keys
+        if hasForeignKeys {
+            db.add(collation: .afterAll)
+            db.add(collation: .beforeAll)
+        }
+        // The indexes of other tables are filled after their rows.
+        let inner = isWithoutRowID || !hasForeignKeys ? keys : []
+        let parts =
+            shape.storedColumns.map(\.quotedIdentifier)
+            + inner.map { key in
+                let list = key.index == leading?.index ? key.appendingList(missing) : key.list
+                return (key.isPrimary && isWithoutRowID ? "PRIMARY KEY" : "UNIQUE") + " (\(list))"
+            }
         try db.makeStatement(
             sql: "CREATE TABLE \(table) (\(parts.joined(separator: ", ")))" + (isWithoutRowID ? " WITHOUT ROWID" : "")
         ).execute()
     }
 
-    /// Copies the rows, in two parts where the columns are more than a statement can have.
+    /// The rows of the source, in the order in which they are inserted.
+    private func rows(_ columns: [String]) -> String {
+        let selection = "SELECT \(columns.joined(separator: ", ")) FROM \(table) "
+        guard let leading else { return selection + (isWithoutRowID ? shape.binaryOrdering : shape.ordering) }
+        let path = leading.isPrimary ? "NOT INDEXED" : "INDEXED BY \(leading.index.quotedIdentifier)"
+        return selection + "\(path) ORDER BY \(leading.list)"
+    }
+
+    /// Copies the rows, in two parts where the columns are more than a statement can have, and fills the keys.
     ///
     /// - Returns: How many rows were copied.
     /// - Throws: `DatabaseError`, or the error of `progress`.
     func copyRows(from source: Database, to target: Database, progress: () throws -> Void) throws -> Int {
+        try StandInCollations.with(missingCollations, on: source) {
+            let count = try copyValues(from: source, to: target, progress: progress)
+            if hasForeignKeys, !isWithoutRowID {
+                for key in keys { try fill(key, from: source, to: target) }
+            }
+            return count
+        }
+    }
+
+    private func copyValues(from source: Database, to target: Database, progress: () throws -> Void) throws -> Int {
         let rowID = isWithoutRowID ? nil : shape.rowIDName
         let bound = Limits.resultColumns - (rowID == nil ? 0 : 1)
         let first = Array(shape.storedColumns.prefix(bound))
         let wanted = (rowID.map { [$0] } ?? []) + first.map(\.quotedIdentifier)
         let read = (rowID.map { [$0] } ?? []) + first.map { $0 == alias ? "NULL" : $0.quotedIdentifier }
         let places = wanted.map { _ in "?" }.joined(separator: ", ")
-        let rows = try source.makeStatement(
-            sql: "SELECT \(read.joined(separator: ", ")) FROM \(table) \(shape.ordering)")
         let count = try target.makeStatement(
             sql: "INSERT INTO \(table) (\(wanted.joined(separator: ", "))) VALUES (\(places))"
-        ).insertRows(of: rows, progress: progress)
-        let rest = shape.storedColumns.dropFirst(bound)
+        ).insertRows(of: source.makeStatement(sql: rows(read)), progress: progress)
+        let rest = shape.storedColumns.dropFirst(bound).map(\.quotedIdentifier)
         guard !rest.isEmpty, let rowID else { return count }
-        let others = try source.makeStatement(
-            sql:
-                "SELECT \(rest.map(\.quotedIdentifier).joined(separator: ", ")), \(rowID) FROM \(table) \(shape.ordering)"
-        )
-        let changes = rest.map { "\($0.quotedIdentifier) = ?" }.joined(separator: ", ")
-        _ = try target.makeStatement(sql: "UPDATE \(table) SET \(changes) WHERE \(rowID) = ?").insertRows(of: others)
+        let changes = rest.map { "\($0) = ?" }.joined(separator: ", ")
+        _ = try target.makeStatement(sql: "UPDATE \(table) SET \(changes) WHERE \(rowID) = ?")
+            .insertRows(of: source.makeStatement(sql: rows(rest + [rowID])))
         return count
+    }
+
+    // MARK: Keys that only the program can order
+
+    private func helper(_ key: Key) -> String { "cipherstore_key_of_\(key.index)".quotedIdentifier }
+
+    /// Builds the index of a key under a name of its own, and gives it its place in the schema.
+    ///
+    /// The entries of a key that only the program can order are those of an index of another table, with the same row
+    /// ids. Their format does not depend on the table.
+    /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#representation_of_sql_indices>
+    private func fill(_ key: Key, from source: Database, to target: Database) throws {
+        let made = "cipherstore_index_of_\(key.index)"
+        if key.isForeign, let rowID = shape.rowIDName {
+            let numbered = Key(
+                index: key.index, isPrimary: key.isPrimary,
+                columns: key.columns.enumerated().map { number, column in
+                    Key.Column(
+                        name: "c\(number)", collation: column.collation, isDescending: column.isDescending)
+                }, isForeign: true)
+            let names = numbered.columns.map(\.name)
+            try target.execute(
+                sql: """
+                    CREATE TABLE main.\(helper(key)) (\(names.joined(separator: ", ")));
+                    CREATE INDEX main.\(made.quotedIdentifier) ON \(helper(key)) (\(numbered.appendingList(missing)));
+                    """)
+            let wanted = key.columns.map(\.name.quotedIdentifier) + [rowID]
+            let entries = try source.makeStatement(
+                sql: "SELECT \(wanted.joined(separator: ", ")) FROM \(table) "
+                    + "INDEXED BY \(key.index.quotedIdentifier) ORDER BY \(key.list)")
+            let places = wanted.map { _ in "?" }.joined(separator: ", ")
+            _ = try target.makeStatement(
+                sql: "INSERT INTO main.\(helper(key)) (\(names.joined(separator: ", ")), rowid) VALUES (\(places))"
+            ).insertRows(of: entries)
+        } else {
+            let place = "main.\(made.quotedIdentifier) ON \(shape.name.quotedIdentifier)"
+            try target.execute(sql: "CREATE UNIQUE INDEX \(place) (\(key.list))")
+        }
+        try target.execute(
+            sql: "UPDATE main.sqlite_schema SET name = ?, tbl_name = ?, sql = NULL WHERE type = 'index' AND name = ?",
+            arguments: [key.index, shape.name, made])
+    }
+
+    /// Removes what ``copyRows(from:to:progress:)`` has made beside the table, after SQLite has read the schema again.
+    func removeHelpers(in target: Database) throws {
+        guard hasForeignKeys, !isWithoutRowID else { return }
+        for key in keys where key.isForeign { try target.execute(sql: "DROP TABLE main.\(helper(key))") }
     }
 }

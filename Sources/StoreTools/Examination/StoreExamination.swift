@@ -20,6 +20,9 @@ public struct StoreExamination: StoreTool {
     public var policy = KeyPolicy()
     /// The file that holds the key, which is examined too; nil for none.
     public var keyFile: String?
+    /// Its `prepareDatabase` gives the connection the functions, collations and tokenizers that the schema needs. A
+    /// full-text index without its tokenizer is not checked, in a note.
+    public var configuration = Configuration()
     private let key: ToolKey?
 
     /// - Parameters:
@@ -86,7 +89,8 @@ public struct StoreExamination: StoreTool {
         findings += StoreCheckup(paths: paths, status: status).findings()
         // Only where nothing else has prevented that the store is opened.
         if let unlocked, !findings.contains(where: { $0.severity == .problem }) {
-            findings += try FullTextCheck.findings(BackupBundle.database(meantBy: path), unlocked, run)
+            findings += try FullTextCheck.findings(
+                BackupBundle.database(meantBy: path), unlocked, configuration, run)
         }
         return Report(findings: findings, status: status, notices: run.notices)
     }

@@ -78,12 +78,14 @@ public struct StoreImport: StoreTool {
         try place.requireFree()
         let plain = try PlainSource.open(source, program: configuration)
         defer { try? plain.close() }
+        if let note = try plain.read({ try PlainSource.tailNote(of: source, $0) }) { run.notice(note) }
         let key = try key.unlocked()
         try run.check()
         let copied = try copy(plain, key, to: place, run)
         let store = try open(key, run)
         defer { try? store.close() }
         for notice in store.notices { run.notice(notice) }
+        DoubleQuotedStrings.report(store, run)
         StoreOpening.logCreation(target, scheme, run)
         return Report(
             path: target, storeID: store.storeID, rowCount: copied.rowCount,

@@ -5,6 +5,7 @@ import PageFormat
 final class SalvageCopy {
     private let source: SalvageSource
     private let db: Database
+    private let program: Configuration
     private let run: ToolRun
     private var trees: [SalvagedTree] = []
     private var schema: [SchemaEntry] = []
@@ -12,11 +13,16 @@ final class SalvageCopy {
     private(set) var outcome = SalvageOutcome()
     private var listings: [String: Int] = [:]
     private var counter: RowCounter
+    /// The tables whose rows are inserted as values.
+    private var definitions: [SalvagedDefinition] = []
 
-    /// - Parameter db: Inside a transaction; its schema may be written (`writable_schema`).
-    init(_ source: SalvageSource, into db: Database, _ run: ToolRun) {
+    /// - Parameters:
+    ///   - db: Inside a transaction; its schema may be written (`writable_schema`).
+    ///   - program: Its `prepareDatabase` has given the connection what the schema needs.
+    init(_ source: SalvageSource, into db: Database, program: Configuration, _ run: ToolRun) {
         self.source = source
         self.db = db
+        self.program = program
         self.run = run
         counter = RowCounter(run, .copyingRows)
     }
@@ -36,6 +42,8 @@ final class SalvageCopy {
             try db.execute(sql: "DELETE FROM main.\(Self.sequenceTable)")
             try copyRows(of: tree)
         }
+        try completeSequences()
+        try enterDefinitions()
         try createTheRest()
         try db.execute(sql: "PRAGMA main.user_version = \(source.userVersion)")
         try db.execute(sql: "PRAGMA main.application_id = \(source.applicationID)")
@@ -96,7 +104,13 @@ final class SalvageCopy {
             }
             if entry.name != Self.sequenceTable, let sql = entry.sql {
                 do {
-                    try db.makeStatement(sql: sql).execute()
+                    if let definition = try SalvagedDefinition(entry, in: db, program: program) {
+                        try definition.values.create(in: db)
+                        definitions.append(definition)
+                        trees[index].table = definition.table
+                    } else {
+                        try db.makeStatement(sql: sql).execute()
+                    }
                 } catch let error as DatabaseError {
                     outcome.notCreated.append("table \"\(entry.name)\": \(error.message ?? error.description)")
                     trees[index].isIndexTree = source.kinds[trees[index].root]?.isTable == false
@@ -113,21 +127,58 @@ final class SalvageCopy {
         for index in trees.indices where trees[index].entry.type == "table" {
             let name = trees[index].entry.name
             guard try db.tableExists(name, in: "main") else { continue }
-            let table = try SalvagedTable(name, in: db)
+            let table = try trees[index].table ?? SalvagedTable(name, in: db)
             trees[index].table = table
             trees[index].isIndexTree = table.isWithoutRowID
+        }
+    }
+
+    /// Names the highest row id of each table with AUTOINCREMENT whose entry in `sqlite_sequence` is lost, or was not
+    /// written because its rows were inserted as values.
+    private func completeSequences() throws {
+        for tree in trees where tree.table != nil && tree.entry.sql?.namesAutoincrement == true {
+            try db.execute(
+                sql: """
+                    INSERT INTO main.\(Self.sequenceTable) (name, seq)
+                    SELECT ?1, max(rowid) FROM main.\(tree.entry.name.quotedIdentifier)
+                    WHERE NOT EXISTS (SELECT 1 FROM main.\(Self.sequenceTable) WHERE name = ?1)
+                    HAVING max(rowid) IS NOT NULL
+                    """, arguments: [tree.entry.name])
+        }
+    }
+
+    /// Gives the tables whose rows were inserted as values their definitions, as text.
+    private func enterDefinitions() throws {
+        guard !definitions.isEmpty else { return }
+        for definition in definitions {
+            try db.execute(
+                sql: "UPDATE main.sqlite_schema SET sql = ? WHERE type = 'table' AND name = ?",
+                arguments: [definition.entry.sql, definition.entry.name])
+        }
+        // SQLite reads the schema again.
+        try db.execute(sql: "PRAGMA writable_schema = RESET; PRAGMA writable_schema = ON")
+    }
+
+    private func createIndex(_ entry: SchemaEntry, _ sql: String) throws {
+        do {
+            try db.makeStatement(sql: sql).execute()
+        } catch let error as DatabaseError {
+            let missing = try MissingParts(ofIndex: sql, in: db).names
+            let needs = definitions.first { $0.entry.name.lowercasedASCII == entry.table.lowercasedASCII }?.needs ?? []
+            if missing.isEmpty, needs.isEmpty || error.resultCode.primaryResultCode != .SQLITE_ERROR {
+                outcome.notCreated.append("index \"\(entry.name)\": \(error.message ?? error.description)")
+            } else {
+                outcome.leftOut.append(
+                    LeftOutIndex(
+                        name: entry.name, table: entry.table, needs: Set(missing).union(needs).sorted()))
+            }
         }
     }
 
     /// Indexes, views, triggers and virtual tables.
     private func createTheRest() throws {
         for entry in schema where entry.type == "index" {
-            guard let sql = entry.sql else { continue }
-            do {
-                try db.makeStatement(sql: sql).execute()
-            } catch let error as DatabaseError {
-                outcome.notCreated.append("index \"\(entry.name)\": \(error.message ?? error.description)")
-            }
+            if let sql = entry.sql { try createIndex(entry, sql) }
         }
         // They consist only of their text; running it would create a virtual table's shadow tables a second time.
         let others = schema.filter { !$0.hasPages }
@@ -248,15 +299,35 @@ final class SalvageCopy {
     private func insert(_ values: [TableReader.Value], _ rowID: Int64?, into table: SalvagedTable) throws -> Bool {
         guard values.count <= table.columns.count else { return false }
         let columns = Array(zip(values, table.columns).filter { $0.1.isGiven })
-        var names = columns.map { $0.1.name.quotedIdentifier }
+        let added = table.asValues ? table.columns.dropFirst(values.count) : []
+        var names = columns.map { $0.1.name.quotedIdentifier } + added.map(\.name.quotedIdentifier)
         var arguments = columns.map { value, column -> DatabaseValue in
-            column.isRowID && value == .null ? (rowID?.databaseValue ?? .null) : source.databaseValue(value)
+            column.isRowID && value == .null && !table.asValues
+                ? (rowID?.databaseValue ?? .null) : source.databaseValue(value)
         }
-        if let rowID, let name = table.rowIDName, !columns.contains(where: { $0.1.isRowID }) {
+        arguments += added.map { $0.added ?? .null }
+        if let rowID, let name = table.rowIDName, table.asValues || !columns.contains(where: { $0.1.isRowID }) {
             names.append(name)
             arguments.append(rowID.databaseValue)
         }
-        return try run("main.\(table.name.quotedIdentifier)", names, arguments)
+        return try insert(names, arguments, into: table)
+    }
+
+    /// Inserts a row, in two parts where its columns and its row id are more than a statement can have.
+    private func insert(
+        _ names: [String], _ arguments: [DatabaseValue], into table: SalvagedTable
+    ) throws -> Bool {
+        let name = "main.\(table.name.quotedIdentifier)"
+        guard names.count > Limits.resultColumns, let rowIDName = names.last, let rowID = arguments.last else {
+            return try run(name, names, arguments)
+        }
+        let bound = Limits.resultColumns - 1
+        guard try run(name, names.prefix(bound) + [rowIDName], arguments.prefix(bound) + [rowID]) else { return false }
+        let rest = zip(names, arguments).dropFirst(bound).dropLast()
+        try db.execute(
+            sql: "UPDATE \(name) SET \(rest.map { "\($0.0) = ?" }.joined(separator: ", ")) WHERE \(rowIDName) = ?",
+            arguments: StatementArguments(rest.map(\.1) + [rowID]))
+        return true
     }
 
     private func run(_ table: String, _ names: [String], _ arguments: [DatabaseValue]) throws -> Bool {
@@ -321,6 +392,8 @@ struct SalvageOutcome: Sendable {
     var lostSchemaRows = 0
     /// Tables, indexes and triggers that could not be created, each with its reason.
     var notCreated: [String] = []
+    /// Indexes that only the program can build.
+    var leftOut: [LeftOutIndex] = []
     /// Rows of unknown tables, a part of which is lost.
     var lostUnknownRows = 0
     /// Lost pages of indexes, which hold nothing that the tables do not.

@@ -38,8 +38,10 @@ struct SalvagedTable {
         let isNotNull: Bool
         /// Whether it stands for the row id, and is NULL in the record.
         let isRowID: Bool
-        /// Whether an INSERT can give its value; generated columns are computed again.
+        /// Whether an INSERT gives its value; generated columns are computed again, unless rows are values.
         let isGiven: Bool
+        /// Its value in rows that end before it; nil where SQLite knows it from the definition.
+        var added: DatabaseValue?
     }
 
     enum Affinity { case blob, text, integer, real, numeric }
@@ -47,29 +49,41 @@ struct SalvagedTable {
     let name: String
     let columns: [Column]
     let isWithoutRowID: Bool
+    /// Whether rows are inserted as values into a table without the definition.
+    let asValues: Bool
     /// A name by which SQL reaches the row id; nil where there is none.
     let rowIDName: String?
 
+    /// - Parameter asValues: Whether rows are inserted as values into a table without the definition.
     /// - Throws: `DatabaseError`.
-    init(_ name: String, in db: Database) throws {
+    init(_ name: String, in db: Database, asValues: Bool = false) throws {
         let shape = try TableShape(name, in: db)
         let rows = try Row.fetchAll(
-            db, sql: "SELECT name, type, \"notnull\", pk, hidden FROM pragma_table_xinfo(?) ORDER BY cid",
+            db,
+            sql: "SELECT name, type, \"notnull\", pk, hidden, dflt_value FROM pragma_table_xinfo(?) ORDER BY cid",
             arguments: [name])
         let withoutRowID =
             try Bool.fetchOne(
                 db, sql: "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", arguments: [name])
             ?? false
-        let keys = rows.filter { ($0[3] as Int) > 0 }
-        let all = rows.map { row -> (Column, hidden: Int) in
-            let type = ((row[1] as String?) ?? "").uppercased()
-            let isRowID = !withoutRowID && keys.count == 1 && (row[3] as Int) == 1 && type == "INTEGER"
+        // INTEGER PRIMARY KEY DESC has an index, and does not stand for the row id.
+        let hasKeyIndex =
+            try Bool.fetchOne(
+                db, sql: "SELECT EXISTS (SELECT 1 FROM pragma_index_list(?) WHERE origin = 'pk')", arguments: [name])
+            ?? false
+        let rowIDColumn = withoutRowID || hasKeyIndex ? nil : shape.rowIDColumn
+        let added =
+            asValues
+            ? try Self.defaults(of: rows.map { (type: ($0[1] as String?) ?? "", value: $0[5]) }, in: db) : []
+        let all = rows.enumerated().map { index, row -> (Column, hidden: Int) in
             let hidden = row[4] as Int
             let column = Column(
-                name: row[0], affinity: Affinity(declared: type), isNotNull: row[2], isRowID: isRowID,
-                isGiven: hidden == 0)
+                name: row[0], affinity: Affinity(declared: ((row[1] as String?) ?? "").uppercased()),
+                isNotNull: row[2], isRowID: row[0] == rowIDColumn, isGiven: hidden == 0 || asValues,
+                added: asValues ? added[index] : nil)
             return (column, hidden)
         }
+        self.asValues = asValues
         self.name = name
         isWithoutRowID = withoutRowID
         rowIDName = shape.rowIDName

@@ -57,6 +57,8 @@ public struct StoreSalvage: StoreTool {
         init(name: String) { self.name = name }
 
         /// Whether something of it is lost.
+        ///
+        /// An index that only the program can build is no loss.
         public var hasLosses: Bool { !lostPages.isEmpty || lostRowCount > 0 }
     }
 
@@ -108,6 +110,10 @@ public struct StoreSalvage: StoreTool {
         public let lostSchemaPages: [UInt32]
         /// Tables, indexes and triggers that could not be created, each with its reason.
         public let notCreated: [String]
+        /// The indexes that were not built, because they need what only the program has.
+        public let leftOut: [LeftOutIndex]
+        /// What could not be checked because only the program brings it, such as `collation prog`.
+        public let notChecked: [String]
         /// Commits of the WAL that could not be read, as a sentence without its full stop; nil where none are missed.
         public let lostCommits: String?
         /// Rows that refer to rows which do not exist any more.
@@ -121,10 +127,15 @@ public struct StoreSalvage: StoreTool {
         public var rowCount: Int { tables.reduce(0) { $0 + $1.rowCount } + listings.reduce(0) { $0 + $1.rowCount } }
 
         /// Whether something is lost, or not in the place where it was.
+        ///
+        /// An index that only the program can build is no loss.
         public var hasLosses: Bool {
             !lostPages.isEmpty || !listings.isEmpty || !olderPages.isEmpty || !notCreated.isEmpty || lostCommits != nil
                 || tables.contains(where: \.hasLosses)
         }
+
+        /// Whether something is lost, was left out or could not be checked.
+        public var needsAttention: Bool { hasLosses || !leftOut.isEmpty || !notChecked.isEmpty }
     }
 
     /// - Throws: ``ToolError`` `exists`, `storeName`, `noDirectory`, `sparse`; `StoreError` `storeInUse`, `wrongKey`, `noSuchStore`,
@@ -152,7 +163,7 @@ public struct StoreSalvage: StoreTool {
         if !found.knowsFreePages {
             run.notice("the list of free pages is damaged: rows that were deleted may be among the salvaged ones")
         }
-        let (outcome, violations) = try makeStore(found, key, choice.sidecar, at: place, run)
+        let (outcome, check) = try makeStore(found, key, choice.sidecar, at: place, run)
         let store = try SharedStore.open(at: target, unlockedBy: key.source)
         defer { try? store.close() }
         StoreOpening.logCreation(target, scheme(choice.sidecar), run)
@@ -161,7 +172,8 @@ public struct StoreSalvage: StoreTool {
             pageCount: Int(pages.pageCount), pageBytes: pages.layout.pageBytes, lostPages: found.lostPages,
             indexPages: outcome.indexPages, unknownPages: outcome.unknownPages, olderPages: found.olderPages,
             lostSchemaPages: outcome.lostSchemaPages, notCreated: outcome.notCreated,
-            lostCommits: lostCommits, foreignKeyViolations: violations, duration: .now - start, notices: run.notices)
+            leftOut: outcome.leftOut, notChecked: check.notChecked, lostCommits: lostCommits,
+            foreignKeyViolations: check.violations, duration: .now - start, notices: run.notices)
     }
 
     private func scheme(_ sidecar: Sidecar) -> KeyScheme { KeyScheme(rawValue: sidecar.scheme.name) ?? .slots }
@@ -177,17 +189,17 @@ public struct StoreSalvage: StoreTool {
 
     private func makeStore(
         _ found: SalvageSource, _ key: UnlockedKey, _ sidecar: Sidecar, at place: TargetPlace, _ run: ToolRun
-    ) throws -> (SalvageOutcome, violations: Int) {
+    ) throws -> (SalvageOutcome, Check) {
         let staging = try StagingDirectory(for: target, .importing)
         defer { staging.remove() }
         let staged = place.databasePath(in: staging)
         let (outcome, keys) = try copy(found, key, sidecar, to: staged, run)
-        let violations = try check(staged, keys, run)
+        let check = try check(staged, keys, run)
         try run.check()
         // The opening lock of the store is held: a stop waits for these few calls.
         try JobControlSuspension.withoutStopping { try place.publish(staging) }
         try place.removeSecondName(in: staging)
-        return (outcome, violations)
+        return (outcome, check)
     }
 
     private func copy(
@@ -209,7 +221,7 @@ public struct StoreSalvage: StoreTool {
                 // The copy is nobody's store yet.
                 db.mayChangeStoreTables = true
                 try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
-                let copy = SalvageCopy(found, into: db, run)
+                let copy = SalvageCopy(found, into: db, program: program, run)
                 try db.inTransaction(.immediate) {
                     try db.withoutHistoryUpkeep { try copy.write() }
                     return .commit
@@ -234,19 +246,16 @@ public struct StoreSalvage: StoreTool {
             + "('rebuild')"
     }
 
-    /// The messages of a check. A virtual table of a module that only the program has ends it.
-    private static func quickCheck(_ db: Database) throws -> [String] {
-        do {
-            return try String.fetchAll(db, sql: "PRAGMA quick_check(\(Limits.integrityMessages))")
-        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
-            return [error.message ?? error.description]
-        }
+    /// What reading the new store back has found.
+    private struct Check {
+        let messages: [String]
+        /// Rows that refer to rows that do not exist.
+        let violations: Int
+        let notChecked: [String]
     }
 
     /// Reads the new database back through a new connection.
-    ///
-    /// - Returns: How many rows refer to rows that do not exist.
-    private func check(_ path: String, _ keys: SidecarKeys?, _ run: ToolRun) throws -> Int {
+    private func check(_ path: String, _ keys: SidecarKeys?, _ run: ToolRun) throws -> Check {
         let program = configuration
         var configuration = Configuration()
         configuration.label = "StoreTools.verify"
@@ -256,18 +265,22 @@ public struct StoreSalvage: StoreTool {
             path: path, configuration: configuration,
             keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
         defer { try? pool.close() }
-        let (messages, violations) = try pool.read { db in
-            (
-                try Self.quickCheck(db),
-                (try? Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check")) ?? 0
-            )
+        let check = try pool.read { db in
+            let violations = (try? Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check")) ?? 0
+            do {
+                let content = try ContentCheck(db, run, kind: .quick)
+                return Check(
+                    messages: content.messages, violations: violations, notChecked: content.notChecked)
+            } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+                return Check(messages: [error.message ?? error.description], violations: violations, notChecked: [])
+            }
         }
         // The damaged store may have had rows that violate a CHECK.
-        if messages != ["ok"] {
-            for message in messages { run.notice("quick_check: \(message)" + Self.remedy(for: message)) }
+        if check.messages != ["ok"] {
+            for message in check.messages { run.notice("quick_check: \(message)" + Self.remedy(for: message)) }
         }
         try pool.close()
-        return violations
+        return check
     }
 }
 

@@ -4,17 +4,27 @@ import CipherStore
 /// SQLite's `integrity_check` of a whole database, or table by table where only the program has something that the
 /// schema names: a missing function or collation is no damage.
 struct ContentCheck {
+    /// How thorough it is.
+    enum Kind: String {
+        /// With the entries of each index.
+        case whole = "integrity_check"
+        /// Without them.
+        case quick = "quick_check"
+    }
+
     /// The messages; `ok` alone where nothing was found.
     private(set) var messages: [String]
     /// The tables that SQLite could not check, with what they need, and the parts that are missing.
     private(set) var notChecked: [String] = []
+    private let kind: Kind
 
     /// - Throws: `DatabaseError` where SQLite cannot read the database; `CancellationError`.
-    init(_ db: Database, _ run: ToolRun) throws {
+    init(_ db: Database, _ run: ToolRun, kind: Kind = .whole) throws {
+        self.kind = kind
         do {
             let missing = try MissingParts(of: db)
             notChecked = missing.modules.sorted().map { "module \($0)" }
-            messages = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Limits.integrityMessages))")
+            messages = try String.fetchAll(db, sql: "PRAGMA \(kind.rawValue)(\(Limits.integrityMessages))")
         } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
             let missing = try MissingParts(of: db)
             guard !missing.isEmpty else { throw error }
@@ -29,16 +39,24 @@ struct ContentCheck {
         for table in tables {
             try run.check()
             do {
-                let found = try String.fetchAll(
-                    db, sql: "PRAGMA integrity_check(\(table.quotedIdentifier))")
+                let found = try String.fetchAll(db, sql: "PRAGMA \(kind.rawValue)(\(table.quotedIdentifier))")
                 if found != ["ok"] { messages += found }
             } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
                 let missing = try MissingParts(of: db, table: table)
                 guard !missing.isEmpty else { throw error }
                 notChecked.append("table \"\(table)\", which needs \(missing.names.joined(separator: ", "))")
+                messages += try Self.problems(of: table, missing, db)
             }
         }
         if messages.isEmpty { messages = ["ok"] }
+    }
+
+    private static func problems(of table: String, _ missing: MissingParts, _ db: Database) throws -> [String] {
+        do {
+            return try UncheckedTable(table, missing, in: db).problems
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_CORRUPT {
+            return ["table \(table): \(error.message ?? error.description)"]
+        }
     }
 }
 
@@ -79,5 +97,19 @@ public struct OrphanRow: Hashable, Sendable {
             }
         }
         return (first, count)
+    }
+}
+
+extension DoubleQuotedStrings {
+    /// Reports triggers and views that fail in the connections of a store. A store that cannot be read is left to a
+    /// verification.
+    static func report(_ store: SharedStore, _ run: ToolRun) {
+        guard let found = try? store.read({ try DoubleQuotedStrings(in: $0) }) else { return }
+        for object in found.objects {
+            run.notice(
+                "\(object) has a text in double quotes, which connections of a store take for the name of a column: "
+                    + "write the text in single quotes, or open the store with "
+                    + "Configuration.acceptsDoubleQuotedStringLiterals")
+        }
     }
 }

@@ -1,5 +1,6 @@
 import CipherStore
 import KeyCustody
+import StorePlatform
 
 /// A full-text index that does not find what its texts say. No row is affected: the index can be made again.
 public struct FullTextFault: Hashable, Sendable {
@@ -20,7 +21,7 @@ public struct FullTextFault: Hashable, Sendable {
         guard let rebuilding else {
             return "drop the table \"\(index)\", create it again, and insert its texts again: it keeps none"
         }
-        return "make the index again: cipherctl sql --write \(path.quotedForShell) \(rebuilding.quotedForShell)"
+        return "make the index again: cipherctl sql --write \(ShellWord.path(path)) \(ShellWord.quoted(rebuilding))"
     }
 }
 
@@ -195,12 +196,15 @@ extension FullTextCheck {
     /// The findings about the indexes of a store, which is opened read-only for that if it has any.
     ///
     /// - Returns: A note where it cannot be opened now: other findings say why.
-    static func findings(_ path: String, _ choice: AuthenticatedSidecar, _ run: ToolRun) throws -> [Finding] {
+    static func findings(
+        _ path: String, _ choice: AuthenticatedSidecar, _ configuration: Configuration, _ run: ToolRun
+    ) throws -> [Finding] {
         let checked: FullTextCheck
         do {
             guard try StorePages.schema(of: path, choice, has: { $1.contains("virtual table") && $1.contains("fts") })
             else { return [] }
-            let store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: run.notice)
+            let store = try StoreOpening.readOnly(
+                path, holding: choice.keys, configuration: configuration, onNotice: run.notice)
             defer { try? store.close() }
             checked = try store.unsafeRead { db in
                 try db.beginTransaction(.deferred)
@@ -217,20 +221,5 @@ extension FullTextCheck {
         }
         return checked.faults.map { Finding(.risk, "fullTextIndex", $0.what, remedy: $0.remedy(path)) }
             + checked.unchecked.map { Finding(.note, "fullTextUnchecked", $0) }
-    }
-}
-
-extension String {
-    /// The text as one word of a shell's command.
-    fileprivate var quotedForShell: String {
-        let isPlain = utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "/"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
-                true
-            default: false
-            }
-        }
-        return isPlain && !isEmpty ? self : "'" + replacing("'", with: "'\\''") + "'"
     }
 }

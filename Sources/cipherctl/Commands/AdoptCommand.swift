@@ -62,15 +62,17 @@ struct AdoptCommand: Command {
         }
         lines.append(
             "sidecar     \(path)-sidecar and its .bak: keep both with the store; they hold its salt from now on")
+        lines += report.leftOut.map { "left out    \($0.text)" }
         try console.report(
             json: .object([
                 "store": .string(path), "store_id": .string("\(report.storeID)"), "scheme": .string(scheme.rawValue),
                 "compatibility": .int(version), "completed_earlier_adoption": .bool(isCompletion),
                 "content_hash": .optional(report.contentHash) { .string($0.hex) }, "verified": .bool(!isCompletion),
                 "original": .optional(report.original, JSON.string),
+                "left_out": .array(report.leftOut.map { .string($0.name) }),
                 "seconds": .real(report.duration / .seconds(1)),
             ]),
             lines: lines)
-        return .ok
+        return report.leftOut.isEmpty ? .ok : .needsAttention
     }
 }

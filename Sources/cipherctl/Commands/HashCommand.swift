@@ -42,7 +42,10 @@ struct HashCommand: Command {
         if isPlain {
             let source = try PlainSource.open(path)
             defer { try? source.close() }
-            return try source.read { try ContentHash.of($0) }
+            return try source.read { db in
+                if let note = try PlainSource.tailNote(of: path, db) { console.note(note) }
+                return try ContentHash.of(db)
+            }
         }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let store = try StoreOpening.readOnly(path, key, onNotice: console.note)

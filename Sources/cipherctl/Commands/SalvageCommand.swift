@@ -25,6 +25,8 @@ struct SalvageCommand: Command {
             "The new store has a new sidecar and one keyslot, of the key that was given: add the others again with "
                 + "`cipherctl key add`. The damaged store is not changed; its sidecar is needed, because without the "
                 + "salt no page can be authenticated.",
+            "An index that needs a function or a collation of a program is left out and named, and what could not be "
+                + "checked is listed. The exit code is 2 then too: let the program create the index.",
             "Prefer a backup where there is a recent one: salvaged rows are authentic, but not complete.",
         ])
 
@@ -45,7 +47,7 @@ struct SalvageCommand: Command {
         tool.fileMode = mode
         let report = try console.run(tool, "salvaging")
         try console.report(json: json(report), lines: lines(report))
-        return report.hasLosses ? .needsAttention : .ok
+        return report.needsAttention ? .needsAttention : .ok
     }
 
     // MARK: JSON
@@ -66,6 +68,8 @@ struct SalvageCommand: Command {
                 }),
             "lost_schema_pages": .array(report.lostSchemaPages.map { .int($0) }),
             "not_created": .array(report.notCreated.map(JSON.string)),
+            "left_out": .array(report.leftOut.map { .string($0.name) }),
+            "not_checked": .array(report.notChecked.map(JSON.string)),
             "lost_commits": .optional(report.lostCommits, JSON.string),
             "foreign_key_violations": .int(report.foreignKeyViolations),
             "seconds": .real(report.duration / .seconds(1)),
@@ -127,6 +131,8 @@ struct SalvageCommand: Command {
             .map { "pages     \($0)" }
         lines += report.olderPages.lines("of an older commit", pageBytes: report.pageBytes).map { "pages     \($0)" }
         lines += report.notCreated.map { "missing   \($0)" }
+        lines += report.leftOut.map { "left out  \($0.text)" }
+        lines += report.notChecked.map { "note      not checked: \($0)" }
         if let note = report.lostCommits { lines.append("commits   \(note)") }
         if report.foreignKeyViolations > 0 {
             let rows = CountText.text(report.foreignKeyViolations, "row refers", "rows refer")

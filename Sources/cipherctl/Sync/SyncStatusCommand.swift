@@ -46,7 +46,7 @@ struct SyncReport {
         }
     }
 
-    var isInSync: Bool { !remotes.isEmpty && remotes.allSatisfy { $0.status.hasSameRows } }
+    var isInSync: Bool { !remotes.isEmpty && remotes.allSatisfy { $0.status.isInSync } }
 
     /// What a person should look at, as sentences.
     var attention: [String] {
@@ -147,7 +147,7 @@ struct SyncReport {
             "quarantined": quarantined(status),
             "last_error": .optional(status.lastError.map(SyncErrorReport.text(ofKept:)), JSON.string),
             "skew_seconds": .optional(status.skew) { .int($0.components.seconds) },
-            "in_sync": .bool(status.hasSameRows),
+            "in_sync": .bool(status.isInSync),
             "replicas": SyncReplicaReport.json(status.replicas),
         ])
     }
@@ -172,12 +172,12 @@ struct SyncReport {
 
     /// Why the store is not in sync, also where nobody has to look at it yet; nil where it is.
     var obstacle: String? {
-        let found = remotes.filter { !$0.status.hasSameRows }.map { "\($0.known.name): \(Self.state($0.status))" }
+        let found = remotes.filter { !$0.status.isInSync }.map { "\($0.known.name): \(Self.state($0.status))" }
         return found.isEmpty ? nil : found.joined(separator: "; ")
     }
 
     private static func state(_ status: SyncStatus) -> String {
-        if status.hasSameRows { return "in sync" }
+        if status.isInSync { return "in sync" }
         let waiting = status.stalledLogs.first { !$0.needsAttention && !$0.isGivenUp }.map { log in
             " (entry \(log.position.sequence) of log \(log.position.author) or its object has not come yet)"
         }

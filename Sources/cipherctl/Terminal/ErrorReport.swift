@@ -97,8 +97,7 @@ struct ErrorReport {
         case .SQLITE_BUSY, .SQLITE_LOCKED: "Another process holds the lock; try again."
         case .SQLITE_FULL: "Free space on the filesystem and try again; nothing was lost."
         case .SQLITE_CORRUPT where error.extendedResultCode == .SQLITE_CORRUPT_VTAB:
-            "A full-text index does not fit its texts; no row is damaged. `cipherctl verify` names the index, and the "
-                + "command that makes it again: INSERT INTO ft(ft) VALUES('rebuild')."
+            "\(DatabaseError.virtualTableHint). `cipherctl verify` names a full-text index and the command for it."
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: "Run `cipherctl verify` to see what is damaged."
         default: nil
         }

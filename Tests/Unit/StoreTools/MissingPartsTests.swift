@@ -131,6 +131,17 @@ struct MissingPartsTests {
                 == ["row 7 of table \"child\" refers to a row of table \"parent\" that does not exist"])
     }
 
+    @Test("doctor and conformance take what the program has, and find no damage without it")
+    func otherChecks() throws {
+        // Story: both had no way to get the program's functions.
+        try makeProgramStore()
+        for configuration in [Configuration(), Self.program] {
+            var doctor = StoreExamination(fixture.store, unlockedBy: fixture.source)
+            doctor.configuration = configuration
+            #expect(try doctor.run().findings.allSatisfy { $0.severity != .problem })
+        }
+    }
+
     // MARK: Copies
 
     /// The columns of the copied table that every program can read.

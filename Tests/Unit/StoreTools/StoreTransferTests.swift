@@ -186,12 +186,20 @@ struct StoreTransferTests {
     func allocatedInChunks() throws {
         // Story: import said that its plaintext header is damaged.
         try fixture.makePlain()
+        func hash() throws -> ContentHash {
+            let plain = try PlainSource.open(fixture.plain)
+            defer { try? plain.close() }
+            return try plain.read { try ContentHash.of($0) }
+        }
+        let before = try hash()
         let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.plain))
         let bytes = try file.seekToEnd()
         try file.truncate(atOffset: bytes + (1 << 20))
         try file.close()
+        #expect(try hash() == before)
         let report = try StoreImport(of: fixture.plain, to: fixture.store, unlockedBy: fixture.source).run()
-        #expect(report.rowCount == ToolFixture.rows)
+        #expect(report.rowCount == ToolFixture.rows && report.contentHash == before)
+        #expect(report.notices.contains { $0.contains("the last 1048576 bytes") }, "\(report.notices)")
     }
 
     @Test("the error for a plain database that was cut does not recommend what has just failed")

@@ -113,6 +113,16 @@ import Testing
     }
 
     /// The error of a table with 2,000 columns had 17 KB of SQL.
+    @Test("the message about a text without its closing quote does not repeat the rest of the SQL")
+    func unclosedQuote() throws {
+        // Story: the unrecognized token was the rest of a script, with its values.
+        let queue = DatabaseQueue()
+        let error = #expect(throws: DatabaseError.self) {
+            try queue.inDatabase { try $0.execute(sql: "SELECT '" + String(repeating: "v", count: 10_000)) }
+        }
+        #expect((error?.message?.count ?? .max) <= 201 && (error?.description.count ?? .max) < 500)
+    }
+
     @Test("descriptions have 200 characters of a long statement, and the error has all of it")
     func longStatement() {
         let sql = String(repeating: "é", count: 201)

@@ -1,0 +1,448 @@
+import CipherStore
+import Foundation
+import TestKit
+import Testing
+
+@testable import StoreTools
+
+/// Copies and salvages of tables that need what only their program has, held against the program's own check.
+@Suite("Tables that only their program can evaluate, copied and salvaged")
+struct ProgramKeyTests {
+    private let fixture = ToolFixture()
+
+    private static var program: Configuration {
+        var configuration = Configuration()
+        configuration.prepareDatabase { db in
+            // The reverse order: an index in the order of bytes is wrong for it.
+            db.add(collation: DatabaseCollation("prog") { $1.compare($0) })
+            db.add(
+                function: DatabaseFunction("prog_f", argumentCount: 1, pure: true) { values in
+                    String((String.fromDatabaseValue(values[0]) ?? "").reversed())
+                })
+            db.add(function: DatabaseFunction("uuid", argumentCount: 0) { _ in UUID().uuidString })
+        }
+        return configuration
+    }
+
+    /// A definition, with statements that fill it.
+    struct Shape: Sendable, CustomTestStringConvertible {
+        let name: String
+        let sql: String
+        /// How its rows are compared.
+        var order = "rowid"
+        var encoding = "UTF-8"
+        /// Indexes that only the program can build.
+        var leftOut: Set<String> = []
+        /// Whether a key needs a collation: a salvage cannot order it.
+        var hasProgramKey = false
+        var testDescription: String { name }
+    }
+
+    private static let mixed = """
+        INSERT INTO t VALUES ('b', 1, 'x'), ('a', 2, NULL), (NULL, 3, 'y'), (NULL, 4, 'z'), (7, 5, 'w'), (1.5, 6, 'v'),
+            (x'00ff', 7, 'u'), ('', 8, 't'), ('c', 9, 's'), (x'', 10, 'r');
+        WITH RECURSIVE c (i) AS (VALUES (100) UNION ALL SELECT i + 1 FROM c WHERE i < 900)
+        INSERT INTO t SELECT 'k' || (i * 7 % 1009), i, 'n' || (i % 13) FROM c;
+        """
+    private static let keyed = """
+        INSERT INTO t VALUES ('b', 1, 'x'), ('a', 2, 'q'), (7, 5, 'w'), (x'00ff', 7, 'u'), ('', 8, 't');
+        WITH RECURSIVE c (i) AS (VALUES (100) UNION ALL SELECT i + 1 FROM c WHERE i < 900)
+        INSERT INTO t SELECT 'k' || (i * 7 % 1009), i, 'n' || (i % 13) FROM c;
+        """
+
+    static let keys = [
+        Shape(name: "UNIQUE", sql: "CREATE TABLE t (a COLLATE prog UNIQUE, b INT, c); \(mixed)", hasProgramKey: true),
+        Shape(
+            name: "PRIMARY KEY", sql: "CREATE TABLE t (a TEXT COLLATE prog PRIMARY KEY, b INT, c); \(mixed)",
+            hasProgramKey: true),
+        Shape(
+            name: "descending, beside keys of SQLite",
+            sql: """
+                CREATE TABLE t (a, b INTEGER UNIQUE, c TEXT, UNIQUE (a COLLATE prog DESC, b DESC),
+                    UNIQUE (c, a COLLATE PROG), UNIQUE (c COLLATE NOCASE DESC, b)); \(mixed)
+                """, hasProgramKey: true),
+        Shape(
+            name: "WITHOUT ROWID",
+            sql: "CREATE TABLE t (a TEXT COLLATE prog PRIMARY KEY, b INT, c UNIQUE ON CONFLICT IGNORE) WITHOUT ROWID; "
+                + keyed, order: "a COLLATE BINARY", hasProgramKey: true),
+        Shape(
+            name: "WITHOUT ROWID, descending",
+            sql: "CREATE TABLE t (a TEXT, b INT, c TEXT COLLATE prog, PRIMARY KEY (c DESC, a)) WITHOUT ROWID; \(keyed)",
+            order: "a COLLATE BINARY", hasProgramKey: true),
+        Shape(
+            name: "WITHOUT ROWID, a second key",
+            sql: "CREATE TABLE t (a TEXT COLLATE prog UNIQUE, b INT PRIMARY KEY, c) WITHOUT ROWID; \(keyed)",
+            order: "b", hasProgramKey: true),
+        Shape(
+            name: "in UTF-16", sql: "CREATE TABLE t (a TEXT COLLATE prog UNIQUE, b INT, c); \(mixed)",
+            encoding: "UTF-16le", hasProgramKey: true),
+    ]
+
+    static let definitions = [
+        Shape(
+            name: "AUTOINCREMENT",
+            sql: """
+                CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, d DEFAULT (uuid()));
+                CREATE TABLE other (id INTEGER PRIMARY KEY AUTOINCREMENT);
+                INSERT INTO t VALUES (3, 'a'), (9, 'b'); INSERT INTO other VALUES (5);
+                DELETE FROM t WHERE id = 9;
+                """),
+        Shape(
+            name: "INTEGER PRIMARY KEY DESC",
+            sql: """
+                CREATE TABLE t (id INTEGER PRIMARY KEY DESC, d CHECK (prog_f(d) <> 'x'));
+                INSERT INTO t (rowid, id, d) VALUES (10, 3, 'a'), (20, 1, 'b'), (30, NULL, 'c');
+                """),
+        Shape(
+            name: "INTEGER PRIMARY KEY DESC without parts",
+            sql: """
+                CREATE TABLE t (id INTEGER PRIMARY KEY DESC, d);
+                INSERT INTO t (rowid, id, d) VALUES (10, 3, 'a'), (20, 1, 'b'), (30, NULL, 'c');
+                """),
+        Shape(
+            name: "STRICT",
+            sql: """
+                CREATE TABLE t (id INTEGER PRIMARY KEY, r REAL NOT NULL, a ANY, s TEXT CHECK (prog_f(s) <> 'x')) STRICT;
+                INSERT INTO t VALUES (1, 1, '1', 'a'), (2, 2.5, 2, NULL), (3, 1e300, x'01', '');
+                """),
+        Shape(
+            name: "generated columns",
+            sql: """
+                CREATE TABLE t (a, v AS (prog_f(a)), s AS (prog_f(a)) STORED, w INT AS (length(a)), b REAL UNIQUE);
+                CREATE INDEX t_w ON t (w);
+                INSERT INTO t (a, b) VALUES ('abc', 1), ('de', 2.5), (NULL, NULL);
+                """),
+        Shape(
+            name: "columns added later",
+            sql: """
+                CREATE TABLE t (a TEXT DEFAULT (uuid()), b INT);
+                INSERT INTO t VALUES ('x', 1), ('y', 2);
+                ALTER TABLE t ADD COLUMN c TEXT NOT NULL DEFAULT 'late';
+                ALTER TABLE t ADD COLUMN d REAL DEFAULT 5;
+                ALTER TABLE t ADD COLUMN e TEXT DEFAULT 7;
+                ALTER TABLE t ADD COLUMN f;
+                INSERT INTO t VALUES ('z', 3, 'now', 1.5, 'e', 'f');
+                CREATE INDEX t_c ON t (c, e);
+                """),
+        Shape(
+            name: "partial and expression indexes",
+            sql: """
+                CREATE TABLE t (a TEXT COLLATE prog, b INT);
+                CREATE INDEX t_partial ON t (b) WHERE a COLLATE BINARY > 'b';
+                CREATE INDEX t_expression ON t (b + 1);
+                CREATE INDEX t_order ON t (a);
+                CREATE INDEX t_f ON t (prog_f(a));
+                CREATE INDEX t_where ON t (b) WHERE prog_f(a) > 'm';
+                INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3), (NULL, 4);
+                """, leftOut: ["t_order", "t_f", "t_where"]),
+        Shape(
+            name: "WITHOUT ROWID",
+            sql: """
+                CREATE TABLE t (a, b TEXT CHECK (prog_f(b) <> 'x'), c INT, PRIMARY KEY (c, a)) WITHOUT ROWID;
+                INSERT INTO t VALUES ('p', 'q', 2), ('r', 's', 1), ('t', NULL, 1);
+                """, order: "c, a"),
+        Shape(
+            name: "in UTF-16",
+            sql: """
+                CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL ON CONFLICT REPLACE DEFAULT (uuid()), b TEXT COLLATE prog);
+                INSERT INTO t VALUES ('ä', 'ö'), ('z', '€'), ('a', '');
+                """, encoding: "UTF-16be"),
+    ]
+
+    private func make(_ shape: Shape) throws {
+        var configuration = Self.program
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA encoding = '\(shape.encoding)'") }
+        let store = try SharedStore.open(at: fixture.store, unlockedBy: fixture.source, configuration: configuration)
+        try store.write { try $0.execute(sql: shape.sql) }
+        try store.checkpoint(.truncate)
+        try store.close()
+    }
+
+    private func open(_ path: String) throws -> SharedStore {
+        try SharedStore.open(at: path, unlockedBy: fixture.source, configuration: Self.program)
+    }
+
+    /// All rows, with types and generated columns.
+    private func rows(_ db: Database, _ shape: Shape) throws -> [String] {
+        let columns = try Row.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo('t')")
+            .map { "quote(\"\($0[0] as String)\") || typeof(\"\($0[0] as String)\")" }
+        let rowID = shape.sql.contains("WITHOUT ROWID") ? "''" : "rowid"
+        return try String.fetchAll(
+            db,
+            sql: "SELECT \(rowID) || ' ' || \(columns.joined(separator: " || ' ' || ")) FROM t "
+                + "ORDER BY \(shape.order)")
+    }
+
+    private func sequence(_ db: Database) throws -> [String] {
+        guard try db.tableExists("sqlite_sequence") else { return [] }
+        return try String.fetchAll(db, sql: "SELECT name || seq FROM sqlite_sequence ORDER BY name")
+    }
+
+    /// Expects that the program finds the same rows in both, and everything in order.
+    private func expectSame(_ path: String, _ shape: Shape, without leftOut: Set<String>) throws {
+        let expected = try content(of: fixture.store, shape)
+        let found = try content(of: path, shape)
+        #expect(found.rows == expected.rows)
+        #expect(found.sequence == expected.sequence)
+        #expect(found.integrity == ["ok"])
+        #expect(
+            found.schema
+                == expected.schema.filter { entry in !leftOut.contains { entry.hasPrefix("\($0)CREATE INDEX") } })
+    }
+
+    private struct Content {
+        let rows, sequence, integrity, schema: [String]
+    }
+
+    /// What the program finds in a store.
+    private func content(of path: String, _ shape: Shape) throws -> Content {
+        let store = try open(path)
+        defer { try? store.close() }
+        return try store.read { db in
+            Content(
+                rows: try rows(db, shape), sequence: try sequence(db),
+                integrity: try String.fetchAll(db, sql: "PRAGMA integrity_check"),
+                schema: try String.fetchAll(
+                    db,
+                    sql: """
+                        SELECT name || ifnull(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'cipherstore_%' ORDER BY name
+                        """))
+        }
+    }
+
+    @Test("an export and an import keep keys in the order that only the program knows", arguments: keys + definitions)
+    func transfer(_ shape: Shape) throws {
+        // Story: "no such collation sequence: prog" ended both.
+        try make(shape)
+        let exported = try StoreExport(
+            of: fixture.store, toInsecurePlaintext: fixture.plain, unlockedBy: fixture.source
+        ).run()
+        #expect(Set(exported.leftOut.map(\.name)) == shape.leftOut)
+        let path = fixture.path("copy.db")
+        let imported = try StoreImport(of: fixture.plain, to: path, unlockedBy: fixture.source).run()
+        #expect(imported.contentHash == exported.contentHash)
+        try expectSame(path, shape, without: shape.leftOut)
+    }
+
+    @Test("a key with a program's collation refuses a second row after a copy")
+    func uniqueness() throws {
+        try make(Self.keys[0])
+        _ = try StoreExport(of: fixture.store, toInsecurePlaintext: fixture.plain, unlockedBy: fixture.source).run()
+        _ = try StoreImport(of: fixture.plain, to: fixture.path("copy.db"), unlockedBy: fixture.source).run()
+        let store = try open(fixture.path("copy.db"))
+        defer { try? store.close() }
+        try store.write { db in
+            let found = try Int.fetchOne(db, sql: "SELECT b FROM t WHERE a = 'k1'")
+            #expect(found != nil)
+            #expect(throws: DatabaseError.self) { try db.execute(sql: "INSERT INTO t VALUES ('a', 1, 1)") }
+        }
+    }
+
+    // MARK: Salvage
+
+    @Test("a salvage keeps each row of tables that it cannot evaluate", arguments: definitions)
+    func salvage(_ shape: Shape) throws {
+        // Story: the salvage failed with "unknown function: uuid()", or lost the table.
+        try make(shape)
+        let path = fixture.path("copy.db")
+        let report = try StoreSalvage(of: fixture.store, to: path, unlockedBy: fixture.source).run()
+        #expect(!report.hasLosses, "\(report.notCreated) \(report.listings)")
+        #expect(Set(report.leftOut.map(\.name)) == shape.leftOut)
+        #expect(report.needsAttention == (!report.notChecked.isEmpty || !report.leftOut.isEmpty))
+        try expectSame(path, shape, without: shape.leftOut)
+    }
+
+    @Test("a table whose key only the program can order is listed, row by row", arguments: keys)
+    func salvageOfKey(_ shape: Shape) throws {
+        try make(shape)
+        let path = fixture.path("copy.db")
+        let report = try StoreSalvage(of: fixture.store, to: path, unlockedBy: fixture.source).run()
+        #expect(report.notCreated.count == 1 && report.notCreated[0].contains("prog"), "\(report.notCreated)")
+        let store = try open(fixture.store)
+        let count = try store.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") }
+        try store.close()
+        #expect(report.listings.reduce(0) { $0 + $1.rowCount } == count)
+        // With the program the table is there.
+        var tool = StoreSalvage(of: fixture.store, to: fixture.path("whole.db"), unlockedBy: fixture.source)
+        tool.configuration = Self.program
+        let whole = try tool.run()
+        #expect(!whole.needsAttention, "\(whole.notCreated) \(whole.notChecked)")
+        try expectSame(fixture.path("whole.db"), shape, without: [])
+    }
+
+    @Test("virtual tables without their module or tokenizer are kept as text, with the rows of their tables")
+    func virtualTables() throws {
+        try fixture.makeStore()
+        let store = try fixture.openStore()
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    CREATE VIRTUAL TABLE ft USING fts5(body, tokenize = 'porter');
+                    INSERT INTO ft VALUES ('one'), ('two');
+                    CREATE TABLE emb_chunks (id INTEGER PRIMARY KEY, b BLOB);
+                    INSERT INTO emb_chunks VALUES (1, x'01');
+                    """)
+            db.mayChangeStoreTables = true
+            defer { db.mayChangeStoreTables = false }
+            try db.execute(
+                sql: """
+                    PRAGMA writable_schema = ON;
+                    UPDATE sqlite_schema SET sql = replace(sql, 'porter', 'mytok') WHERE name = 'ft';
+                    INSERT INTO sqlite_schema (type, name, tbl_name, rootpage, sql)
+                    VALUES ('table', 'emb', 'emb', 0, 'CREATE VIRTUAL TABLE emb USING vec0(v float[3])');
+                    PRAGMA writable_schema = RESET;
+                    """)
+        }
+        try store.close()
+        let path = fixture.path("copy.db")
+        let report = try StoreSalvage(of: fixture.store, to: path, unlockedBy: fixture.source).run()
+        #expect(!report.hasLosses && report.needsAttention, "\(report.notCreated)")
+        #expect(report.notChecked.contains("module vec0"), "\(report.notChecked)")
+        let copy = try SharedStore.open(at: path, unlockedBy: fixture.source)
+        defer { try? copy.close() }
+        try copy.read { db in
+            let texts = try String.fetchAll(
+                db, sql: "SELECT sql FROM sqlite_schema WHERE name IN ('ft', 'emb') ORDER BY 1")
+            #expect(texts.count == 2 && texts.contains { $0.contains("mytok") })
+            let counts = try Row.fetchOne(
+                db, sql: "SELECT (SELECT count(*) FROM ft_content), (SELECT count(*) FROM emb_chunks)")
+            #expect(counts?[0] == 2 && counts?[1] == 1)
+        }
+    }
+
+    @Test("a table of as many columns as SQLite takes is salvaged")
+    func wide() throws {
+        let columns = (1..<2000).map { "c\($0)" }
+        let store = try fixture.openStore()
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE w (id TEXT PRIMARY KEY NOT NULL, \(columns.joined(separator: ", ")))")
+            try db.execute(sql: "INSERT INTO w (rowid, id, c1, c1999) VALUES (5, 'a', 1, 2), (9, 'b', 3, 'x')")
+        }
+        try store.close()
+        let path = fixture.path("copy.db")
+        let report = try StoreSalvage(of: fixture.store, to: path, unlockedBy: fixture.source).run()
+        #expect(!report.needsAttention, "\(report.notCreated) \(report.notChecked)")
+        let copy = try SharedStore.open(at: path, unlockedBy: fixture.source)
+        defer { try? copy.close() }
+        let rows = try copy.read {
+            try String.fetchAll($0, sql: "SELECT rowid || id || c1 || c1999 FROM w ORDER BY rowid")
+        }
+        #expect(rows == ["5a12", "9b3x"])
+    }
+
+    // MARK: Adoption
+
+    @Test("an adoption of an older version takes rows as values, and names the indexes that it left out")
+    func adoption() throws {
+        var configuration = Self.program
+        configuration.prepareDatabase { db in
+            try db.useRawKey(Data(TestKeys.rawKey))
+            try db.execute(sql: "PRAGMA cipher_compatibility = 3")
+        }
+        let queue = try DatabaseQueue(path: fixture.store, configuration: configuration)
+        try queue.inDatabase { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL ON CONFLICT REPLACE DEFAULT (uuid()),
+                        name TEXT COLLATE prog UNIQUE, x CHECK (prog_f(x) <> 'x'));
+                    CREATE INDEX t_f ON t (prog_f(x));
+                    INSERT INTO t VALUES ('1', 'a', 'ab'), ('2', 'c', 'cd'), ('3', 'b', NULL);
+                    """)
+        }
+        try queue.close()
+        var tool = StoreAdoption(fixture.store, unlockedBy: fixture.source)
+        tool.sqlCipherVersion = 3
+        let report = try tool.run()
+        #expect(report.leftOut.map(\.name) == ["t_f"])
+        let store = try open(fixture.store)
+        defer { try? store.close() }
+        try store.read { db in
+            let messages = try String.fetchAll(db, sql: "PRAGMA integrity_check")
+            let ordered = try String.fetchAll(db, sql: "SELECT id FROM t ORDER BY name")
+            #expect(messages == ["ok"] && ordered == ["2", "3", "1"])
+        }
+    }
+
+    // MARK: Verification
+
+    @Test(
+        "an index that does not fit its table is damage, also where the table needs what only the program has",
+        arguments: ["CREATE INDEX t_b ON t (c)", "CREATE INDEX t_b ON t (b) WHERE b > 2"])
+    func damage(_ definition: String) throws {
+        // Story: integrity_check refuses such a table as a whole, and nothing of it was checked.
+        let store = try open(fixture.store)
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE t (a TEXT COLLATE prog, b INT, c INT);
+                    CREATE INDEX t_b ON t (b);
+                    CREATE INDEX t_a ON t (a);
+                    INSERT INTO t VALUES ('a', 1, 7), ('b', 2, 8), ('c', 3, 9);
+                    """)
+            db.mayChangeStoreTables = true
+            defer { db.mayChangeStoreTables = false }
+            try db.execute(sql: "PRAGMA writable_schema = ON")
+            try db.execute(sql: "UPDATE sqlite_schema SET sql = ? WHERE name = 't_b'", arguments: [definition])
+            try db.execute(sql: "PRAGMA writable_schema = RESET")
+            if definition.contains("WHERE") {
+                // Entries that a partial index has, and an index of all rows lacks.
+                try db.execute(
+                    sql: """
+                        INSERT INTO t VALUES ('d', 1, 1);
+                        PRAGMA writable_schema = ON;
+                        UPDATE sqlite_schema SET sql = 'CREATE INDEX t_b ON t (b)' WHERE name = 't_b';
+                        PRAGMA writable_schema = RESET;
+                        """)
+            }
+        }
+        try store.close()
+        let report = try StoreVerification(fixture.store, unlockedBy: fixture.source).run()
+        #expect(report.problems.contains { $0.contains("t_b") }, "\(report.problems) \(report.notChecked)")
+    }
+
+    // MARK: Texts in double quotes
+
+    @Test(
+        "an import names the triggers and views whose texts in double quotes fail in a store; checks and indexes work")
+    func doubleQuotes() throws {
+        // Story: the import was silent, and the next insertion failed with "no such column: n".
+        var configuration = Configuration()
+        configuration.allowsUnencrypted = true
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        let plain = try DatabaseQueue(path: fixture.plain, configuration: configuration)
+        try plain.inDatabase { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE t (id INTEGER PRIMARY KEY, k TEXT CHECK (k <> "none"), n INTEGER DEFAULT 0,
+                        d TEXT DEFAULT "text", g AS (k || "x"));
+                    CREATE INDEX t_k ON t (k || "y");
+                    CREATE INDEX t_n ON t (n) WHERE k <> "z";
+                    CREATE TABLE fine (id INTEGER PRIMARY KEY, k TEXT);
+                    INSERT INTO t (id, k) VALUES (1, 'n');
+                    CREATE TRIGGER t_ai AFTER INSERT ON t WHEN new.k = "n" BEGIN
+                        UPDATE t SET n = n + 1 WHERE id = new.id; END;
+                    CREATE TRIGGER t_au AFTER UPDATE OF k ON t BEGIN UPDATE fine SET k = "changed"; END;
+                    CREATE TRIGGER fine_ad AFTER DELETE ON "fine" BEGIN DELETE FROM "t" WHERE "id" = old."id"; END;
+                    CREATE VIEW v AS SELECT id, "word" AS w FROM t;
+                    CREATE VIEW names AS SELECT "id" FROM "t";
+                    """)
+        }
+        try plain.close()
+        let report = try StoreImport(of: fixture.plain, to: fixture.store, unlockedBy: fixture.source).run()
+        let named = report.notices.filter { $0.contains("double quotes") }.map {
+            $0.prefix { $0 != " " } + " "
+                + $0.split(separator: "\"")[1]
+        }
+        #expect(named == ["view v", "trigger t_ai", "trigger t_au"], "\(report.notices)")
+        let store = try fixture.openStore()
+        defer { try? store.close() }
+        try store.write { db in
+            try db.execute(sql: "DROP TRIGGER t_ai; DROP TRIGGER t_au; INSERT INTO t (id, k) VALUES (2, 'm')")
+            let row = try String.fetchOne(db, sql: "SELECT d || g FROM t WHERE id = 2")
+            #expect(row == "textmx")
+            #expect(throws: DatabaseError.self) { try db.execute(sql: "INSERT INTO t (k) VALUES ('none')") }
+            let messages = try String.fetchAll(db, sql: "PRAGMA integrity_check")
+            #expect(messages == ["ok"])
+        }
+    }
+}
