@@ -301,21 +301,21 @@ final class SalvageCopy {
         let columns = Array(zip(values, table.columns).filter { $0.1.isGiven })
         let added = table.asValues ? table.columns.dropFirst(values.count) : []
         var names = columns.map { $0.1.name.quotedIdentifier } + added.map(\.name.quotedIdentifier)
-        var arguments = columns.map { value, column -> DatabaseValue in
+        var arguments = columns.map { value, column -> SalvagedValue in
             column.isRowID && value == .null && !table.asValues
-                ? (rowID?.databaseValue ?? .null) : source.databaseValue(value)
+                ? SalvagedValue(rowID?.databaseValue ?? .null) : source.argument(value)
         }
-        arguments += added.map { $0.added ?? .null }
+        arguments += added.map { SalvagedValue($0.added ?? .null) }
         if let rowID, let name = table.rowIDName, table.asValues || !columns.contains(where: { $0.1.isRowID }) {
             names.append(name)
-            arguments.append(rowID.databaseValue)
+            arguments.append(SalvagedValue(rowID.databaseValue))
         }
         return try insert(names, arguments, into: table)
     }
 
     /// Inserts a row, in two parts where its columns and its row id are more than a statement can have.
     private func insert(
-        _ names: [String], _ arguments: [DatabaseValue], into table: SalvagedTable
+        _ names: [String], _ arguments: [SalvagedValue], into table: SalvagedTable
     ) throws -> Bool {
         let name = "main.\(table.name.quotedIdentifier)"
         guard names.count > Limits.resultColumns, let rowIDName = names.last, let rowID = arguments.last else {
@@ -325,18 +325,19 @@ final class SalvageCopy {
         guard try run(name, names.prefix(bound) + [rowIDName], arguments.prefix(bound) + [rowID]) else { return false }
         let rest = zip(names, arguments).dropFirst(bound).dropLast()
         try db.execute(
-            sql: "UPDATE \(name) SET \(rest.map { "\($0.0) = ?" }.joined(separator: ", ")) WHERE \(rowIDName) = ?",
-            arguments: StatementArguments(rest.map(\.1) + [rowID]))
+            sql: "UPDATE \(name) SET \(rest.map { "\($0.0) = \($0.1.place)" }.joined(separator: ", ")) "
+                + "WHERE \(rowIDName) = ?",
+            arguments: StatementArguments(rest.map(\.1.value) + [rowID.value]))
         return true
     }
 
-    private func run(_ table: String, _ names: [String], _ arguments: [DatabaseValue]) throws -> Bool {
-        let places = names.map { _ in "?" }.joined(separator: ", ")
+    private func run(_ table: String, _ names: [String], _ arguments: [SalvagedValue]) throws -> Bool {
+        let places = arguments.map(\.place).joined(separator: ", ")
         let sql = "INSERT INTO \(table) (\(names.joined(separator: ", "))) VALUES (\(places))"
         let statement = try statements[sql] ?? db.makeStatement(sql: sql)
         statements[sql] = statement
         do {
-            try statement.execute(arguments: StatementArguments(arguments))
+            try statement.execute(arguments: StatementArguments(arguments.map(\.value)))
             return true
         } catch let error as DatabaseError
             where [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH].contains(error.resultCode.primaryResultCode)
@@ -364,7 +365,8 @@ final class SalvageCopy {
         let index = try listing(columns: count, candidates)
         let names = ["page", "row_id"] + (0..<count).map { "c\($0)" }
         let arguments =
-            [Int64(page).databaseValue, rowID?.databaseValue ?? .null] + values.prefix(count).map(source.databaseValue)
+            [SalvagedValue(Int64(page).databaseValue), SalvagedValue(rowID?.databaseValue ?? .null)]
+            + values.prefix(count).map(source.argument)
         if try run("main.\(outcome.listings[index].name)", names, arguments) { outcome.listings[index].rowCount += 1 }
     }
 

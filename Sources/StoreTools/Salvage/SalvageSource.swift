@@ -77,15 +77,21 @@ struct SalvageSource {
 
     private static let incrementalVacuumOffset = 64
 
-    /// A value as SQLite binds it. Text that is not valid in the encoding of the database keeps what is valid of it.
-    func databaseValue(_ value: TableReader.Value) -> DatabaseValue {
+    /// A value as SQLite binds it.
+    func argument(_ value: TableReader.Value) -> SalvagedValue {
         switch value {
-        case .null: .null
-        case .integer(let number): number.databaseValue
+        case .null: SalvagedValue(.null)
+        case .integer(let number): SalvagedValue(number.databaseValue)
         case .real(let bytes):
-            Double(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }).databaseValue
-        case .blob(let bytes): Data(bytes).databaseValue
-        case .text(let bytes): encoding.text(bytes).databaseValue
+            SalvagedValue(Double(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }).databaseValue)
+        case .blob(let bytes): SalvagedValue(Data(bytes).databaseValue)
+        case .text(let bytes):
+            // A text is bound as UTF-8: what is none, or is stored in UTF-16, would not come back as the same bytes.
+            if encoding == .utf8, let text = String(validating: bytes, as: UTF8.self) {
+                SalvagedValue(text.databaseValue)
+            } else {
+                SalvagedValue(textOf: bytes)
+            }
         }
     }
 
@@ -180,4 +186,16 @@ struct SalvageSource {
             type: kind, name: encoding.text(name), table: encoding.text(table), hasPages: root > 0, sql: sql)
         return (entry, root)
     }
+}
+
+/// A value of a salvaged row, with the SQL that takes it.
+struct SalvagedValue {
+    let value: DatabaseValue
+    /// The parameter, in SQL.
+    let place: String
+
+    init(_ value: DatabaseValue) { (self.value, place) = (value, "?") }
+
+    /// A text in the encoding of the database, whether its bytes are valid or not.
+    init(textOf bytes: [UInt8]) { (value, place) = (Data(bytes).databaseValue, "CAST(? AS TEXT)") }
 }

@@ -155,6 +155,7 @@ public struct StoreSalvage: StoreTool {
         let lock = try SalvageLock(path, run)
         defer { lock.release() }
         let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey, readsPastDamage: true)
+        guard pages.pageCount > 0 else { throw noPage(path, bytes: try Files.byteCount(path) ?? 0) }
         if let fault = pages.settledFault { run.notice(fault.text) }
         let hasUnreadCommits = BackupBundle(holding: path) == nil && !pages.hasReadPastDamage
         let lostCommits = hasUnreadCommits ? try WALContent.loss(of: path, choice.pageKey)?.note : nil
@@ -177,6 +178,13 @@ public struct StoreSalvage: StoreTool {
     }
 
     private func scheme(_ sidecar: Sidecar) -> KeyScheme { KeyScheme(rawValue: sidecar.scheme.name) ?? .slots }
+
+    private func noPage(_ path: String, bytes: Int) -> StoreError {
+        StoreError(
+            .truncated, what: "Nothing of \"\(path)\" can be salvaged.",
+            why: "It has \(CountText.text(bytes, "byte")), less than one page, and its WAL has no commit.",
+            remedy: "Restore the store from a backup.")
+    }
 
     private func nothingLeft(_ path: String) -> StoreError {
         StoreError(

@@ -286,6 +286,49 @@ struct StoreSalvageTests {
         #expect(try new.read { try String.fetchOne($0, sql: "PRAGMA encoding") } == name)
     }
 
+    @Test("texts that are not valid in the encoding keep their bytes", arguments: ["UTF-8", "UTF-16le", "UTF-16be"])
+    func invalidTexts(name: String) throws {
+        // Story: each byte that is no UTF-8 became U+FFFD, two keys became one, and the result was called complete.
+        try makeStore(
+            encoding: name,
+            """
+            CREATE TABLE word (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
+            INSERT INTO word VALUES (1, CAST(x'ff00fe00' AS TEXT)), (2, CAST(x'00d84100' AS TEXT)),
+                (3, CAST(x'd8000041' AS TEXT)), (4, CAST(x'fffefeff' AS TEXT)), (5, ''), (6, 'ok'), (7, x'ff');
+            CREATE TABLE pair (text TEXT PRIMARY KEY, number) WITHOUT ROWID;
+            INSERT INTO pair SELECT text, id FROM word;
+            """)
+        let before = try rowsAsHex(fixture.store)
+        let report = try salvage()
+        #expect(!report.hasLosses, "\(report.listings) \(report.notCreated)")
+        #expect(try rowsAsHex(salvaged) == before)
+        #expect(before.count == 14)
+    }
+
+    private func rowsAsHex(_ path: String) throws -> [String] {
+        let store = try SharedStore.open(at: path, unlockedBy: fixture.source)
+        defer { try? store.close() }
+        return try store.read { db in
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT id || typeof(text) || hex(text) FROM word
+                    UNION ALL SELECT number || typeof(text) || hex(text) FROM pair ORDER BY 1
+                    """)
+        }
+    }
+
+    @Test("a file of less than a page, whose WAL has no commit, is refused", arguments: [1, 20, 100, 4095])
+    func shorterThanPage(bytes: Int) throws {
+        // Story: the process ended with "Index out of range".
+        try makeStore()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.store))
+        try file.truncate(atOffset: UInt64(bytes))
+        try file.close()
+        #expect(storeError { try salvage() } == .truncated)
+        #expect(!FileManager.default.fileExists(atPath: salvaged))
+    }
+
     @Test("so it does when no entry of the schema is left", arguments: ["UTF-8", "UTF-16le", "UTF-16be"])
     func encodingWithoutSchema(name: String) throws {
         let words = ["日本語の文章", "русский текст", "Ελληνικά", "मानक हिन्दी"]
