@@ -14,16 +14,17 @@ enum LostCommits {
     /// - Parameter pool: It has written nothing yet.
     static func report(_ pool: DatabasePool, _ keyring: Keyring) {
         let position = pool.writeWithoutTransaction(\.commitPosition)
-        guard let key = keyring.pageKey, hasCommit(pool.path, after: (position?.frame ?? 0) + 1),
-            let loss = try? WALContent.loss(of: pool.path, key), loss.hasFrames
+        guard let key = keyring.pageKey, hasCommit(pool.path, behind: (position?.frame ?? 0) + 1),
+            let loss = try? WALContent.loss(of: pool.path, key), case .afterFrame(let broken) = loss,
+            hasCommit(pool.path, behind: broken)
         else { return }
         keyring.opening.report(["\(loss.note): \(loss.remedy)"])
     }
 
-    /// Whether a frame of this run of the WAL ends a transaction behind one that does not count.
+    /// Whether a frame of this run of the WAL ends a transaction behind another one, itself excluded.
     ///
-    /// Mostly nothing of this run follows the last commit, and then two short reads show that.
-    private static func hasCommit(_ path: String, after broken: UInt32) -> Bool {
+    /// Mostly nothing of this run follows the last commit, and then a few short reads show that.
+    private static func hasCommit(_ path: String, behind first: UInt32) -> Bool {
         guard let file = try? RawFile(wal: StorePaths(path).wal),
             let header = try? file.bytes(at: 0, count: WALHeader.headerBytes).withUnsafeBytes({ WALHeader($0) })
         else { return false }
@@ -31,12 +32,15 @@ enum LostCommits {
             let bytes = try? file.bytes(at: header.frameOffset(number), count: WALFrameHeader.headerBytes)
             return bytes.flatMap { $0.withUnsafeBytes { WALFrameHeader($0) } }
         }
-        var number = broken
-        while let found = frame(number) {
-            let isOwn = found.salts == header.salts
-            if number > broken, isOwn, found.endsTransaction { return true }
-            // The first one may be damaged there.
-            if number > broken, !isOwn { return false }
+        var number = first + 1
+        var foreign = 0
+        // One may have lost its salts.
+        while foreign < 2, let found = frame(number) {
+            if found.salts != header.salts {
+                foreign += 1
+            } else if found.endsTransaction {
+                return true
+            }
             number += 1
         }
         return false

@@ -86,11 +86,11 @@ struct SalvageSource {
             SalvagedValue(Double(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }).databaseValue)
         case .blob(let bytes): SalvagedValue(Data(bytes).databaseValue)
         case .text(let bytes):
-            // A text is bound as UTF-8: what is none, or is stored in UTF-16, would not come back as the same bytes.
-            if encoding == .utf8, let text = String(validating: bytes, as: UTF8.self) {
-                SalvagedValue(text.databaseValue)
-            } else {
+            // What is no UTF-8 would not come back as the same bytes. Of UTF-16 what is valid comes back.
+            if encoding == .utf8, String(validating: bytes, as: UTF8.self) == nil {
                 SalvagedValue(textOf: bytes)
+            } else {
+                SalvagedValue(encoding.text(bytes).databaseValue)
             }
         }
     }
@@ -196,6 +196,6 @@ struct SalvagedValue {
 
     init(_ value: DatabaseValue) { (self.value, place) = (value, "?") }
 
-    /// A text in the encoding of the database, whether its bytes are valid or not.
+    /// A text of a database in UTF-8, whether its bytes are valid or not.
     init(textOf bytes: [UInt8]) { (value, place) = (Data(bytes).databaseValue, "CAST(? AS TEXT)") }
 }

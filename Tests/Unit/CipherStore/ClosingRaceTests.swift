@@ -17,9 +17,6 @@ import Testing
         }
     }
 
-    // Not a sleep of the task: its end would have to wait for a thread.
-    private static func pause(milliseconds: Int) { Thread.sleep(forTimeInterval: Double(milliseconds) / 1000) }
-
     @Test("each of them ends with storeClosed, in threads and in tasks")
     func race() async throws {
         // Story: an access that had begun found the connection closed, and threw SQLite's error 21 for it.
@@ -55,7 +52,9 @@ import Testing
                     }
                 }
             }
-            Self.pause(milliseconds: round % 4)
+            // The close comes at another moment of the accesses each time.
+            let moment = ContinuousClock.now + .milliseconds(round % 4)
+            while ContinuousClock.now < moment {}
             try store.close()
             for task in tasks {
                 let error = await task.value

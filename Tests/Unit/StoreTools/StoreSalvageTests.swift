@@ -286,11 +286,11 @@ struct StoreSalvageTests {
         #expect(try new.read { try String.fetchOne($0, sql: "PRAGMA encoding") } == name)
     }
 
-    @Test("texts that are not valid in the encoding keep their bytes", arguments: ["UTF-8", "UTF-16le", "UTF-16be"])
-    func invalidTexts(name: String) throws {
+    @Test("texts that are no UTF-8 keep their bytes")
+    func invalidTexts() throws {
         // Story: each byte that is no UTF-8 became U+FFFD, two keys became one, and the result was called complete.
         try makeStore(
-            encoding: name,
+            encoding: "UTF-8",
             """
             CREATE TABLE word (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
             INSERT INTO word VALUES (1, CAST(x'ff00fe00' AS TEXT)), (2, CAST(x'00d84100' AS TEXT)),
