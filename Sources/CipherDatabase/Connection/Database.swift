@@ -46,7 +46,7 @@ public final class Database {
     var refusesWrites = false
     /// Whether an fsync has failed: nothing is written any more then.
     var hasFailedToSync = false
-    /// Whether an error came that may mean that SQLite reads no page of the file with this connection any more.
+    /// Whether an error came after which SQLite may read no further page of the file with this connection.
     @exclusivity(unchecked) var mayBeUnusable = false
     /// Whether a block of the library's own has begun a transaction that it still must end.
     var expectsTransaction = false

@@ -166,7 +166,7 @@ enum VacuumMark {
         }
     }
 
-    /// The indexes that processes have marked which do not run any more.
+    /// The indexes that were marked by processes that have ended.
     static func abandoned(_ db: Database) throws -> [String] {
         guard try db.tableExists(table, in: "main") else { return [] }
         let rows = try Row.fetchAll(db, sql: "SELECT DISTINCT name, process, run FROM main.\(table)")

@@ -174,7 +174,7 @@ private struct Place: Sendable {
         return made.contains { name == $0 || name.hasPrefix($0 + "-") || name.hasPrefix($0 + ".") }
     }
 
-    /// Whether this library made it for this user: what somebody else has put there stays, with all that is in it.
+    /// Whether this library made it for this user. A directory that another user has put there stays as it is.
     var isOwn: Bool {
         guard (try? folder.status().owner) == ProcessInspector.effectiveUser,
             let names = try? folder.names(limit: Limits.stagedFiles)
