@@ -45,7 +45,7 @@ extension ColumnExpression {
     }
 }
 
-extension Sequence where Element: ColumnExpression & Equatable {
+extension Sequence where Element: ColumnExpression {
     /// Whether a column has the value of one of these columns: `IN`.
     public func contains(_ element: Element) -> SQLExpression {
         Term(element).isAmong(map { Term($0) }).expression

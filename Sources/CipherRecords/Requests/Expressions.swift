@@ -63,17 +63,19 @@ extension SQL: SQLSpecificExpressible {
 /// Player.filter { $0.score > 100 }
 /// ```
 ///
-/// The operators of two columns of one type are SQL, also where the type is an enum, or another type that is `Hashable`.
-/// Swift's own `==` is left to places that want a `Bool`.
+/// The operators of two columns of one type are SQL, also in a statement of its own: `let isSame = $0.a == $0.b`. Swift's
+/// own `==` is left to places that want a `Bool`.
 ///
-/// A type of columns must not declare an operator of its own, as a `static func <` for `Comparable`: Swift prefers it, and
-/// its Bool is a value to SQL.
-public protocol ColumnExpression: SQLSpecificExpressible {
+/// A type of columns must not declare an operator of its own, as a `static func <`: Swift prefers it, and its Bool is a
+/// value to SQL. Nor should it be `Comparable`: `let isLess = $0.a < $0.b` is a Bool then. An expression is asked for by
+/// its type: `let isLess: SQLExpression = $0.a < $0.b`.
+public protocol ColumnExpression: SQLSpecificExpressible, Equatable {
     /// The name of the column, without quotes.
     var name: String { get }
 
-    // Swift prefers the operators that a protocol requires. Those of `Equatable` and `Comparable` return a Bool, which
-    // is a value to SQL.
+    // The operators of `Equatable` and `Comparable` return a Bool, which is a value to SQL. Swift prefers operators that a
+    // protocol requires, and those of a protocol to those of another that it inherits. So this one inherits `Equatable`,
+    // which enums without payloads conform to anyway.
 
     /// `=`
     static func == (left: Self, right: Self) -> SQLExpression
@@ -102,8 +104,6 @@ extension ColumnExpression where Self: RawRepresentable, RawValue == String {
 }
 
 /// A column by its name.
-///
-/// A column has no `==` of Swift's: `Column("a") == Column("b")` is always SQL. Compare the names to compare columns.
 public struct Column: ColumnExpression, Sendable {
     public let name: String
 

@@ -51,8 +51,6 @@ extension SQLSpecificExpressible {
 }
 
 /// A column that holds JSON.
-///
-/// As ``Column``, it has no `==` of Swift's.
 public struct JSONColumn: ColumnExpression, SQLJSONExpressible, Sendable {
     public let name: String
 
