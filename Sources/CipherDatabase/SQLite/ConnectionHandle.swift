@@ -155,7 +155,11 @@ struct ConnectionHandle {
         var statement: SQLiteStatement?
         var tail: UnsafePointer<CChar>?
         let flags = persistent ? UInt32(SQLITE_PREPARE_PERSISTENT) : 0
-        let code = sqlite3_prepare_v3(pointer, sql, -1, flags, &statement, &tail)
+        var code = sqlite3_prepare_v3(pointer, sql, -1, flags, &statement, &tail)
+        // SQLite finds no table in a schema that it has just dropped and not read again, where another connection has
+        // changed the schema, a trigger of the statement writes a full-text table that is not connected (as after
+        // VACUUM), and another trigger is compiled after it: "no such table". It does read it for the next statement.
+        if code == SQLITE_ERROR { code = sqlite3_prepare_v3(pointer, sql, -1, flags, &statement, &tail) }
         return (ResultCode(rawValue: code), statement, tail)
     }
 }

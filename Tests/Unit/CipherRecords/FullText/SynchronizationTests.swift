@@ -222,6 +222,43 @@ struct SynchronizationTests {
         }
     }
 
+    // It was "no such table: doc", once.
+    @Test("a change of a table is compiled after VACUUM and a change of the schema by another connection")
+    func changeOfSchemaAfterVacuum() throws {
+        try withFile { path in
+            var configuration = Configuration()
+            configuration.allowsUnencrypted = true
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            let other = try DatabaseQueue(path: path, configuration: configuration)
+            try queue.write { db in
+                try db.execute(sql: "CREATE TABLE doc (id INTEGER PRIMARY KEY, body TEXT)")
+                for name in ["first", "second"] {
+                    try db.create(virtualTable: name, using: FTS5()) { t in
+                        t.synchronize(withTable: "doc")
+                        t.column("body")
+                    }
+                }
+                try db.execute(sql: "INSERT INTO doc VALUES (1, 'one')")
+            }
+            let changes = [
+                "UPDATE doc SET body = 'two'", "INSERT OR REPLACE INTO doc VALUES (1, 'three')",
+                "INSERT INTO doc VALUES (2, 'one')", "DELETE FROM doc WHERE id = 2",
+            ]
+            for (number, change) in changes.enumerated() {
+                try queue.vacuum()
+                try queue.read { db in try #expect(Int.fetchOne(db, sql: "SELECT count(*) FROM doc") != 0) }
+                try other.write { try $0.execute(sql: "CREATE TABLE n\(number) (a)") }
+                try queue.write { try $0.execute(sql: change) }
+            }
+            try queue.write { db in
+                for name in ["first", "second"] {
+                    try #expect(
+                        Int64.fetchAll(db, sql: "SELECT rowid FROM \(name) WHERE \(name) MATCH 'three'") == [1])
+                }
+            }
+        }
+    }
+
     @Test("VACUUM leaves an index as it is that the program fills in its own way")
     func vacuumOfOwnIndexes() throws {
         try DatabaseQueue().writeWithoutTransaction { db in
