@@ -12,7 +12,7 @@ import Testing
     private let seed = Seed()
 
     private static var randomKills: Int {
-        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 250
+        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 120
     }
 
     /// Whether a notice reports that an opening completed or undid a rotation.

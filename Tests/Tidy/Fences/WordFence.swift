@@ -45,7 +45,8 @@ enum WordFence {
     /// the wrappers, until the stack is full. It belongs in a type of its own.
     static func functionsInLocks(in tree: SourceTree) -> [Finding] {
         findings(in: tree.swiftFiles(in: "Sources", "Tests"), of: \.codeLines) { line in
-            line.contains(#/\bMutex<[^<>=]*->/#)
+            // The comparison of texts first: it is the quicker one, for all lines of all files.
+            line.contains("Mutex<") && line.contains(#/\bMutex<[^<>=]*->/#)
                 ? "a function as the value of a Mutex: put it in a struct, so that no access wraps it" : nil
         }
     }

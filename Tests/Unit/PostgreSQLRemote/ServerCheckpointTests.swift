@@ -52,7 +52,9 @@
             arguments: [FaultyProxy.Fault.cutBefore, .cutAfter])
         func faults(fault: FaultyProxy.Fault) async throws {
             let database = try await TestDatabase()
-            var (failing, isReached) = (0, true)
+            // `make test` lets one statement of four fail, others each time.
+            let stride = ProcessInfo.processInfo.environment["CIPHERSTORE_FAULTS"] == "all" ? 1 : 4
+            var (failing, isReached) = (Int.random(in: 0..<stride), true)
             while isReached {
                 var fleet = try await ServerFleet(2, database)
                 try fleet.insert(0, 1...3)
@@ -85,7 +87,7 @@
                     #expect(status.stalled == 0 && status.pending == 0 && status.ahead == 0, "\(failing)")
                     #expect(status.quarantined.isEmpty && status.lastError == nil, "\(failing)")
                 }
-                failing += 1
+                failing += stride
             }
             #expect(failing > 15)
         }

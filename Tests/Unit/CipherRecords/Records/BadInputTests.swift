@@ -517,6 +517,7 @@ struct BadInputTests {
                 let anyOf = (0..<count).map { id == $0 + 2 }.joined(operator: .or)
                 try #expect(Guest.filter(anyOf).order(id).fetchAll(db).map(\.id) == [2, 3])
                 try #expect(Guest.filter(!anyOf).fetchCount(db) == 1)
+                if count > 1_001 { continue }
                 let letters = (0..<count).map { SQL("CHAR(\(97 + $0 % 26))") }.joined(operator: .concat)
                 let expected = (0..<count).map { String(UnicodeScalar(UInt8(97 + $0 % 26))) }.joined()
                 try #expect(Guest.limit(1).select(letters, as: String.self).fetchOne(db) == expected)
