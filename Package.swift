@@ -317,3 +317,8 @@ if let names = Context.environment["CIPHERSTORE_TEST_TARGETS"] {
     let wanted = names.split(separator: ",").map(String.init)
     package.targets.removeAll { $0.type == .test && !wanted.contains($0.name) }
 }
+
+// The README of each target under Sources tells what it is for.
+for target in package.targets where target.path == nil && target.type != .system {
+    target.exclude.append("README.md")
+}

@@ -198,26 +198,20 @@ struct FenceTests {
         #expect(try PlantedTree.places(files, WordFence.sleeps) == ["Tests/Unit/A.swift:1"])
     }
 
-    @Test("a map that names a file that is gone, or misses one that is there, is found")
-    func map() throws {
+    @Test("a README that is missing, too long, or names what is gone is found")
+    func readmes() throws {
         let files = [
-            "Docs/Map.md": "| opening | `Sources/A/Here.swift` | [test](../Tests/A/Gone.swift) |\n",
-            "Sources/A/Here.swift": "", "Sources/A/Unnamed.swift": "",
+            "Sources/A/Here.swift": "", "Sources/A/Parts/One.swift": "", "Sources/B/Here.swift": "",
+            "Sources/A/README.md": "`Here.swift`, `Parts/`, `Parts/One.swift`, `Database`\n`Gone.swift`\n`Missing/`\n"
+                + "[one](../../Sources/B/Here.swift) [two](../../Tests/Gone)\n",
+            "Sources/C/Here.swift": "", "Sources/C/README.md": String(repeating: "line\n", count: 40),
+            "Sources/Examples/D/main.swift": "",
         ]
-        let planted = try PlantedTree(files)
-        let findings = MapFence.findings(in: planted.tree)
-        #expect(findings.map(\.line) == [1, nil])
-        #expect(findings.first?.message.contains("Tests/A/Gone.swift") == true)
-        #expect(findings.last?.message.contains("Sources/A/Unnamed.swift") == true)
-        #expect(findings.last?.message.contains("Sources/A/Here.swift") == false)
-    }
-
-    @Test("a missing map is found, and the message lists what it has to name")
-    func missingMap() throws {
-        let planted = try PlantedTree(["Sources/A/Here.swift": ""])
-        let findings = MapFence.findings(in: planted.tree)
-        #expect(findings.map(\.path) == ["Docs/Map.md"])
-        #expect(findings.first?.message.contains("Sources/A/Here.swift") == true)
+        let found = [
+            "Sources/A/README.md:2", "Sources/A/README.md:3", "Sources/A/README.md:4", "Sources/B/README.md",
+            "Sources/C/README.md",
+        ]
+        #expect(try PlantedTree.places(files, ReadmeFence.findings) == found)
     }
 
     @Test("a suite or a test that `make check` leaves out, and that is gone, is found")

@@ -65,8 +65,8 @@ struct RepositoryTests {
     @Test("tests do not sleep")
     func sleeps() throws { try expectNone(WordFence.sleeps) }
 
-    @Test("Docs/Map.md names every source file, and nothing that does not exist")
-    func map() throws { try expectNone(MapFence.findings) }
+    @Test("each target has a README, which names what is there")
+    func readmes() throws { try expectNone(ReadmeFence.findings) }
 
     @Test("`make check` leaves out tests that exist")
     func check() throws { try expectNone(CheckFence.findings) }

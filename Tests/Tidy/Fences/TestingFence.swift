@@ -7,10 +7,18 @@ enum TestingFence {
             return [Finding(path: documentPath, line: nil, message: "is missing")]
         }
         let makefile = tree.files.first { $0.path == "Makefile" }?.lines ?? []
-        let gone = MapFence.paths(in: document).filter { !tree.exists($0.path) }.map { ($0.path, $0.line) }
+        let gone = paths(in: document).filter { !tree.exists($0.path) }.map { ($0.path, $0.line) }
         let unknown = targets(in: document).filter { target, _ in !makefile.contains { $0.hasPrefix(target + ":") } }
         return (gone + unknown.map { ("make " + $0, $1) }).map { name, line in
             Finding(path: documentPath, line: line, message: "names \(name), which does not exist")
+        }
+    }
+
+    /// Everything that looks like a path from the root, wherever it stands: in a table, in code, in a link.
+    private static func paths(in document: SourceFile) -> [(path: String, line: Int)] {
+        let pattern = #/(?:Sources|Tests|Docs|Keys|\.ci)/[\w.+/-]*\w/#
+        return document.lines.enumerated().flatMap { index, line in
+            line.matches(of: pattern).map { (String($0.0), index + 1) }
         }
     }
 
