@@ -198,6 +198,14 @@ struct FenceTests {
         #expect(try PlantedTree.places(files, WordFence.sleeps) == ["Tests/Unit/A.swift:1"])
     }
 
+    @Test("a cast of bits is found, but at the border to C")
+    func bitCasts() throws {
+        let code = "let a = unsafeBitCast(b, to: C.self)\nlet d = unsafeDowncast(e, to: F.self)\nlet g = h as? I\n"
+        let files = ["Sources/A/B.swift": code, "Sources/CipherDatabase/SQLite/Handle.swift": code]
+        #expect(
+            try PlantedTree.places(files, WordFence.bitCasts) == ["Sources/A/B.swift:1", "Sources/A/B.swift:2"])
+    }
+
     @Test("a README that is missing, too long, or names what is gone is found")
     func readmes() throws {
         let files = [

@@ -53,6 +53,9 @@ struct RepositoryTests {
     @Test("no function is itself the value of a Mutex")
     func functionsInLocks() throws { try expectNone(WordFence.functionsInLocks) }
 
+    @Test("no value is taken for one of another type")
+    func bitCasts() throws { try expectNone(WordFence.bitCasts) }
+
     @Test("no file names a path of one machine")
     func machinePaths() throws { try expectNone(WordFence.machinePaths) }
 

@@ -83,9 +83,8 @@ extension DatabaseValueConvertible {
             self = number
         } else if Self.self == Int.self, stored.kind == .small, let number = Int(stored.word) as? Self {
             self = number
-        } else if Self.self == String.self, stored.kind == .text {
-            // The type is the one that it is compared with: nothing is converted. A cast would take longer than the text.
-            self = unsafeBitCast(stored.text, to: Self.self)
+        } else if Self.self == String.self, stored.kind == .text, let text = stored.text as? Self {
+            self = text
         } else if let value = Self.fromDatabaseValue(DatabaseValue(kept: stored)) {
             self = value
         } else {

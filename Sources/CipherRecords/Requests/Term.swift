@@ -37,8 +37,8 @@ enum Term: Hashable, Sendable {
     init(_ expression: SQLExpression) {
         switch expression.content {
         case .value(let value): self.init(value)
-        // Only this module makes fragments, and all of them are nodes.
-        case .fragment(let fragment): self = .node(unsafeDowncast(fragment as AnyObject, to: Node.self))
+        case .fragment(let fragment as Node): self = .node(fragment)
+        case .fragment: self = .failure("a query stands alone in an expression")
         }
     }
 
@@ -315,8 +315,7 @@ struct LiteralText: Hashable, Sendable {
 
     private static func piece(_ fragment: any SQLFragment) -> Piece {
         if let query = fragment as? NestedQuery { return .node(Node(.bareQuery(.literal(LiteralText(query.literal))))) }
-        // As in ``Term``.
-        return .node(unsafeDowncast(fragment as AnyObject, to: Node.self))
+        return (fragment as? Node).map(Piece.node) ?? .failure("this part of an SQL literal is no expression")
     }
 
     /// The texts between the insertions, with their values; nil where these do not fit. Names and numbers of parameters

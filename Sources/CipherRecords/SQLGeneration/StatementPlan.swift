@@ -135,9 +135,7 @@ extension Database {
     /// What the record layer keeps for this connection.
     func records() throws -> RecordStorage {
         let generation = try schemaGeneration()
-        // Nobody else puts anything there.
-        if let storage = recordStorage {
-            let storage = unsafeDowncast(storage, to: RecordStorage.self)
+        if let storage = recordStorage as? RecordStorage {
             storage.compare(generation)
             return storage
         }

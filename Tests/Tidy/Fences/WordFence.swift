@@ -51,6 +51,19 @@ enum WordFence {
         }
     }
 
+    /// Swift offers no conversion from `Any` to `any Sendable`.
+    private static let theOneBitCast = "Sources/CipherRecords/Records/EncodableRecord.swift"
+
+    /// A value is taken for one of another type only at the border to C.
+    static func bitCasts(in tree: SourceTree) -> [Finding] {
+        let sources = tree.swiftFiles(in: "Sources").filter {
+            $0.path != theOneBitCast && !$0.path.hasPrefix("Sources/CipherDatabase/SQLite/")
+        }
+        return findings(in: sources, of: \.codeLines) { line in
+            ["unsafeBitCast", "unsafeDowncast"].first { line.contains($0) }.map { "\($0): cast, or carry the type" }
+        }
+    }
+
     /// Paths that exist on one machine only.
     static func machinePaths(in tree: SourceTree) -> [Finding] {
         // Written apart, so that this file does not find itself.

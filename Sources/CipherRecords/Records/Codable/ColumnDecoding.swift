@@ -6,8 +6,8 @@ import Foundation
 /// Reads one column as any decodable type.
 enum ColumnDecoding {
     static func decode<Value: Decodable>(_ type: Value.Type, _ context: RowContext, _ index: Int) throws -> Value {
-        if type == Date.self { return unsafeBitCast(try date(context, index), to: type) }
-        if type == Data.self { return unsafeBitCast(try data(context, index), to: type) }
+        if type == Date.self, let date = try date(context, index) as? Value { return date }
+        if type == Data.self, let data = try data(context, index) as? Value { return data }
         if type == Date?.self || type == Data?.self {
             // Reads the date, or the data, by its strategy.
             return try Value(from: ColumnDecoder(context: context, index: index))

@@ -38,21 +38,10 @@ final class DecodingPlan: @unchecked Sendable {
     @exclusivity(unchecked) private var arrays: [(type: ObjectIdentifier, array: (any RecordArray.Type)?)] = []
     /// Whether a record is being read.
     @exclusivity(unchecked) private var isReading = false
-    /// What is lent to one record after another: what its decoder refers to.
+    /// The context of one record after another, unless a program has kept it.
     @exclusivity(unchecked) private var context: RowContext?
-    /// And the container of its columns.
-    @exclusivity(unchecked) private var container: LentContainer?
-    /// Swift's reference of this container.
-    @exclusivity(unchecked) private var reference: UnsafeMutablePointer<LentContainer.Counted>?
-    /// Whether the record that is being read has the container.
-    @exclusivity(unchecked) private var isContainerLent = false
-    /// Whether containers may be lent: not where a program has kept one.
-    @exclusivity(unchecked) private var mayLend: Bool
 
-    private init(_ record: any FetchableRecord.Type, mayLend: Bool) {
-        self.record = record
-        self.mayLend = mayLend
-    }
+    private init(_ record: any FetchableRecord.Type) { self.record = record }
 
     /// Reads a value from the columns of a row.
     ///
@@ -63,11 +52,8 @@ final class DecodingPlan: @unchecked Sendable {
         _ type: Value.Type, from row: Row, as record: any FetchableRecord.Type, path: [any CodingKey] = []
     ) throws -> Value {
         let id = ObjectIdentifier(record)
-        // Nobody else makes plans.
-        if let known = row.plan(of: id) {
-            return try unsafeDowncast(known, to: DecodingPlan.self).read(type, row, path)
-        }
-        var plan = idle(of: id, row) ?? DecodingPlan(record, mayLend: LentContainer.isPossible(for: record))
+        if let known = row.plan(of: id) as? DecodingPlan { return try known.read(type, row, path) }
+        var plan = idle(of: id, row) ?? DecodingPlan(record)
         if row.keepsPlans {
             row.keep(RowPlan(record: id, content: plan))
             return try plan.read(type, row, path)
@@ -81,23 +67,23 @@ final class DecodingPlan: @unchecked Sendable {
 
     @inline(__always)
     private func read<Value: Decodable>(_ type: Value.Type, _ row: Row, _ path: [any CodingKey]) throws -> Value {
-        // A record within another one that the same plan reads is lent nothing.
+        // A record within another one that the same plan reads has a context of its own.
         if isReading || !path.isEmpty {
             return try Value(from: RowDecoder(row: row, plan: self, codingPath: path))
         }
         isReading = true
         defer { endReading(row) }
-        return try Value(from: lendDecoder(row))
+        return try Value(from: decoder(of: row))
     }
 
     private static func idle(of record: ObjectIdentifier, _ row: Row) -> DecodingPlan? {
-        var plan = row.takeIdlePlan(of: record).map { unsafeDowncast($0, to: DecodingPlan.self) }
+        var plan = row.takeIdlePlan(of: record) as? DecodingPlan
         // A decoder that a program has kept may refer to it, on any thread.
         return isKnownUniquelyReferenced(&plan) ? plan : nil
     }
 
     /// A plan that belongs to nobody else, for a decoder that outlives a call.
-    static func separate(_ record: any FetchableRecord.Type) -> DecodingPlan { DecodingPlan(record, mayLend: false) }
+    static func separate(_ record: any FetchableRecord.Type) -> DecodingPlan { DecodingPlan(record) }
 
     /// The columns of coding keys.
     func columns<Key: CodingKey>(_ type: Key.Type) -> KeyColumns {
@@ -120,12 +106,12 @@ final class DecodingPlan: @unchecked Sendable {
     /// The table of the record, for errors.
     var tableName: String? { (record as? any TableRecord.Type)?.databaseTableName }
 
-    // MARK: What is lent
+    // MARK: Contexts
 
     @inline(__always)
-    private func lendDecoder(_ row: Row) -> RowDecoder {
+    private func decoder(of row: Row) -> RowDecoder {
         guard let context else {
-            let made = RowContext(showing: row, lentBy: self)
+            let made = RowContext(showing: row, of: self)
             context = made
             return RowDecoder(context: made)
         }
@@ -133,64 +119,29 @@ final class DecodingPlan: @unchecked Sendable {
         return RowDecoder(context: context)
     }
 
-    /// The container of a decoder.
+    /// The container of a decoder. The first one has the decoder's context, others have contexts of their own: they may
+    /// be of other keys, and each has its own key of the whole row.
     @inline(__always)
     func container<Key: CodingKey>(_ type: Key.Type, for decoder: RowContext) -> KeyedDecodingContainer<Key> {
-        // A program may keep a decoder, and use it at any time: then it is not that of the record that is being read.
-        if let container, container.keys == ObjectIdentifier(type), !isContainerLent, context === decoder {
-            isContainerLent = true
-            // Its keys are these.
-            return unsafeDowncast(container, to: LentKeyedContainer<KeyedDecodingContainer<Key>>.self).copy()
-        }
-        return makeContainer(type, for: decoder)
-    }
-
-    @inline(never)
-    private func makeContainer<Key: CodingKey>(
-        _ type: Key.Type, for decoder: RowContext
-    ) -> KeyedDecodingContainer<Key> {
         let columns = columns(type)
-        if mayLend, container == nil, isReading, context === decoder {
-            decoder.use(columns)
-            let made = LentKeyedContainer(type, decoder)
-            (container, reference, isContainerLent) = (made, made.reference, true)
-            return made.copy()
-        }
+        if decoder.beginContainer(columns) { return KeyedDecodingContainer(RowContainer<Key>(context: decoder)) }
         return KeyedDecodingContainer(
             RowContainer<Key>(
                 context: RowContext(row: decoder.row, plan: self, columns: columns, codingPath: decoder.codingPath)))
     }
 
-    /// Takes back what the record of a row was lent.
+    /// Ends the record of a row. A program that has kept its decoder or container keeps the context, with a row and a
+    /// plan of its own.
     @inline(__always)
     private func endReading(_ row: Row) {
         isReading = false
-        if isContainerLent {
-            isContainerLent = false
-            if let reference, !isKnownUniquelyReferenced(&reference.pointee) { leaveContainer(row) }
-        }
         if !isKnownUniquelyReferenced(&context) { leaveContext(row) }
     }
 
-    /// Leaves the container to the program that has kept it, with a row of its own.
-    ///
-    /// It does not count the references to its context, and nobody learns of its end: so its memory is never freed. That
-    /// happens once for a record type, whose records get containers of their own from then on.
-    private func leaveContainer(_ row: Row) {
-        LentContainer.stopLending(to: record)
-        mayLend = false
-        tables = []
-        if let context {
-            context.own(row.copy(), .separate(record))
-            _ = Unmanaged.passRetained(context)
-        }
-        (context, container, reference) = (nil, nil, nil)
-    }
-
-    /// Leaves the context to the program that has kept a decoder.
+    @inline(never)
     private func leaveContext(_ row: Row) {
-        context?.own(row, self)
-        (context, container, reference) = (nil, nil, nil)
+        context?.own(row.copy(), .separate(record))
+        context = nil
     }
 }
 
@@ -215,6 +166,10 @@ final class KeyColumns {
 
     deinit { byByte?.deallocate() }
 
+    /// The byte of a key of one byte, which refers to nothing: so its byte tells which key it is.
+    @inline(__always)
+    static func byte<Key: CodingKey>(of key: Key) -> UInt8 { withUnsafeBytes(of: key) { $0[0] } }
+
     /// Finds the column of a key.
     ///
     /// - Returns: ``missing`` when the row has none.
@@ -222,7 +177,7 @@ final class KeyColumns {
     func findIndex<Key: CodingKey>(of key: Key, in row: Row) -> Int {
         let index = find(key, in: row) ?? Self.missing
         if let byByte, index <= Int(Int16.max) {
-            byByte[Int(unsafeBitCast(key, to: UInt8.self))] = Int16(index)
+            byByte[Int(Self.byte(of: key))] = Int16(index)
         }
         return index
     }
@@ -275,7 +230,7 @@ struct RowDecoder: Decoder, SingleValueDecodingContainer {
         if type is any DatabaseValueConvertible.Type {
             throw DecodingError.valueNotFound(plan.record, wrongShape("a single value"))
         }
-        if let record = type as? any FetchableRecord.Type { return try record.make(type, of: row) }
+        if let record = type as? any FetchableRecord.Type, let made = try record.make(type, of: row) { return made }
         return try Value(from: self)
     }
 
@@ -384,7 +339,7 @@ private final class PrefetchedRecords {
         var lent = lent.take()
         defer { self.lent = lent }
         return try rows.withLentRow(at: index, by: &lent) { row in
-            if let record { return try record.make(Value.self, of: row) }
+            if let record, let made = try record.make(Value.self, of: row) { return made }
             if type is any DatabaseValueConvertible.Type { return try value(type, of: row, path) }
             do {
                 return try DecodingPlan.read(type, from: row, as: plan.record, path: path)
@@ -442,10 +397,9 @@ extension Array: RecordArray where Element: FetchableRecord {
 extension FetchableRecord {
     /// Makes a record.
     ///
-    /// - Parameter type: This type, by another name: casting a record takes longer than making it.
-    static func make<Value>(_ type: Value.Type, of row: Row) throws -> Value {
-        unsafeBitCast(try Self(row: row), to: type)
-    }
+    /// - Parameter type: This type, by another name.
+    /// - Returns: Nil for another type.
+    static func make<Value>(_ type: Value.Type, of row: Row) throws -> Value? { try Self(row: row) as? Value }
 }
 
 extension DecodingPlan {
@@ -453,7 +407,7 @@ extension DecodingPlan {
     func read<Value: Decodable>(
         _ type: Value.Type, _ rows: PrefetchedGroup, _ path: @autoclosure () -> [any CodingKey]
     ) throws -> Value {
-        if let array = recordArray(type) { return try array.make(type, of: rows) }
+        if let array = recordArray(type), let made = try array.make(type, of: rows) { return made }
         // A program may keep the decoder.
         return try Value(from: RowsDecoder(rows: rows.independent, plan: self, codingPath: path()))
     }
@@ -461,7 +415,8 @@ extension DecodingPlan {
 
 extension RecordArray {
     /// - Parameter type: This type, by another name.
-    fileprivate static func make<Value>(_ type: Value.Type, of rows: PrefetchedGroup) throws -> Value {
-        unsafeBitCast(try Self(prefetched: rows), to: type)
+    /// - Returns: Nil for another type.
+    fileprivate static func make<Value>(_ type: Value.Type, of rows: PrefetchedGroup) throws -> Value? {
+        try Self(prefetched: rows) as? Value
     }
 }

@@ -5,18 +5,20 @@ import Foundation
 
 /// What the containers of one record have in common.
 final class RowContext {
-    // References that are not counted are to what the plan that lends a container has during the record; `own` makes
-    // them counted ones.
+    // References that are not counted are to what the plan of the context has during the record; `own` makes them counted
+    // ones.
 
     @exclusivity(unchecked) private var shown: Unmanaged<Row>
-    @exclusivity(unchecked) private var lender: Unmanaged<DecodingPlan>
+    @exclusivity(unchecked) private var reader: Unmanaged<DecodingPlan>
     @exclusivity(unchecked) private var owned: (row: Row, plan: DecodingPlan)?
     /// The statement whose current row is shown; nil for a kept row, and where the context may outlive the statement.
     @exclusivity(unchecked) private var statement: StatementHandle?
     /// The column of the statement that is the row's first.
     @exclusivity(unchecked) private var firstColumn: CInt
-    /// The columns of the keys of a container; nil for a decoder without one.
+    /// The columns of the keys of the container that was made last; nil for a decoder without one.
     @exclusivity(unchecked) private(set) var columns: KeyColumns?
+    /// Whether the record has a container of this context.
+    @exclusivity(unchecked) private var hasContainer = false
     /// The columns of keys of one byte: those of ``columns``.
     @exclusivity(unchecked) private var byByte: UnsafeMutablePointer<Int16>?
     let codingPath: [any CodingKey]
@@ -28,24 +30,25 @@ final class RowContext {
         // A program may keep the container longer than the row shows the statement.
         statement = nil
         firstColumn = 0
-        lender = Unmanaged.passUnretained(plan)
+        reader = Unmanaged.passUnretained(plan)
         owned = (row, plan)
         self.columns = columns
         byByte = columns?.byByte
+        hasContainer = columns != nil
         self.codingPath = codingPath
     }
 
-    /// A context that is lent.
-    init(showing row: Row, lentBy plan: DecodingPlan) {
+    /// A context that shows one row after another to the records of a plan.
+    init(showing row: Row, of plan: DecodingPlan) {
         shown = Unmanaged.passUnretained(row)
         statement = row.statement
         firstColumn = row.statementColumn(0)
-        lender = Unmanaged.passUnretained(plan)
+        reader = Unmanaged.passUnretained(plan)
         codingPath = []
     }
 
     var row: Row { shown.takeUnretainedValue() }
-    var plan: DecodingPlan { lender.takeUnretainedValue() }
+    var plan: DecodingPlan { reader.takeUnretainedValue() }
 
     /// Shows another row, for as long as the caller has it.
     @inline(__always)
@@ -53,29 +56,38 @@ final class RowContext {
         shown = Unmanaged.passUnretained(row)
         statement = row.statement
         firstColumn = row.statementColumn(0)
+        hasContainer = false
         if keyOfRow != nil { keyOfRow = nil }
     }
 
-    /// Has the columns of these keys from now on.
-    func use(_ columns: KeyColumns) {
-        self.columns = columns
-        byByte = columns.byByte
+    /// Takes the columns of the keys of a container.
+    ///
+    /// - Returns: Whether the container is the first one of its record.
+    @inline(__always)
+    func beginContainer(_ columns: KeyColumns) -> Bool {
+        if hasContainer { return false }
+        hasContainer = true
+        if self.columns !== columns {
+            self.columns = columns
+            byByte = columns.byByte
+        }
+        return true
     }
 
     @inline(__always)
     func withPlan<Value>(_ body: (DecodingPlan) throws -> Value) rethrows -> Value {
-        try lender._withUnsafeGuaranteedRef { try body($0) }
+        try reader._withUnsafeGuaranteedRef { try body($0) }
     }
 
     /// Keeps its row and its plan from now on.
     func own(_ row: Row, _ plan: DecodingPlan) {
-        let key = keyOfRow
+        let (key, hadContainer) = (keyOfRow, hasContainer)
         show(row)
         // The row may stop showing its statement.
         statement = nil
-        keyOfRow = key
+        (keyOfRow, hasContainer) = (key, hadContainer)
         owned = (row, plan)
-        lender = Unmanaged.passUnretained(plan)
+        reader = Unmanaged.passUnretained(plan)
     }
 
     // MARK: Columns
@@ -84,8 +96,7 @@ final class RowContext {
     @inline(__always)
     func index<Key: CodingKey>(of key: Key) -> Int {
         if let byByte {
-            // A value of one byte refers to nothing, so its byte says which it is.
-            let known = Int(byByte[Int(unsafeBitCast(key, to: UInt8.self))])
+            let known = Int(byByte[Int(KeyColumns.byte(of: key))])
             if known != KeyColumns.unknown { return known }
         }
         return columns?.findIndex(of: key, in: row) ?? KeyColumns.missing
@@ -153,9 +164,8 @@ final class RowContext {
     func value<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value {
         let index = index(of: key)
         if index >= 0 {
-            // The types are those that are compared: nothing is converted. Casting would take longer than reading.
-            if type == Date.self { return unsafeBitCast(try ColumnDecoding.date(self, index), to: type) }
-            if type == Data.self { return unsafeBitCast(try ColumnDecoding.data(self, index), to: type) }
+            if type == Date.self, let date = try ColumnDecoding.date(self, index) as? Value { return date }
+            if type == Data.self, let data = try ColumnDecoding.data(self, index) as? Value { return data }
         }
         return try otherValue(type, key)
     }
@@ -181,7 +191,7 @@ final class RowContext {
 
     private func valueOfRow<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value {
         let (row, plan) = (row, plan)
-        if let record = type as? any FetchableRecord.Type { return try record.make(type, of: row) }
+        if let record = type as? any FetchableRecord.Type, let made = try record.make(type, of: row) { return made }
         do {
             return try Value(from: RowDecoder(row: row, plan: plan, codingPath: codingPath + [key]))
         } catch DecodingError.typeMismatch(let record, _) where record == plan.record {
@@ -207,7 +217,7 @@ final class RowContext {
     private func value<Value: Decodable, Key: CodingKey>(
         _ type: Value.Type, of scope: Row, _ key: Key
     ) throws -> Value {
-        if let record = type as? any FetchableRecord.Type { return try record.make(type, of: scope) }
+        if let record = type as? any FetchableRecord.Type, let made = try record.make(type, of: scope) { return made }
         return try DecodingPlan.read(type, from: scope, as: plan.record, path: codingPath + [key])
     }
 
@@ -280,132 +290,109 @@ final class RowContext {
 }
 
 /// The columns of a row, by coding keys.
-protocol ColumnContainer: KeyedDecodingContainerProtocol {
+struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     // The methods of a container are called through the object that Swift has for it, for each property of each record,
     // by code that is not specialized for the type of the keys.
-
-    func read<Value>(_ body: (RowContext) throws -> Value) rethrows -> Value
-}
-
-/// A container that keeps its context.
-struct RowContainer<Key: CodingKey>: ColumnContainer {
     let context: RowContext
 
-    @inline(__always)
-    func read<Value>(_ body: (RowContext) throws -> Value) rethrows -> Value { try body(context) }
-}
-
-/// A container whose context belongs to the plan that lends it.
-struct LentRowContainer<Key: CodingKey>: ColumnContainer {
-    // Swift copies the container for each property. It counts no reference for this one, which saves a quarter of the
-    // property's time.
-    let context: Unmanaged<RowContext>
+    var codingPath: [any CodingKey] { context.codingPath }
+    var allKeys: [Key] { context.allKeys(Key.self) }
+    func contains(_ key: Key) -> Bool { context.contains(key) }
+    func decodeNil(forKey key: Key) throws -> Bool { context.hasNull(key) }
 
     @inline(__always)
-    func read<Value>(_ body: (RowContext) throws -> Value) rethrows -> Value {
-        try context._withUnsafeGuaranteedRef { try body($0) }
-    }
-}
-
-extension ColumnContainer {
-    var codingPath: [any CodingKey] { read { $0.codingPath } }
-    var allKeys: [Key] { read { $0.allKeys(Key.self) } }
-    func contains(_ key: Key) -> Bool { read { $0.contains(key) } }
-    func decodeNil(forKey key: Key) throws -> Bool { read { $0.hasNull(key) } }
-
+    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try context.otherColumn(type, key) }
     @inline(__always)
-    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try read { try $0.otherColumn(type, key) } }
+    func decode(_ type: String.Type, forKey key: Key) throws -> String { try context.text(key) }
     @inline(__always)
-    func decode(_ type: String.Type, forKey key: Key) throws -> String { try read { try $0.text(key) } }
+    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try context.number(key) }
     @inline(__always)
-    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try read { try $0.number(key) } }
+    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { Float(try context.number(key)) }
     @inline(__always)
-    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try read { Float(try $0.number(key)) } }
+    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try context.integer(type, key) }
     @inline(__always)
-    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try read { try $0.integer(type, key) } }
+    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try context.integer(type, key) }
     @inline(__always)
-    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try read { try $0.integer(type, key) } }
+    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try context.integer(type, key) }
     @inline(__always)
-    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try read { try $0.integer(type, key) } }
+    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try context.integer(type, key) }
     @inline(__always)
-    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try read { try $0.integer(type, key) } }
+    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try context.integer(type, key) }
     @inline(__always)
-    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try read { try $0.integer(type, key) } }
+    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try context.integer(type, key) }
     @inline(__always)
-    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try read { try $0.integer(type, key) } }
+    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try context.integer(type, key) }
     @inline(__always)
-    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try read { try $0.integer(type, key) } }
+    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try context.integer(type, key) }
     @inline(__always)
-    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try read { try $0.integer(type, key) } }
+    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try context.integer(type, key) }
     @inline(__always)
-    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try read { try $0.integer(type, key) } }
-    @inline(__always)
-    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try read { try $0.integer(type, key) } }
+    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try context.integer(type, key) }
 
     @inline(__always)
     func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: Float.Type, forKey key: Key) throws -> Float? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: Int8.Type, forKey key: Key) throws -> Int8? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: Int16.Type, forKey key: Key) throws -> Int16? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: Int32.Type, forKey key: Key) throws -> Int32? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: UInt.Type, forKey key: Key) throws -> UInt? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: UInt8.Type, forKey key: Key) throws -> UInt8? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: UInt16.Type, forKey key: Key) throws -> UInt16? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: UInt32.Type, forKey key: Key) throws -> UInt32? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
     @inline(__always)
     func decodeIfPresent(_ type: UInt64.Type, forKey key: Key) throws -> UInt64? {
-        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+        context.hasValue(key) ? try decode(type, forKey: key) : nil
     }
 
     @inline(__always)
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        try read { try $0.value(type, key) }
+        try context.value(type, key)
     }
 
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
-        try read { try $0.valueIfPresent(type, key) }
+        try context.valueIfPresent(type, key)
     }
 
     func nestedContainer<Nested: CodingKey>(
@@ -418,6 +405,6 @@ extension ColumnContainer {
         try superDecoder(forKey: key).unkeyedContainer()
     }
 
-    func superDecoder() throws -> any Decoder { read { $0.decoder } }
-    func superDecoder(forKey key: Key) throws -> any Decoder { try read { try $0.decoder(key) } }
+    func superDecoder() throws -> any Decoder { context.decoder }
+    func superDecoder(forKey key: Key) throws -> any Decoder { try context.decoder(key) }
 }

@@ -4,7 +4,8 @@ import Testing
 
 @testable import CipherRecords
 
-// A container is lent to one record after another. A program may keep what it gets to decode a record, and use it later.
+// One context shows the rows to one record after another. A program may keep what it gets to decode a record, and use it
+// later.
 
 @Suite("A record may keep what it is decoded from")
 struct KeptContainerTests {
@@ -69,15 +70,6 @@ struct KeptContainerTests {
 
     private let sql = "SELECT id, name FROM item ORDER BY id"
 
-    @Test("containers are lent, where their records have kept none")
-    func lending() throws {
-        #expect(LentContainer.isPossible(for: Item.self))
-        try table { db in
-            for row in try Row.fetchAll(db, sql: sql).prefix(3) { _ = try ContainerKeeper(row: row) }
-        }
-        #expect(!LentContainer.isPossible(for: ContainerKeeper.self))
-    }
-
     @Test("a container that is kept of one row has its values after the statement is gone")
     func keptOfOneRow() throws {
         let (first, second) = try table { db in
@@ -100,7 +92,7 @@ struct KeptContainerTests {
         #expect(texts == Self.all)
     }
 
-    @Test("a decoder that is kept has the values of its row, and lends nothing to it")
+    @Test("a decoder that is kept has the values of its row")
     func keptDecoders() throws {
         let (kept, one) = try table { db in
             let kept = try Row.fetchAll(db, sql: sql).map { try DecoderKeeper(row: $0) }
