@@ -208,7 +208,9 @@ enum AsyncWork {
         func set(_ new: Result<Success, any Error>) { result.withLock { $0 = new } }
 
         func get() throws -> Success {
-            guard let result = result.withLock({ $0 }) else { throw CancellationError() }
+            guard let result = result.withLock({ $0 }) else {
+                preconditionFailure("The work of a command has ended without an outcome.")
+            }
             return try result.get()
         }
     }
