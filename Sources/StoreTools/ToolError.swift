@@ -76,6 +76,17 @@ public struct ToolError: Error, Sendable {
             remedy: "Choose another name.")
     }
 
+    /// Refuses a path whose folder does not exist.
+    ///
+    /// - Throws: ``ToolError`` `noDirectory`; `SystemError`.
+    package static func requireDirectory(for path: String) throws {
+        let directory = Files.directory(of: path)
+        guard try Files.kind(directory) != .directory else { return }
+        throw ToolError(
+            .noDirectory, what: "\"\(path)\" cannot be created.",
+            why: "The directory \"\(directory)\" does not exist.", remedy: "Create it, or check the path.")
+    }
+
     /// The text and the reason of any error that a tool throws.
     package static func explanation(of error: any Error) -> String {
         switch error {

@@ -118,6 +118,8 @@ enum ExitCode: Int32, CaseIterable {
         self =
             if error.isNotFound {
                 .noSuchStore
+            } else if error.isNameTooLong {
+                .usage
             } else if error.isPermission {
                 .notPermitted
             } else if error.isLocked {

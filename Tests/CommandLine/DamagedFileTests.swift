@@ -30,6 +30,34 @@ struct DamagedFileTests {
         }
     }
 
+    /// "Its content is gone", and "the WAL does not contain the rest", were said of a store of which no row was lost.
+    @Test("a database that is shorter than a page, whose WAL has every page, is salvaged whole", arguments: [0, 100])
+    func allInLog(bytes: Int) throws {
+        let killed = try place.run(
+            ["sql", place.path("s.db"), "VACUUM", "--write", "--raw-key-file", place.key],
+            environment: ["CIPHERSTORE_CRASH_AT": "closingReadersClosed"])
+        try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
+        let store = place.path("s.db")
+        try place.truncate("s.db", to: bytes)
+        for command in [["sql", store, "SELECT 1"], ["sql", store, "SELECT 1", "--write"], ["hash", store]] {
+            let outcome = try place.run(command + ["--raw-key-file", place.key])
+            #expect(outcome.status == 65 && outcome.errors.contains("pages of it"), "\(outcome.errors)")
+            #expect(outcome.errors.contains("cipherctl salvage"), "\(outcome.errors)")
+            #expect(!outcome.errors.contains("gone") && !outcome.errors.contains("the rest"), "\(outcome.errors)")
+        }
+        for command in ["status", "doctor", "verify"] {
+            let outcome = try place.ctl(command, store)
+            let text = outcome.output + outcome.errors
+            #expect([2, 65].contains(outcome.status), "\(text)")
+            #expect(!text.contains("gone") && !text.contains("the rest"), "\(text)")
+        }
+        #expect(try !place.bytes("s.db-wal").isEmpty)
+        let salvage = try place.ctl("salvage", store, place.path("new.db"))
+        #expect(salvage.status == 0, "\(salvage.output)\(salvage.errors)")
+        let rows = try place.ctl("sql", place.path("new.db"), "SELECT count(*) || '/' || count(DISTINCT text) FROM t")
+        #expect(rows.output.contains("3000/3000"), "\(rows.output)")
+    }
+
     /// Opening refuses such a store, and `status` and `doctor` ended with 0.
     @Test("status and doctor see that a database is cut off", arguments: [5000, 4096, 40_960])
     func truncated(bytes: Int) throws {

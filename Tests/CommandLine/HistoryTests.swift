@@ -74,6 +74,17 @@ struct HistoryTests {
         #expect(named.status == 0 && named.output.contains("emb_chunks"), "\(named.errors)")
     }
 
+    /// It was left out without a word.
+    @Test("a table whose columns hide the rowid is left out of all tables, and named")
+    func hiddenRowID() throws {
+        let opened = try open()
+        try opened.write { try $0.execute(sql: "CREATE TABLE hidden (rowid, oid, _rowid_)") }
+        try opened.close()
+        let outcome = try place.run(["history", "record", store, "--raw-key-file", place.key, "--all", "--json"])
+        #expect(outcome.status == 0 && outcome.json["left_out"] as? [String] == ["hidden"], "\(outcome.output)")
+        #expect(outcome.errors.contains("hide every name of the rowid"), "\(outcome.errors)")
+    }
+
     /// Runs SQL on a connection without this library.
     private func stock(_ text: String) throws {
         let key = try place.run(["key", "reveal", store, "--json", "--raw-key-file", place.key]).json

@@ -248,9 +248,11 @@ struct SyncTests {
         #expect(try place.sync("init", "a.db", "--table", "player", "--all-tables").status == 64)
         let other = try place.sync("init", "a.db", "--table", "player", "--remote", "mysql://u:geheim@db")
         #expect(other.status == 64 && code(other) == "usage" && !other.errors.contains("geheim"))
-        try place.sql("a.db", "CREATE TABLE loose (a)")
+        try place.sql("a.db", "CREATE TABLE loose (a); CREATE TABLE other (a)")
         let loose = try place.sync("init", "a.db", "--all-tables")
         #expect(loose.status == 64 && code(loose) == "noPrimaryKey", "\(loose.errors)")
+        // It stopped at the first one.
+        #expect(loose.errors.contains("loose") && loose.errors.contains("other"), "\(loose.errors)")
         try place.begin("a.db")
         let missing = try place.sync("push", "a.db", "--remote", "dir:" + place.place.path("none"))
         #expect(missing.status == 66 && code(missing) == "noDirectory", "\(missing.errors)")

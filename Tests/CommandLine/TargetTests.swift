@@ -94,6 +94,49 @@ struct TargetTests {
         }
     }
 
+    /// "lstat ...: File name too long", 74; and files of a store that could not get all of its names.
+    @Test(
+        "a name that leaves no room for the files beside it is refused before anything is made", arguments: [223, 256])
+    func longNames(count: Int) throws {
+        let path = place.path(String(repeating: "n", count: count))
+        let store = place.path("s.db")
+        let before = try FileManager.default.contentsOfDirectory(atPath: place.path("")).sorted()
+        let commands = [
+            ["create", path], ["import", place.path("plain.db"), path],
+            ["export", store, path, "--insecure-plaintext"],
+            ["backup", store, path], ["salvage", store, path], ["restore", place.path("b"), path],
+        ]
+        for command in commands {
+            let outcome = try place.run(command + ["--json", "--raw-key-file", place.key])
+            #expect(outcome.status == 64, "\(command): \(outcome.errors)")
+            #expect(outcome.errorJSON["code"] as? String == "pathTooLong", "\(command): \(outcome.errors)")
+        }
+        try #expect(FileManager.default.contentsOfDirectory(atPath: place.path("")).sorted() == before)
+        guard count > 255 else { return }
+        for command in [["verify", path], ["sql", path, "SELECT 1"], ["status", path], ["key", "list", path]] {
+            let outcome = try place.run(command + ["--raw-key-file", place.key])
+            #expect(outcome.status == 64 && outcome.errors.contains("255 bytes"), "\(command): \(outcome.errors)")
+        }
+        let report = try place.ctl("conformance", store, "--report", path)
+        #expect(report.status == 64, "\(report.errors)")
+    }
+
+    /// "open ...: No such file or directory" was all that backup and restore said.
+    @Test("a target in a folder that does not exist is refused before anything is made")
+    func missingFolder() throws {
+        let (path, store) = (place.path("none/x"), place.path("s.db"))
+        let commands = [
+            ["backup", store, path], ["restore", place.path("b"), path], ["import", place.path("plain.db"), path],
+            ["export", store, path, "--insecure-plaintext"], ["salvage", store, path],
+        ]
+        for command in commands {
+            let outcome = try place.run(command + ["--json", "--raw-key-file", place.key])
+            #expect(outcome.status == 66, "\(command): \(outcome.errors)")
+            #expect(outcome.errorJSON["code"] as? String == "noDirectory", "\(command): \(outcome.errors)")
+            #expect(outcome.errors.contains("\(place.path("none"))"), "\(command): \(outcome.errors)")
+        }
+    }
+
     @Test("a path that is too long is refused with the limit before anything is made", arguments: [510, 480])
     func longPaths(count: Int) throws {
         var deep = place.path("")

@@ -10,6 +10,9 @@ enum Limits {
     static let reportedSQLCharacters = 200
     /// The longest path of a database: SQLite's 512 bytes (MAX_PATHNAME), less those that it keeps for its suffixes.
     static let pathBytes = 504
+    /// The longest name of a new store, in bytes: a filesystem takes 255, and the longest name beside a store is
+    /// `<name>-sidecar.bak.tmp-<process>-<8 digits>`.
+    static let newNameBytes = 222
     /// The length from which the statement that does not compile is not looked for further, in bytes of a script.
     static let longestFailingStatement = 10_000
     /// The most terms that SQL has in a chain of one operator, far below the depth at which SQLite refuses an expression.

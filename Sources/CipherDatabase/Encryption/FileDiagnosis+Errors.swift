@@ -77,16 +77,23 @@ extension FileDiagnosis {
             remedy: "Run `cipherctl verify` to see every damaged page, and restore the file from a backup.")
     }
 
-    func truncated(expectedPages: Int, bytes: Int, pageBytes: Int) -> StoreError {
-        StoreError(
+    /// - Parameter pagesInLog: How many pages the committed frames of the WAL have.
+    func truncated(expectedPages: Int, bytes: Int, pageBytes: Int, pagesInLog: Int = 0) -> StoreError {
+        let rest =
+            pagesInLog == 0
+            ? ", and the WAL does not contain the rest." : ". The WAL has \(CountText.text(pagesInLog, "page")) of it."
+        return StoreError(
             .truncated,
             what: "The end of \"\(path)\" is missing.",
             why: (expectedPages == 1
                 ? "At least one page of \(pageBytes) bytes belongs to it"
                 : "According to its header or WAL \(expectedPages) pages of \(pageBytes) bytes belong to it")
-                + ", but it has \(CountText.text(bytes, "byte")), and the WAL does not contain the rest.",
-            remedy: "Restore the file from a backup.")
+                + ", but it has \(CountText.text(bytes, "byte"))" + rest,
+            remedy: Self.remedyForLostPages)
     }
+
+    private static let remedyForLostPages =
+        "Restore the file from a backup, or copy what is left into a new store with `cipherctl salvage`."
 
     func logOfOtherDatabase(pageBytes: Int, expected: Int) -> StoreError {
         let log = StorePaths(path).wal
@@ -152,7 +159,17 @@ extension FileDiagnosis {
     }
 
     static func emptyFile(_ path: String) -> StoreError {
-        StoreError(
+        let logged = (try? pagesInLog(of: path)) ?? 0
+        // SQLite would remove the WAL of such a file.
+        if logged > 0 {
+            return StoreError(
+                .emptyFile,
+                what: "\"\(path)\" has no bytes.",
+                why: "Its sidecar says that the store was created and is ready. Its WAL has "
+                    + "\(CountText.text(logged, "page")) of it.",
+                remedy: remedyForLostPages + " Keep the WAL until then.")
+        }
+        return StoreError(
             .emptyFile,
             what: "\"\(path)\" has no bytes.",
             why: "Its sidecar says that the store was created and is ready, so its content is gone.",

@@ -97,7 +97,7 @@ struct FileDiagnosis {
             case .empty, .plaintextHeader: break
             case .damagedHeader(let damage): return headerDamaged(damage)
             case .plainSQLite: return notEncrypted(.plainSQLite)
-            case .tooShort: return truncated(expectedPages: 1, bytes: size, pageBytes: settings.pageBytes)
+            case .tooShort: return shorterThanPage(bytes: size, pageBytes: settings.pageBytes)
             case .opaque(let traits):
                 if sidecar != nil, !key.isSaltInFront(of: first),
                     let error = lostBeginning(first, size: size, codec: &codec, settings: settings)
@@ -108,13 +108,18 @@ struct FileDiagnosis {
             }
         }
         guard size >= settings.pageBytes, first.count >= settings.pageBytes else {
-            return truncated(expectedPages: 1, bytes: size, pageBytes: settings.pageBytes)
+            return shorterThanPage(bytes: size, pageBytes: settings.pageBytes)
         }
         let firstPage = first.prefix(settings.pageBytes)
         if firstPage.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
         guard sidecar != nil else { return wrongKey(first) }
         // The sidecar proves the key, so the page is damaged, or belongs to another store.
         return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar()
+    }
+
+    private func shorterThanPage(bytes: Int, pageBytes: Int) -> StoreError {
+        let logged = (try? Self.pagesInLog(of: path)) ?? 0
+        return truncated(expectedPages: 1, bytes: bytes, pageBytes: pageBytes, pagesInLog: logged)
     }
 
     /// The error of a file that is the store's, but has lost its header; nil where no page shows that it is. The code of
@@ -173,6 +178,11 @@ struct FileDiagnosis {
         try scanLog(.saltsOnly) { scan, _ in Set(scan.lastFrames.keys) }
     }
 
+    /// How many pages the committed frames of the WAL of a database have.
+    static func pagesInLog(of path: String) throws -> Int {
+        try scanLog(of: path, .checksums) { scan, _ in scan.lastFrames.count } ?? 0
+    }
+
     /// The page size in the header of the WAL, which SQLite then takes for that of the database; nil without commits.
     private func pageBytesInLog() throws -> Int? { try scanLog(.saltsOnly) { scan, _ in scan.header.pageBytes } }
 
@@ -192,9 +202,15 @@ struct FileDiagnosis {
         }
     }
 
-    /// Reads a WAL that contains commits; nil when it contains none.
     private func scanLog<T>(
         _ checking: WALScan.Checking, _ body: (WALScan, borrowing FileDescriptor) throws -> T?
+    ) throws -> T? {
+        try Self.scanLog(of: path, checking, body)
+    }
+
+    /// Reads a WAL that contains commits; nil when it contains none.
+    private static func scanLog<T>(
+        of path: String, _ checking: WALScan.Checking, _ body: (WALScan, borrowing FileDescriptor) throws -> T?
     ) throws -> T? {
         let wal = StorePaths(path).wal
         guard let size = try Files.byteCount(wal), size > 0 else { return nil }

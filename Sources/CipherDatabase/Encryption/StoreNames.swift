@@ -84,11 +84,20 @@ extension StorePaths {
             remedy: "Choose another name; nothing was changed.")
     }
 
-    /// Refuses a path that is too long for SQLite.
+    /// Refuses a path that is too long for SQLite, and a new file whose name leaves no room for the names of the files
+    /// beside it.
     ///
     /// - Parameter suffix: What is added to the path for a file that SQLite opens.
     /// - Throws: ``StoreError`` `pathTooLong`.
     package func requireShortPath(suffix: String = "") throws(StoreError) {
+        let name = Files.name(of: database).utf8.count
+        if name > Limits.newNameBytes, !Files.exists(database) {
+            throw StoreError(
+                .pathTooLong, what: "The name of \"\(database)\" is too long.",
+                why: "It has \(name) bytes. Filesystems take 255, of which files beside a store need "
+                    + "\(255 - Limits.newNameBytes).",
+                remedy: "Choose a name of at most \(Limits.newNameBytes) bytes; nothing was changed.")
+        }
         let bytes = (database + suffix).utf8.count
         guard bytes > Limits.pathBytes else { return }
         throw StoreError(

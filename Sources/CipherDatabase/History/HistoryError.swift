@@ -40,10 +40,10 @@ extension HistoryError: CustomStringConvertible {
 }
 
 extension HistoryError {
-    static func unsuitable(_ table: String, because reason: String) -> HistoryError {
-        HistoryError(
-            .unsuitableTable,
-            "The changes of \"\(table)\" cannot be recorded: \(reason). Record the tables that it depends on.")
+    static func unsuitable(
+        _ table: String, because reason: String, instead: String = "Record the tables that it depends on."
+    ) -> HistoryError {
+        HistoryError(.unsuitableTable, "The changes of \"\(table)\" cannot be recorded: \(reason). \(instead)")
     }
 
     /// SQLite admits no wider table for the history itself.
@@ -58,7 +58,7 @@ extension HistoryError {
     static let allTablesRecorded = HistoryError(
         .allTablesRecorded,
         "All tables of this database are recorded, new ones too: a single one cannot be left out. "
-            + "Call stopRecordingHistory(of:) with .allTables, and record the other tables by name.")
+            + "Call stopRecordingHistory(of:) for all tables, and record the other tables by name.")
 
     package static let notRecorded = HistoryError(
         .notRecorded, "This database records no changes. Call recordHistory(of:) once to begin.")

@@ -333,7 +333,8 @@ struct HistoryUpkeep {
                     _ = try db.makeStatement(sql: statement)
                 } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
                     throw HistoryError.unsuitable(
-                        facts.name, because: "its triggers do not compile (\(error.message ?? "no message"))")
+                        facts.name, because: "its triggers do not compile here (\(error.message ?? "no message"))",
+                        instead: "A program that has every function and collation of the table can record it.")
                 }
             }
             return .commit

@@ -129,3 +129,15 @@ private struct IndexText {
         condition = reader.skip("where") ? try part(reader.takeRest()) : nil
     }
 }
+
+extension Database {
+    /// Why the changes of a table cannot be recorded; nil if they can be.
+    package func obstacleToHistory(of table: String) throws -> String? {
+        do {
+            _ = try TableFacts(of: table, in: self)
+            return nil
+        } catch let error as HistoryError {
+            return error.message
+        }
+    }
+}

@@ -86,6 +86,8 @@ extension SystemError {
     package var mayHaveHappened: Bool { [EIO, ESTALE, ETIMEDOUT, EINTR, ENXIO, ENODEV].contains(errorNumber) }
     /// Whether the file, or a folder on the way to it, does not exist.
     public var isNotFound: Bool { [ENOENT, ENOTDIR].contains(errorNumber) }
+    /// Whether a name or a path is longer than the filesystem takes.
+    package var isNameTooLong: Bool { errorNumber == ENAMETOOLONG }
     /// Whether there is a folder in the place of a file.
     package var isDirectory: Bool { errorNumber == EISDIR }
     /// Whether the disk failed.

@@ -22,18 +22,12 @@ struct TargetPlace {
     /// - Throws: ``ToolError`` that names the file in the way.
     func requireFree() throws {
         if let source { try ToolError.requireForeign(path, to: source, noun) }
+        try Self.requireShortPath(path)
         let directory = Files.directory(of: path)
         if try Files.kind(directory) == .directory, let owner = try StorePaths.owner(of: path) {
             try ToolError.requireForeign(path, to: owner, noun)
         }
-        // A name that is too long for the files beside it is refused as that.
-        _ = try Files.entryExists(paths.sidecarBackup)
-        try Self.requireShortPath(path)
-        guard try Files.kind(directory) == .directory else {
-            throw ToolError(
-                .noDirectory, what: "\"\(path)\" cannot be created.",
-                why: "The directory \"\(directory)\" does not exist.", remedy: "Create it, or check the path.")
-        }
+        try ToolError.requireDirectory(for: path)
         if try followsLinks ? Files.exists(path) : Files.entryExists(path) {
             throw taken(path, path, "Move it away, or choose another name.")
         }

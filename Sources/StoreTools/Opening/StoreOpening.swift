@@ -16,7 +16,10 @@ package enum StoreOpening {
     ) throws -> AuthenticatedSidecar {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         guard let kind = try Files.kind(path) else { throw noSuchStore(path) }
-        let isPlausible = try kind == .regular && Files.byteCount(path) ?? 0 > 0
+        // The WAL may have the pages that the file has lost.
+        let isPlausible =
+            try kind == .regular
+            && (Files.byteCount(path) ?? 0 > 0 || Files.byteCount(StorePaths(path).wal) ?? 0 > 0)
         let choice =
             try isPlausible ? key.explainingRefusal { try files.choose(files.read(), unlock: key.unlock) } : nil
         if let choice { return choice }

@@ -42,6 +42,8 @@ struct BackupCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
+        try StorePaths(folder).requireShortPath()
+        try ToolError.requireDirectory(for: folder)
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         try ToolError.requireForeign(folder, to: storePath, "backup")
         announceSettlement(console)
@@ -234,14 +236,14 @@ struct RestoreCommand: Command {
     /// Refuses a device, a pipe or a socket, and a name that belongs to another store.
     private func requirePlace() throws {
         let paths = StorePaths(storePath)
-        guard try Files.kind(Files.directory(of: paths.database)) == .directory else { return }
+        try paths.requireShortPath()
+        try ToolError.requireDirectory(for: storePath)
         if try Files.kind(paths.database) == .other {
             throw CommandFailure(
                 .usage, "exists", what: "\"\(storePath)\" is no place for a store.",
                 why: "It is a device, a pipe or a socket, and a store is a regular file.",
                 hint: "Give the name of a file; nothing was changed.")
         }
-        try paths.requireShortPath()
         if let owner = try StorePaths.owner(of: storePath) {
             try ToolError.requireForeign(storePath, to: owner, "store")
         }

@@ -124,15 +124,13 @@ struct CreateCommand: Command {
                 hint: "Give the name of a file.")
         }
         let paths = StorePaths(path)
+        try paths.requireShortPath()
         switch try Files.kind(paths.database) {
         case .directory: throw Self.exists(path, "It is a directory.")
         case .other: throw Self.exists(path, "It is a device, a pipe or a socket, and a store is a regular file.")
         case .regular, nil: break
         }
-        try paths.requireShortPath()
         try paths.requireFreeName()
-        // A name that is too long for the files beside it is no sidecar that cannot be read.
-        _ = try Files.entryExists(paths.sidecarBackup)
         let sidecar = SidecarFiles(databasePath: paths.database)
         let copies = sidecar.read()
         for copy in SidecarCopy.allCases {

@@ -52,9 +52,14 @@ struct HistoryRecordCommand: Command {
     }
 
     /// The tables that `--all` does not record.
-    private func leftOut(_ db: Database) throws -> [ProgramTables.LeftOut] {
+    private func leftOut(_ db: Database, recorded: [String]) throws -> [LeftOutTable] {
         guard case .allTables = tables.scope else { return [] }
-        return try ProgramTables(db).leftOut
+        let all = try ProgramTables(db)
+        let unsuitable = try all.names.filter { !recorded.contains($0) }.map { name in
+            LeftOutTable(
+                name: name, reason: try db.obstacleToHistory(of: name) ?? "\"\(name)\" was not recorded")
+        }
+        return all.leftOut.map { LeftOutTable(name: $0.name, reason: $0.reason) } + unsuitable
     }
 }
 
@@ -87,6 +92,12 @@ struct HistoryStopCommand: Command {
     }
 }
 
+/// A table that is not recorded though all were meant, with the sentence that says why.
+private struct LeftOutTable {
+    let name: String
+    let reason: String
+}
+
 /// Which tables the two commands are about.
 private struct RecordedTables {
     static let options = [
@@ -111,7 +122,7 @@ private struct RecordedTables {
     /// - Parameter leftOut: The tables that are not recorded though all were meant; each gets a warning.
     func change(
         _ path: String, _ arguments: ParsedArguments, _ console: Console,
-        naming leftOut: @escaping (Database) throws -> [ProgramTables.LeftOut] = { _ in [] },
+        naming leftOut: @escaping (Database, _ recorded: [String]) throws -> [LeftOutTable] = { _, _ in [] },
         _ body: @escaping (Database) throws -> Void
     ) throws -> ExitCode {
         try BackupBundle.refuse(writing: path)
@@ -123,7 +134,8 @@ private struct RecordedTables {
         let (recorded, missing) = try Interruption.explaining {
             try store.write { db in
                 try body(db)
-                return (try db.historyStatus()?.tableNames ?? [], try leftOut(db))
+                let recorded = try db.historyStatus()?.tableNames ?? []
+                return (recorded, try leftOut(db, recorded))
             }
         }
         for table in missing { console.warn(table.reason) }

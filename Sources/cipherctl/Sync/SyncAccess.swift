@@ -64,7 +64,26 @@ struct SyncAccess {
         if !named.isEmpty { return named }
         let all = try store.read(ProgramTables.init)
         for table in all.leftOut { console.warn(table.reason) }
+        try requireKeys(of: all.names)
         return all.names
+    }
+
+    /// Refuses tables without a primary key, all at once.
+    private func requireKeys(of tables: [String]) throws {
+        let keyless = try store.read { db in
+            try tables.filter { table in
+                try Int.fetchOne(
+                    db, sql: "SELECT count(*) FROM pragma_table_info(?, 'main') WHERE pk > 0", arguments: [table]) == 0
+            }
+        }
+        guard !keyless.isEmpty else { return }
+        let names = keyless.map { "\"\($0)\"" }.joined(separator: ", ")
+        throw CommandFailure(
+            .usage, "noPrimaryKey",
+            what: keyless.count == 1
+                ? "The table \(names) cannot be tracked." : "\(keyless.count) tables cannot be tracked: \(names).",
+            why: "Without a primary key a row has no identity on other devices.",
+            hint: "Declare primary keys, or name the tables to track: --table T for each of them.")
     }
 
     /// Tables whose keys SQLite numbers: two devices that are offline give different rows the same number.

@@ -127,6 +127,7 @@ struct ErrorReport {
         if error.isOutOfMemory { return Self.memoryHint }
         if error.isPermission { return "Check owner and mode of the file and of its directory." }
         if error.isNotFound { return "Check the path." }
+        if error.isNameTooLong { return "A name may have 255 bytes, and a path 4,095: give a shorter one." }
         if error.isDirectory { return "There is a folder in the place of a file: check the path." }
         return error.isInputOutput
             ? "The disk or the filesystem failed, as the log of the system says; check it before anything else." : nil
