@@ -271,7 +271,7 @@ extension TableRecord {
     /// An association to the rows of a common table expression for which a condition is true.
     ///
     /// - Parameter condition: The condition, given this table and the common table expression.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public static func association<Destination>(
         to cte: CommonTableExpression<Destination>,
         on condition: (_ left: TableAlias<Self>, _ right: TableAlias<Destination>) -> any SQLExpressible
@@ -396,7 +396,7 @@ extension Table {
     }
 
     /// An association to the rows of a common table expression for which a condition is true.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func association<Destination>(
         to cte: CommonTableExpression<Destination>,
         on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLExpressible
@@ -428,7 +428,7 @@ extension CommonTableExpression {
     /// An association to the rows of a table for which a condition is true.
     ///
     /// - Parameter condition: The condition, given this expression and the table.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func association<Destination: TableRecord>(
         to destination: Destination.Type,
         on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLExpressible
@@ -445,7 +445,7 @@ extension CommonTableExpression {
     }
 
     /// An association to the rows of a table for which a condition is true.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func association<Destination>(
         to destination: Table<Destination>,
         on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLExpressible
@@ -462,7 +462,7 @@ extension CommonTableExpression {
     }
 
     /// An association to the rows of another common table expression for which a condition is true.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func association<Destination>(
         to cte: CommonTableExpression<Destination>,
         on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLExpressible

@@ -16,7 +16,8 @@ extension RecordError: CustomStringConvertible {
         switch self {
         case .recordNotFound(let table, let key):
             let columns = key.keys.sorted().joined(separator: ", ")
-            return "no row of table \(table) has this key (\(columns)): it was deleted, or never inserted"
+            return "no row of table \(table) with this key (\(columns)) was changed or found: it was deleted, never "
+                + "inserted, or ignored by a conflict policy"
         }
     }
 }

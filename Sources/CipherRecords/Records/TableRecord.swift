@@ -146,6 +146,13 @@ extension TableRecord {
         all().filter(predicate)
     }
 
+    /// All rows, or none.
+    public static func filter(
+        _ predicate: (DatabaseComponents) throws -> ConstantCondition
+    ) rethrows -> QueryInterfaceRequest<Self> {
+        try all().filter(predicate)
+    }
+
     /// The rows for which a condition is true.
     public static func filter(
         _ predicate: (DatabaseComponents) throws -> any SQLSpecificExpressible
@@ -154,7 +161,7 @@ extension TableRecord {
     }
 
     /// The rows for which a condition is true.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public static func filter(
         _ predicate: (DatabaseComponents) throws -> any SQLExpressible
     ) rethrows -> QueryInterfaceRequest<Self> {

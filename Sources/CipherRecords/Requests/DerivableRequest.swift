@@ -136,6 +136,11 @@ extension FilteredRequest {
 }
 
 extension FilteredRequest where Self: TypedRequest, RowDecoder: TableRecord {
+    /// All rows, or none.
+    public func filter(_ predicate: (RowDecoder.DatabaseComponents) throws -> ConstantCondition) rethrows -> Self {
+        filtering(try predicate(RowDecoder.databaseComponents).term)
+    }
+
     /// The rows for which this condition is true as well.
     public func filter(_ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLSpecificExpressible) rethrows
         -> Self
@@ -144,7 +149,7 @@ extension FilteredRequest where Self: TypedRequest, RowDecoder: TableRecord {
     }
 
     /// The rows for which this condition is true as well.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func filter(_ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLExpressible) rethrows -> Self {
         filtering(Term(try predicate(RowDecoder.databaseComponents).sqlExpression))
     }
@@ -277,7 +282,7 @@ extension AggregatingRequest {
     }
 
     /// The groups for which this condition is true as well.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func having(_ predicate: some SQLExpressible) -> Self { changed { $0.having.append(Term(predicate)) } }
 
     /// The groups for which this condition in SQL text is true as well.
@@ -329,7 +334,7 @@ extension AggregatingRequest where Self: TypedRequest, RowDecoder: TableRecord {
     }
 
     /// The groups for which this condition is true as well.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func having(_ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLExpressible) rethrows -> Self {
         try changed { $0.having.append(Term(try predicate(RowDecoder.databaseComponents).sqlExpression)) }
     }

@@ -50,6 +50,15 @@ extension SQL: SQLSpecificExpressible {
     public var sqlOrdering: SQLOrdering { SQLOrdering(term: Term(self), direction: .unknown) }
 }
 
+/// The same for every row, written as a literal: `filter { _ in true }`.
+///
+/// A Bool that is computed is none: `$0.a == $0.b && flag` would compare two columns in Swift, not their values in rows.
+public struct ConstantCondition: ExpressibleByBooleanLiteral, Sendable {
+    let term: Term
+
+    public init(booleanLiteral value: Bool) { term = Term(value.databaseValue) }
+}
+
 // MARK: - Columns
 
 /// A column of a table.
@@ -69,6 +78,9 @@ extension SQL: SQLSpecificExpressible {
 /// A type of columns must not declare an operator of its own, as a `static func <`: Swift prefers it, and its Bool is a
 /// value to SQL. Nor should it be `Comparable`: `let isLess = $0.a < $0.b` is a Bool then. An expression is asked for by
 /// its type: `let isLess: SQLExpression = $0.a < $0.b`.
+///
+/// Where Swift can only use a Bool, it compares the columns themselves: `flag && $0.a == $0.b`. Conditions in closures
+/// refuse a Bool; SQL literals take it as a value. Write `flag.databaseValue && $0.a == $0.b`.
 public protocol ColumnExpression: SQLSpecificExpressible, Equatable {
     /// The name of the column, without quotes.
     var name: String { get }

@@ -24,7 +24,7 @@ extension ColumnDefinition {
     ///
     /// - Parameter condition: The condition, given the column.
     @discardableResult
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func check(_ condition: (Column) -> any SQLExpressible) -> Self {
         check(literal: SQL(Term(condition(Column(name)).sqlExpression)))
     }

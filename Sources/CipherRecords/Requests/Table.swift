@@ -238,6 +238,13 @@ extension Table where RowDecoder: TableRecord {
         try all().annotated(with: selection)
     }
 
+    /// All rows, or none.
+    public func filter(
+        _ predicate: (RowDecoder.DatabaseComponents) throws -> ConstantCondition
+    ) rethrows -> QueryInterfaceRequest<RowDecoder> {
+        try all().filter(predicate)
+    }
+
     /// The rows for which a condition is true.
     public func filter(
         _ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLSpecificExpressible
@@ -246,7 +253,7 @@ extension Table where RowDecoder: TableRecord {
     }
 
     /// The rows for which a condition is true.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func filter(
         _ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLExpressible
     ) rethrows -> QueryInterfaceRequest<RowDecoder> {

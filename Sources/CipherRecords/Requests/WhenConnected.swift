@@ -34,6 +34,11 @@ extension Term {
 }
 
 extension FilteredRequest {
+    /// All rows, or none, as a closure says. It runs when the request is fetched.
+    public func filterWhenConnected(_ predicate: @escaping @Sendable (Database) throws -> ConstantCondition) -> Self {
+        filtering(.deferred { db in [try predicate(db).term.expression] })
+    }
+
     /// The rows for which a condition that a closure returns is true as well. It runs when the request is fetched.
     public func filterWhenConnected(
         _ predicate: @escaping @Sendable (Database) throws -> any SQLSpecificExpressible
@@ -42,7 +47,7 @@ extension FilteredRequest {
     }
 
     /// The rows for which a condition that a closure returns is true as well. It runs when the request is fetched.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func filterWhenConnected(
         _ predicate: @escaping @Sendable (Database) throws -> any SQLExpressible
     ) -> Self {
@@ -76,7 +81,7 @@ extension AggregatingRequest {
     }
 
     /// The groups for which a condition that a closure returns is true as well. It runs when the request is fetched.
-    @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func havingWhenConnected(
         _ predicate: @escaping @Sendable (Database) throws -> any SQLExpressible
     ) -> Self {

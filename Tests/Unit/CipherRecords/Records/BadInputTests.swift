@@ -185,7 +185,10 @@ struct BadInputTests {
             #expect(throws: expected) { try guest.updateAndFetch(db) }
             #expect(throws: expected) { try guest.updateChanges(db, from: Guest(id: 5, name: "")) }
             #expect(throws: expected) { try Guest.find(db, id: 5) }
-            #expect("\(expected)" == "no row of table guest has this key (id): it was deleted, or never inserted")
+            #expect(
+                "\(expected)"
+                    == "no row of table guest with this key (id) was changed or found: it was deleted, never inserted, or "
+                    + "ignored by a conflict policy")
         }
     }
 

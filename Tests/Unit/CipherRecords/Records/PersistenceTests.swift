@@ -205,7 +205,9 @@ struct PersistenceTests {
         try queue().write { db in
             let error = #expect(throws: RecordError.self) { try Member(id: 5, name: "secret").update(db) }
             #expect(error == .recordNotFound(databaseTableName: "member", key: ["id": 5.databaseValue]))
-            let text = "no row of table member has this key (id): it was deleted, or never inserted"
+            let text =
+                "no row of table member with this key (id) was changed or found: it was deleted, never inserted, or "
+                + "ignored by a conflict policy"
             #expect(error.map { "\($0)" } == text)
             #expect(throws: RecordError.self) { try Member(id: nil, name: "Ann").update(db) }
             try #expect(Member(id: nil, name: "Ann").delete(db) == false)
