@@ -18,6 +18,8 @@ package enum PlainSource {
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(5)
         configuration.label = "StoreTools.plain"
+        // Another program may have made the schema.
+        configuration.trustsSchema = false
         configuration.prepareDatabase = program.prepareDatabase
         do {
             return try DatabaseQueue(path: path, configuration: configuration)
