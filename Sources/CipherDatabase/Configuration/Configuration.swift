@@ -67,6 +67,10 @@ public struct Configuration: Sendable {
     /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_trusted_schema>
     public var trustsSchema = true
 
+    /// Whether a tool that reads a file of others with the program's functions trusts its schema: only where there are
+    /// such functions, and the program trusts it.
+    package var trustsSchemaOfOthers: Bool { prepareDatabase != nil && trustsSchema }
+
     /// Whether errors and traces show the values bound to statements. Default: false; values are private.
     public var publicStatementArguments = false
 

@@ -246,7 +246,7 @@ final class ConnectionKeying {
                 if !isKeyed { break }
                 let way =
                     table.lowercased().hasPrefix("cipherstore_sync_")
-                    ? "the commands of `cipherctl sync` (ChangesetRepository and SyncManager in a program)"
+                    ? "`cipherctl sync run` and its other commands (ChangesetRepository and SyncManager in a program)"
                     : "`cipherctl history stop` or `cipherctl history readers` (stopRecordingHistory(of:), setHistoryLimits "
                         + "or removeHistoryReader in a program)"
                 throw refused("the rows of \(table) are written by the library alone: use \(way)")

@@ -53,8 +53,7 @@ struct SalvagedDefinition {
     private static func configuration(_ program: Configuration) -> Configuration {
         var configuration = Configuration()
         configuration.label = "StoreTools.definition"
-        // Another program may have made the schema.
-        configuration.trustsSchema = false
+        configuration.trustsSchema = program.trustsSchemaOfOthers
         configuration.acceptsDoubleQuotedStringLiterals = true
         configuration.prepareDatabase = program.prepareDatabase
         return configuration
