@@ -18,7 +18,7 @@ import Testing
             "aA1aA1aA1aA1aA1aA1aA1aA1aA1aA1aA1aA1aA1aA1aA", String(repeating: "1", count: 64),
             String(repeating: "0f", count: 32), String(repeating: "deadbeef", count: 8),
             String(repeating: "0123456789abcdef", count: 4), String(repeating: "0123456789abcdef", count: 8),
-            "3141592653589793238462643383279502884197169399375105820974944592",
+            "31415926535897932384626433832795" + "02884197169399375105820974944592",
             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
             "four score and seven years ago our fathers brought forth", "",
         ])
@@ -34,7 +34,7 @@ import Testing
         ] {
             #expect(!isRandom(text), "\(text)")
         }
-        let digits = "9f3c81d2e07b64a5f81e2d93c6b07a4f15e8d3920b7c46fa8d21e59374c0b6af"
+        let digits = "9f3c81d2e07b64a5f81e2d93c6b07a4f" + "15e8d3920b7c46fa8d21e59374c0b6af"
         #expect(isRandom(digits) && isRandom(digits.uppercased()))
         for text in [
             String(digits.dropLast(2)), digits + "a", digits.replacing("9f", with: "9F"), "0x" + digits, digits + " ",
