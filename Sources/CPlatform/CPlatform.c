@@ -188,7 +188,8 @@ static int keep_standard_descriptors(posix_spawn_file_actions_t *actions) {
 }
 #endif
 
-int cplatform_spawn(const char *file, char *const argv[], int input, int output, pid_t *child) {
+int cplatform_spawn(
+    const char *file, char *const argv[], char *const environment[], int input, int output, pid_t *child) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
@@ -209,7 +210,7 @@ int cplatform_spawn(const char *file, char *const argv[], int input, int output,
     if (failure == 0) {
         failure = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | SPAWN_CLOSES);
     }
-    if (failure == 0) failure = posix_spawnp(child, file, &actions, &attributes, argv, environ);
+    if (failure == 0) failure = posix_spawnp(child, file, &actions, &attributes, argv, environment ? environment : environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return failure;

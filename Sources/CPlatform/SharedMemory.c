@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -104,11 +107,99 @@ int cplatform_reserve(int descriptor, int64_t length) {
     return extend_with_zeros(descriptor, length);
 }
 
+/* The mappings of this process. An entry is used while its length is not 0. `lost` is written by the signal handler. */
+enum { MAPPINGS = 4096 };
+static struct {
+    _Atomic uintptr_t start;
+    _Atomic uint64_t length;
+    _Atomic int lost;
+} mappings[MAPPINGS];
+static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sigaction former_action;
+static bool is_guarded;
+
+/* Puts zeros of this process alone in the place of a mapping whose file was truncated, as libwayland does for its pools:
+   the instruction that has faulted then succeeds. Any other fault gets the action that was set before. It calls only
+   system calls, and reads only atomic variables. */
+static void replace_truncated(int number, siginfo_t *info, void *context) {
+    (void)context;
+    uintptr_t address = (uintptr_t)info->si_addr;
+    int saved = errno;
+    for (int index = 0; info->si_code > 0 && index < MAPPINGS; index++) {
+        uint64_t length = atomic_load(&mappings[index].length);
+        uintptr_t start = atomic_load(&mappings[index].start);
+        if (length == 0 || address < start || address >= start + length) continue;
+        void *memory = mmap(
+            (void *)start, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        if (memory == MAP_FAILED) break;
+        atomic_store(&mappings[index].lost, 1);
+        errno = saved;
+        return;
+    }
+    sigaction(number, &former_action, NULL);
+    /* It is delivered when this handler returns. */
+    raise(number);
+    errno = saved;
+}
+
+/* Adds a mapping to those that survive a truncation of their file. Where there are too many, it does not. */
+static void guard_mapping(void *memory, uint64_t length) {
+    pthread_mutex_lock(&mappings_lock);
+    if (!is_guarded) {
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_sigaction = replace_truncated;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        sigemptyset(&action.sa_mask);
+        is_guarded = sigaction(SIGBUS, &action, &former_action) == 0;
+    }
+    for (int index = 0; index < MAPPINGS; index++) {
+        if (atomic_load(&mappings[index].length) != 0) continue;
+        atomic_store(&mappings[index].lost, 0);
+        atomic_store(&mappings[index].start, (uintptr_t)memory);
+        atomic_store(&mappings[index].length, length);
+        break;
+    }
+    pthread_mutex_unlock(&mappings_lock);
+}
+
+static int guarded_index(void *memory) {
+    for (int index = 0; index < MAPPINGS; index++) {
+        if (atomic_load(&mappings[index].length) != 0 && atomic_load(&mappings[index].start) == (uintptr_t)memory) {
+            return index;
+        }
+    }
+    return -1;
+}
+
+bool cplatform_map_is_lost(void *memory) {
+    int index = guarded_index(memory);
+    return index >= 0 && atomic_load(&mappings[index].lost) != 0;
+}
+
+bool cplatform_map_forget_former_action(void) {
+    pthread_mutex_lock(&mappings_lock);
+    bool forgets = is_guarded;
+    if (forgets) {
+        memset(&former_action, 0, sizeof former_action);
+        former_action.sa_handler = SIG_DFL;
+    }
+    pthread_mutex_unlock(&mappings_lock);
+    return forgets;
+}
+
 int cplatform_map(int descriptor, int64_t offset, uint64_t length, void **memory) {
     void *address = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, offset);
     if (address == MAP_FAILED) return errno;
+    guard_mapping(address, length);
     *memory = address;
     return 0;
 }
 
-void cplatform_unmap(void *memory, uint64_t length) { munmap(memory, length); }
+void cplatform_unmap(void *memory, uint64_t length) {
+    pthread_mutex_lock(&mappings_lock);
+    int index = guarded_index(memory);
+    if (index >= 0) atomic_store(&mappings[index].length, 0);
+    pthread_mutex_unlock(&mappings_lock);
+    munmap(memory, length);
+}

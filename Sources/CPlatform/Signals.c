@@ -174,6 +174,8 @@ void cplatform_crash_handlers_remove(void) {
     stack_t stack;
     for (unsigned index = 0; index < sizeof crash_signals / sizeof crash_signals[0]; index++) {
         if (sigaction(crash_signals[index], NULL, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+        /* The handler that lets mapped files be truncated stays. */
+        if (crash_signals[index] == SIGBUS && cplatform_map_forget_former_action()) continue;
         memset(&action, 0, sizeof action);
         action.sa_handler = SIG_DFL;
         sigaction(crash_signals[index], &action, NULL);

@@ -25,6 +25,14 @@ package struct ContentDigest: ~Copyable, @unchecked Sendable {
         }
     }
 
+    /// The 32-byte digest of what was added so far; more may be added.
+    package borrowing func current() throws(CryptoError) -> [UInt8] {
+        if let failure { throw failure }
+        let copy = try ContentDigest()
+        try CryptoError.check(EVP_MD_CTX_copy_ex(copy.context, context) == 1, "EVP_MD_CTX_copy_ex")
+        return try copy.finish()
+    }
+
     /// The 32-byte digest of everything added.
     package consuming func finish() throws(CryptoError) -> [UInt8] {
         if let failure { throw failure }

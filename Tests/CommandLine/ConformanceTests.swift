@@ -104,6 +104,11 @@ struct ConformanceTests {
         try place.write(revealed.output, to: "old.json")
         let page = Array(try place.bytes("s.db")[4096 * 4..<4096 * 5])
         try #require(try place.ctl("rotate", place.path("s.db"), "--no-backup").status == 0)
+        // It is a key, and was read whoever else could read it.
+        #expect(chmod(place.path("old.json"), 0o644) == 0)
+        let readable = try conformance("--former-key", place.path("old.json"))
+        #expect(readable.status != 0 && readable.errors.contains("not private to its owner"), "\(readable.errors)")
+        #expect(chmod(place.path("old.json"), 0o600) == 0)
         #expect(try conformance("--former-key", place.path("old.json")).status == 0)
         try place.poke("s.db", at: 4096 * 4, page)
         let outcome = try conformance("--former-key", place.path("old.json"))
@@ -116,6 +121,7 @@ struct ConformanceTests {
             let text = revealed.output.replacing(#/"plaintext_header_bytes": ?32/#, with: header)
             try #require(text != revealed.output)
             try place.write(text, to: "\(bytes).json")
+            #expect(chmod(place.path("\(bytes).json"), 0o600) == 0)
             let refused = try conformance("--former-key", place.path("\(bytes).json"), "--json")
             #expect(refused.status == 64 && refused.errors.contains("hint"), "\(bytes) \(refused.errors)")
         }

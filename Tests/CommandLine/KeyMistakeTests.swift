@@ -49,6 +49,10 @@ struct KeyMistakeTests {
         try place.write(Self.secret, to: "pass")
         try expect(
             64, "no such derivation", ["key", "add", store, "--kdf", "md5", "--new-key-file", place.path("pass")] + key)
+        try expect(
+            64, "a random key that a command",
+            ["key", "add", store, "--kdf", "hkdf"] + key
+                + ["--new-key-file", place.path("pass")])
         let label = ["--label", String(repeating: "x", count: 65)]
         try expect(64, "The label of the keyslot cannot be used", ["key", "add", store] + label + key + newKey)
         try expect(64, "The label", ["key", "label", store, "--slot", "1", "--label", "a\"b"] + key)

@@ -114,4 +114,15 @@ struct TerminalTests {
         let test = try play("marker one", ["key", "test", store])
         #expect(test.status == 0 && test.output.contains("opens slot 2"), "\(test.output)")
     }
+
+    // A value set the title of the terminal, or moved its cursor.
+    @Test("values in CSV do not control a terminal, and are whole in a file")
+    func controls() throws {
+        let sql = "SELECT char(27) || ']0;title' || char(7) || 'end' AS a"
+        let shown = try play("", ["sql", store, sql, "--mode", "csv"] + key)
+        #expect(shown.status == 0 && shown.output.contains("end"), "\(shown.output)")
+        #expect(!shown.output.contains("\u{1b}]0") && !shown.output.contains("\u{7}"), "\(shown.output)")
+        let written = try place.ctl("sql", store, sql, "--mode", "csv")
+        #expect(written.output.contains("\u{1b}]0;title\u{7}end"))
+    }
 }

@@ -54,9 +54,10 @@ int cplatform_forbid_dumps(void);
 /* A pipe whose ends, reading and writing, are closed in any program that is started. */
 int cplatform_pipe(int ends[2]);
 
-/* Starts a program found by PATH with the caller's environment, default signals and the two given descriptors as
-   standard input and output; of the other descriptors it inherits standard error alone. */
-int cplatform_spawn(const char *file, char *const argv[], int input, int output, pid_t *child);
+/* Starts a program found by PATH with the given environment (NULL for the caller's), default signals and the two given
+   descriptors as standard input and output; of the other descriptors it inherits standard error alone. */
+int cplatform_spawn(
+    const char *file, char *const argv[], char *const environment[], int input, int output, pid_t *child);
 
 /* Renames a file of one folder into another, only where the new name is not taken (EEXIST). EINVAL, ENOSYS or ENOTSUP where
    the filesystem cannot do that in one step. */

@@ -96,8 +96,16 @@ static inline uint32_t cplatform_add32(void *word, uint32_t value) {
    disk has no room would end the process by SIGBUS. */
 int cplatform_reserve(int descriptor, int64_t length);
 
-/* Maps `length` bytes of a file from `offset`, readable and writable, shared with all who map it. */
+/* Maps `length` bytes of a file from `offset`, readable and writable, shared with all who map it. If the file becomes
+   shorter, the next access finds zeros, which this process shares with no other one: a handler of SIGBUS is installed with
+   the first mapping. */
 int cplatform_map(int descriptor, int64_t offset, uint64_t length, void **memory);
 void cplatform_unmap(void *memory, uint64_t length);
+
+/* Whether that has happened to a mapping. */
+bool cplatform_map_is_lost(void *memory);
+
+/* Gives every other SIGBUS the default action from now on; false where no handler is installed. */
+bool cplatform_map_forget_former_action(void);
 
 #endif

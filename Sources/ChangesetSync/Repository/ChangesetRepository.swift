@@ -86,7 +86,7 @@ public final class ChangesetRepository: Sendable {
                 defer { session.capture.end() }
                 let paused = try db.pauseHistory { tables[$0] != nil }
                 defer { db.resumeHistory() }
-                let result = try Self.withoutEnd { try updates(db) }
+                let result = try Self.withoutEnd { try db.runningProgram { try updates(db) } }
                 guard db.isInsideTransaction else { throw SyncError(.transactionEndedInCommit) }
                 try Self.requireSameSchema(db, transaction)
                 let delta = try session.capture.delta(db, transaction.key) { table, growth in
@@ -276,7 +276,7 @@ public final class ChangesetRepository: Sendable {
         session.capture.begin(tables)
         defer { session.capture.end() }
         try db.withForeignKeysAndTriggersResumed(foreignKeys: transaction.enforcesForeignKeys) {
-            try afterApply(db, Self.changes(delta))
+            try db.runningProgram { try afterApply(db, Self.changes(delta)) }
         }
         try Self.requireSameSchema(db, transaction)
         let written = try session.capture.delta(db, transaction.key) { _, _ in }
@@ -376,9 +376,11 @@ public final class ChangesetRepository: Sendable {
     static func inTransaction<T>(_ db: Database, _ body: () throws -> T) throws -> T {
         if db.isInsideTransaction { throw SyncError(.insideTransaction) }
         var result: T?
-        try db.inTransaction(.immediate) {
-            result = try body()
-            return .commit
+        try db.writingOwnRows {
+            try db.inTransaction(.immediate) {
+                result = try body()
+                return .commit
+            }
         }
         guard let result else { throw DatabaseError(resultCode: .SQLITE_INTERNAL) }
         return result

@@ -58,6 +58,19 @@ public struct Configuration: Sendable {
     /// Whether SQL may write strings in double quotes, as old SQL does. Default: false.
     public var acceptsDoubleQuotedStringLiterals = false
 
+    /// Whether the schema may call every function of the program from triggers, views, defaults, checks, generated columns
+    /// and indexes. Default: true, for the schema of the program itself.
+    ///
+    /// Set it to false for a file that somebody else has made: then its schema calls only functions that are `pure`, and
+    /// reads only virtual tables that SQLite calls innocuous. A function that is `directOnly` is called by no schema.
+    /// SQLite applies neither to functions in a CHECK constraint that are not `pure`.
+    /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_trusted_schema>
+    public var trustsSchema = true
+
+    /// Whether a tool that reads a file of others with the program's functions trusts its schema: only where there are
+    /// such functions, and the program trusts it.
+    package var trustsSchemaOfOthers: Bool { prepareDatabase != nil && trustsSchema }
+
     /// Whether errors and traces show the values bound to statements. Default: false; values are private.
     public var publicStatementArguments = false
 

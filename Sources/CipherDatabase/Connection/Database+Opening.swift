@@ -145,13 +145,17 @@ extension Database {
         handle.installLogHook(hooks)
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
+        handle.setTrustedSchema(configuration.trustsSchema)
         try addBuiltInFunctions()
         try addHistoryFunction()
         // Otherwise sorts and temporary tables would reach the disk in plaintext.
         try runInternally("PRAGMA temp_store = MEMORY")
+        // A page whose cells overlap is reported as it is read, and not followed.
+        try runInternally("PRAGMA cell_size_check = ON")
         try keying.give(key, on: self)
         for prepare in configuration.preparations { try prepare(self) }
         try keying.finish(on: self)
+        if keying.isKeyed { beginDefense() }
         if configuration.persistentWAL && !keyring.isInMemory { try check(handle.setPersistentWAL(true)) }
     }
 
@@ -212,6 +216,12 @@ extension Database {
             pages: pages, pageBytes: pageBytes,
             // Only a plaintext header can be changed without its key.
             mayHaveTail: (keyring.pageKey?.settings.plaintextHeaderBytes ?? 0) == 0)
+    }
+
+    /// Keeps SQL from making an encrypted database unreadable.
+    private func beginDefense() {
+        isDefensive = true
+        handle.setDefensive(true)
     }
 
     /// Runs one of the library's own statements, without the authorizer.

@@ -241,6 +241,15 @@ final class ConnectionKeying {
                     ? "; `cipherctl history stop` (stopRecordingHistory(of:) in a program) ends the recording of changes"
                     : ""
                 throw refused("\(name) belongs to the store, and other parts of it need it" + way)
+            case .storeRow(let table):
+                // In a plain database the name means nothing.
+                if !isKeyed { break }
+                let way =
+                    table.lowercased().hasPrefix("cipherstore_sync_")
+                    ? "`cipherctl sync run` and its other commands (ChangesetRepository and SyncManager in a program)"
+                    : "`cipherctl history stop` or `cipherctl history readers` (stopRecordingHistory(of:), setHistoryLimits "
+                        + "or removeHistoryReader in a program)"
+                throw refused("the rows of \(table) are written by the library alone: use \(way)")
             case .other: break
             }
             return .allow

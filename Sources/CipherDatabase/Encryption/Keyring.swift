@@ -27,6 +27,8 @@ package final class Keyring: Sendable {
         var isSidecarCurrent = false
         /// The generation that the store has recorded; nil when it has recorded none, and before it was read.
         var remembered: UInt64?
+        /// Whether the store has a row for it that no version of this library writes.
+        var hasInvalidRow = false
         /// Whether the secret opens the file no longer: its keyslot is gone with all others.
         var isSecretFormer = false
         /// Whether a store was created that is not in the key log yet.
@@ -385,6 +387,9 @@ package final class Keyring: Sendable {
         let remembered =
             db.handle.hasTable(RollbackTable.name, column: "store")
             ? try RollbackTable.rowOfExistingTable(of: sidecar.storeID, in: db) : nil
+        let hasInvalidRow =
+            try remembered == nil && db.handle.hasTable(RollbackTable.name, column: "store")
+            && RollbackTable.isRowInvalid(of: sidecar.storeID, in: db)
         // A direct sidecar that was restored opens nothing that its key does not open anyway.
         if let remembered, !acceptsFormerSidecar, sidecar.slotted != nil,
             sidecar.isRolledBack(storeRemembersGeneration: remembered)
@@ -398,17 +403,22 @@ package final class Keyring: Sendable {
         }
         state.withLock { state in
             state.remembered = remembered
+            state.hasInvalidRow = hasInvalidRow
             state.isSidecarCurrent = true
         }
     }
 
     /// The sidecar, if the store has recorded an older one and both copies contain this one; nil otherwise.
     package var unremembered: Sidecar? {
-        guard let sidecar, let vault, let remembered = state.withLock({ $0.remembered }),
-            remembered < sidecar.generation
-        else { return nil }
+        guard let sidecar, let vault else { return nil }
+        let (remembered, hasInvalidRow) = state.withLock { ($0.remembered, $0.hasInvalidRow) }
+        let generation = min(sidecar.generation, UInt64(RollbackTable.generations.upperBound))
+        guard hasInvalidRow || remembered.map({ $0 < generation }) == true else { return nil }
         return vault.bothCopies(are: sidecar) ? sidecar : nil
     }
+
+    /// Whether the store has a row for the generation that has no valid content, so that no sidecar could be compared.
+    package var hasInvalidGeneration: Bool { state.withLock { $0.hasInvalidRow } }
 
     // MARK: Errors of a file that was replaced
 

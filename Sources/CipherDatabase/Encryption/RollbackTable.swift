@@ -32,6 +32,17 @@ package enum RollbackTable {
         ).map { UInt64($0) }
     }
 
+    /// Whether the row exists, names this store, and has no valid generation: pages that this library did not write.
+    static func isRowInvalid(of store: StoreID, in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT NOT (typeof(generation) = 'integer' AND generation BETWEEN ? AND ?) FROM main.\(name)
+                WHERE id = 1 AND store = ?
+                """,
+            arguments: [generations.lowerBound, generations.upperBound, Data(store.bytes)]) ?? false
+    }
+
     /// Records a generation unless the row has a higher one of this store; inside a transaction.
     package static func raise(to generation: UInt64, of store: StoreID, in db: Database) throws {
         let outer = db.mayChangeStoreTables
@@ -47,9 +58,11 @@ package enum RollbackTable {
                 INSERT INTO main.\(name) (id, store, generation) VALUES (1, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET store = excluded.store, generation = excluded.generation
                 WHERE store <> excluded.store OR generation < excluded.generation OR generation > ?
-                    OR typeof(generation) <> 'integer'
+                    OR generation < 1 OR typeof(generation) <> 'integer'
                 """,
-            arguments: [Data(store.bytes), Int64(clamping: generation), generations.upperBound])
+            arguments: [
+                Data(store.bytes), min(Int64(clamping: generation), generations.upperBound), generations.upperBound,
+            ])
     }
 }
 

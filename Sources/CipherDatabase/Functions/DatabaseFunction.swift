@@ -30,7 +30,7 @@ public final class DatabaseFunction: Identifiable, Sendable {
     /// The name in SQL.
     public let name: String
     private let argumentCount: CInt
-    private let isPure: Bool
+    private let use: FunctionUse
     private let definition: Definition
 
     public var id: ID { ID(name: name.lowercasedASCII, argumentCount: argumentCount) }
@@ -42,15 +42,19 @@ public final class DatabaseFunction: Identifiable, Sendable {
     ///   - argumentCount: How many arguments it takes, at most 127 (1,000 since SQLite 3.48); nil for any number.
     ///     Functions of one name and different numbers of arguments are separate.
     ///   - pure: Whether the result depends on the arguments alone. SQLite calls pure functions less often, and allows
-    ///     them in indexes.
+    ///     them in indexes. Triggers, views and definitions of a schema that is not trusted
+    ///     (``Configuration/trustsSchema``) may call it.
+    ///   - directOnly: Whether triggers, views and definitions of tables may not call it, whoever has made them. Set it for
+    ///     a function that does more than compute, as one that writes a file or returns a secret. SQLite does not apply
+    ///     it to a CHECK constraint where the function is not `pure`.
     ///   - function: Computes the result; nil for NULL. It gets exactly `argumentCount` values.
     public init(
-        _ name: String, argumentCount: Int? = nil, pure: Bool = false,
+        _ name: String, argumentCount: Int? = nil, pure: Bool = false, directOnly: Bool = false,
         function: @escaping @Sendable ([DatabaseValue]) throws -> (any DatabaseValueConvertible)?
     ) {
         self.name = name
         self.argumentCount = CInt(clamping: argumentCount ?? -1)
-        isPure = pure
+        use = FunctionUse(isPure: pure, isDirectOnly: directOnly)
         definition = .scalar(ScalarDefinition(function))
     }
 
@@ -60,22 +64,24 @@ public final class DatabaseFunction: Identifiable, Sendable {
     ///   - name: The name in SQL, at most 255 bytes long.
     ///   - argumentCount: How many arguments it takes, at most 127 (1,000 since SQLite 3.48); nil for any number.
     ///   - pure: Whether the result depends on the arguments alone.
+    ///   - directOnly: Whether triggers, views and definitions of tables may not call it, whoever has made them.
     ///   - aggregate: The type that aggregates; each aggregation creates one value of it.
     public init<Aggregate: DatabaseAggregate>(
-        _ name: String, argumentCount: Int? = nil, pure: Bool = false, aggregate: Aggregate.Type
+        _ name: String, argumentCount: Int? = nil, pure: Bool = false, directOnly: Bool = false,
+        aggregate: Aggregate.Type
     ) {
         self.name = name
         self.argumentCount = CInt(clamping: argumentCount ?? -1)
-        isPure = pure
+        use = FunctionUse(isPure: pure, isDirectOnly: directOnly)
         definition = .aggregate(AggregateDefinition { Aggregate() })
     }
 
     func install(on handle: ConnectionHandle) -> ResultCode {
         switch definition {
         case .scalar(let scalar):
-            handle.add(scalar, name: name, argumentCount: argumentCount, isPure: isPure)
+            handle.add(scalar, name: name, argumentCount: argumentCount, use: use)
         case .aggregate(let aggregate):
-            handle.add(aggregate, name: name, argumentCount: argumentCount, isPure: isPure)
+            handle.add(aggregate, name: name, argumentCount: argumentCount, use: use)
         }
     }
 

@@ -150,6 +150,7 @@ extension Database {
     /// Called before a statement that changes the schema. SQLite drops no column that a trigger names, so the triggers
     /// of the table are made again after it.
     func willChangeSchema(_ statement: Statement) throws {
+        if keying.isKeyed, !mayChangeStoreTables { try Self.requireOwnName(statement.sql) }
         guard syncStorage != nil || keepsHistory, let (name, dropsColumn) = Self.alteredTable(statement.sql) else {
             return
         }
@@ -161,6 +162,17 @@ extension Database {
             table.definition.notesColumns || !table.definition.kept.isEmpty
         else { return }
         try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).dropTriggers(of: table) }
+    }
+
+    /// Refuses to give a table the name of one of the library's own: SQLite reports no new name to the authorizer.
+    private static func requireOwnName(_ sql: String) throws {
+        var reader = DefinitionReader(sql)
+        guard reader.skip("alter", "table"), (try? reader.takeQualifiedName()) != nil, reader.skip("rename", "to"),
+            let name = try? reader.takeName(), StoreTables.protects(name)
+        else { return }
+        throw DatabaseError(
+            resultCode: .SQLITE_AUTH,
+            message: "\(name) is the name of a table of the store: give the table another name", sql: sql)
     }
 
     /// The table, in lower case, of a statement that alters one; nil for another statement.

@@ -40,9 +40,9 @@ final class HistoryStamping {
     private func number(of author: HistoryIdentity) throws -> Int64 {
         if let number = author.number, try identity(of: number) == author.identity { return number }
         // The compilation is the library's own, and changes nothing that the program may see.
-        let (effects, isCompiling) = (hooks.effects, hooks.isCompiling)
-        hooks.isCompiling = true
-        defer { (hooks.effects, hooks.isCompiling) = (effects, isCompiling) }
+        let (effects, isCompiling, writesOwnRows) = (hooks.effects, hooks.isCompiling, hooks.writesOwnRows)
+        (hooks.isCompiling, hooks.writesOwnRows) = (true, true)
+        defer { (hooks.effects, hooks.isCompiling, hooks.writesOwnRows) = (effects, isCompiling, writesOwnRows) }
         let wanted = try author.number.flatMap { try identity(of: $0) == nil ? $0 : nil }
         let sql = """
             INSERT INTO main.\(HistoryTables.author) (id, identity, label)

@@ -32,7 +32,34 @@ enum HistoryTables {
         """
 }
 
+/// The tables, and the triggers of the history, that are the library's own. Statements of a program do not write their
+/// rows.
+enum StoreTables {
+    /// Whether a name is one of them: of the row that protects the sidecar, of the history, of a repository, or of the
+    /// marks that VACUUM leaves.
+    static func protects(_ name: String) -> Bool {
+        let name = name.lowercasedASCII
+        let prefixes = [HistoryTables.history + "_", "cipherstore_sync_"]
+        return [RollbackTable.name, HistoryTables.history, "cipherstore_vacuum"].contains(name)
+            || prefixes.contains(where: name.hasPrefix)
+    }
+}
+
 extension Database {
+    /// Runs code of the library that writes rows of the history or of a repository: statements of the program are refused
+    /// there.
+    package func writingOwnRows<T>(_ body: () throws -> T) rethrows -> T { try setting(writesOwnRows: true, body) }
+
+    /// Runs a block of the program inside ``writingOwnRows(_:)``.
+    package func runningProgram<T>(_ body: () throws -> T) rethrows -> T { try setting(writesOwnRows: false, body) }
+
+    private func setting<T>(writesOwnRows: Bool, _ body: () throws -> T) rethrows -> T {
+        let outer = hooks.writesOwnRows
+        hooks.writesOwnRows = writesOwnRows
+        defer { hooks.writesOwnRows = outer }
+        return try body()
+    }
+
     /// Whether a table, index, view or trigger is the library's own, which lists leave out.
     package static func isStoreInternalObject(_ name: String) -> Bool { name.lowercasedASCII.hasPrefix("cipherstore_") }
 }

@@ -8,18 +8,18 @@ extension ConnectionHandle {
     ///
     /// SQLite keeps the definition alive until the function is removed or replaced, or the connection is gone.
     /// - Parameter argumentCount: -1 for any number.
-    func add(_ function: ScalarDefinition, name: String, argumentCount: CInt, isPure: Bool) -> ResultCode {
+    func add(_ function: ScalarDefinition, name: String, argumentCount: CInt, use: FunctionUse) -> ResultCode {
         ResultCode(
             rawValue: sqlite3_create_function_v2(
-                pointer, name, argumentCount, Self.functionFlags(isPure), retained(function), callScalar, nil, nil,
+                pointer, name, argumentCount, Self.functionFlags(use), retained(function), callScalar, nil, nil,
                 release))
     }
 
     /// Adds an aggregate; otherwise as for functions.
-    func add(_ aggregate: AggregateDefinition, name: String, argumentCount: CInt, isPure: Bool) -> ResultCode {
+    func add(_ aggregate: AggregateDefinition, name: String, argumentCount: CInt, use: FunctionUse) -> ResultCode {
         ResultCode(
             rawValue: sqlite3_create_function_v2(
-                pointer, name, argumentCount, Self.functionFlags(isPure), retained(aggregate), nil, stepAggregate,
+                pointer, name, argumentCount, Self.functionFlags(use), retained(aggregate), nil, stepAggregate,
                 finishAggregate, release))
     }
 
@@ -31,7 +31,17 @@ extension ConnectionHandle {
                 pointer, name, argumentCount, SQLITE_UTF8, nil, nil, nil, nil, nil))
     }
 
-    private static func functionFlags(_ isPure: Bool) -> CInt { SQLITE_UTF8 | (isPure ? SQLITE_DETERMINISTIC : 0) }
+    private static func functionFlags(_ use: FunctionUse) -> CInt {
+        var flags = SQLITE_UTF8
+        if use.isPure { flags |= SQLITE_DETERMINISTIC }
+        if use.isDirectOnly {
+            flags |= SQLITE_DIRECTONLY
+        } else if use.isPure {
+            // It has no effects, so that the schema of another program may call it.
+            flags |= SQLITE_INNOCUOUS
+        }
+        return flags
+    }
 
     // MARK: Collations
 
@@ -54,6 +64,15 @@ extension ConnectionHandle {
 }
 
 // MARK: - Objects that SQLite keeps
+
+/// Where a function may be called.
+/// - SeeAlso: <https://www.sqlite.org/c3ref/c_deterministic.html>
+struct FunctionUse: Sendable {
+    /// Whether its result depends on the arguments alone.
+    let isPure: Bool
+    /// Whether no trigger, view or definition of a table may call it.
+    let isDirectOnly: Bool
+}
 
 /// The implementation of a function.
 final class ScalarDefinition: Sendable {

@@ -102,6 +102,20 @@ struct ConnectionHandle {
         _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_DQS_DDL, accepted ? 1 : 0, nil)
     }
 
+    /// Sets whether SQL is kept from making a file unreadable: from writing shadow tables of virtual tables, as those of a
+    /// full-text index, and `sqlite_schema`, and from `PRAGMA journal_mode = OFF`. Statements of virtual tables and VACUUM
+    /// are not affected.
+    /// - SeeAlso: <https://www.sqlite.org/c3ref/c_dbconfig_defensive.html>
+    func setDefensive(_ defends: Bool) {
+        _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_DEFENSIVE, defends ? 1 : 0, nil)
+    }
+
+    /// Sets whether triggers, views and definitions of tables may call functions that are not declared innocuous.
+    /// - SeeAlso: <https://www.sqlite.org/c3ref/c_dbconfig_defensive.html>
+    func setTrustedSchema(_ isTrusted: Bool) {
+        _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_TRUSTED_SCHEMA, isTrusted ? 1 : 0, nil)
+    }
+
     func setForeignKeys(_ enforced: Bool) {
         _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_ENABLE_FKEY, enforced ? 1 : 0, nil)
     }

@@ -33,6 +33,8 @@ final class ConnectionHooks {
     @exclusivity(unchecked) var recursiveTriggersEnds = 0
     /// Whether the library is changing the store's own tables.
     var mayChangeStoreTables = false
+    /// Whether the library is writing rows of the history or of a repository.
+    @exclusivity(unchecked) var writesOwnRows = false
     /// Whether the authorizer was last asked about a change of the schema.
     @exclusivity(unchecked) fileprivate var isChangingSchema = false
     /// Called before each commit; returns false to make it fail.
@@ -77,6 +79,8 @@ enum AuthorizerRequest {
     case attach(file: String?)
     /// One of the store's own tables is dropped or altered, or a row that protects the store is written.
     case storeTable(name: String)
+    /// A row of the history or of a repository is written.
+    case storeRow(table: String)
     /// Everything else.
     case other
 }
@@ -151,6 +155,7 @@ extension ConnectionHooks {
         _ action: CInt, _ first: UnsafePointer<CChar>?, _ second: UnsafePointer<CChar>?,
         _ schema: UnsafePointer<CChar>?
     ) -> String? {
+        if mayChangeStoreTables { return nil }
         let table: UnsafePointer<CChar>?
         switch action {
         case SQLITE_INSERT, SQLITE_UPDATE, SQLITE_DELETE, SQLITE_CREATE_TABLE, SQLITE_CREATE_VIEW, SQLITE_CREATE_VTABLE:
@@ -158,10 +163,42 @@ extension ConnectionHooks {
         case SQLITE_CREATE_TRIGGER, SQLITE_CREATE_TEMP_TRIGGER, SQLITE_CREATE_INDEX: table = second
         default: return nil
         }
-        guard !mayChangeStoreTables, let table, let schema, sqlite3_stricmp(table, "cipherstore_custody") == 0,
+        guard let table, let schema, sqlite3_stricmp(table, "cipherstore_custody") == 0,
             sqlite3_stricmp(schema, "main") == 0 || sqlite3_stricmp(schema, "temp") == 0
         else { return nil }
         return String(cString: table)
+    }
+}
+
+extension ConnectionHooks {
+    /// The table of the history or of a repository whose rows a statement of the program writes, or to which it gives a
+    /// trigger or an index; nil for any other action. A trigger with a name of the library's own counts as such a table:
+    /// it would be allowed what these triggers are.
+    ///
+    /// - Parameter source: The trigger that writes. Those of the history are the library's own.
+    fileprivate func ownTable(
+        _ action: CInt, _ first: UnsafePointer<CChar>?, _ second: UnsafePointer<CChar>?,
+        _ schema: UnsafePointer<CChar>?, by source: UnsafePointer<CChar>?
+    ) -> String? {
+        let name: String?
+        switch action {
+        case SQLITE_INSERT, SQLITE_UPDATE, SQLITE_DELETE: name = Self.ownName(first)
+        case SQLITE_CREATE_TRIGGER, SQLITE_CREATE_TEMP_TRIGGER: name = Self.ownName(second) ?? Self.ownName(first)
+        case SQLITE_CREATE_INDEX: name = Self.ownName(second)
+        default: return nil
+        }
+        guard let name, !mayChangeStoreTables, let schema else { return nil }
+        let isTemporary = action == SQLITE_CREATE_TEMP_TRIGGER && sqlite3_stricmp(schema, "temp") == 0
+        guard isTemporary || sqlite3_stricmp(schema, "main") == 0 else { return nil }
+        // A trigger of the program may fire inside a statement of the library.
+        let isOwn = source == nil ? writesOwnRows : Self.ownName(source) != nil
+        return isOwn ? nil : name
+    }
+
+    private static func ownName(_ name: UnsafePointer<CChar>?) -> String? {
+        guard let name, ConnectionHandle.isInternal(name) else { return nil }
+        let text = String(cString: name)
+        return StoreTables.protects(text) ? text : nil
     }
 }
 
@@ -251,6 +288,11 @@ private func authorizerCallback(
     }
     if let table = hooks.protectedTable(action, first, second, schema) {
         return authorize(.storeTable(name: table)) == .allow ? SQLITE_OK : SQLITE_DENY
+    }
+    if let table = hooks.ownTable(action, first, second, schema, by: source),
+        authorize(.storeRow(table: table)) != .allow
+    {
+        return SQLITE_DENY
     }
     let request: AuthorizerRequest
     switch action {

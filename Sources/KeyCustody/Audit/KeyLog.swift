@@ -67,7 +67,7 @@ package struct KeyLog: Sendable {
         var previous = end.last?.hash ?? KeyLogEntry.beginning
         var lines: [UInt8] = end.isLineOpen ? [UInt8(ascii: "\n")] : []
         func add(_ event: KeyEvent) throws {
-            number += 1
+            number = KeyLogEntry.number(after: number)
             let entry = try KeyLogEntry(event, number: number, after: previous)
             previous = entry.hash
             lines += Array(entry.line.utf8) + [UInt8(ascii: "\n")]

@@ -86,16 +86,17 @@ private struct KeyLogReader {
     mutating func read(_ bytes: [UInt8], file: String, after former: KeyLogAcknowledgement.Former) throws {
         var lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         let open = lines.popLast() ?? []
+        var before = try KeyLogAcknowledgement.Content(KeyLogAcknowledgement.Digests(of: former), bytes)
         for (index, line) in lines.enumerated() {
             guard let entry = try KeyLogEntry(reading: Array(line)) else {
                 try takeDamage(line, index: index, next: index + 1 < lines.count ? lines[index + 1] : [], file)
                 continue
             }
-            let before = audit.problems.count
+            let count = audit.problems.count
             take(entry, line: index + 1, file)
-            if try KeyLogAcknowledgement.covers(entry, former, bytes[..<line.startIndex]) {
-                audit.acknowledged += audit.problems.prefix(before)
-                audit.problems.removeFirst(before)
+            if try before.isCovered(by: entry, at: line.startIndex) {
+                audit.acknowledged += audit.problems.prefix(count)
+                audit.problems.removeFirst(count)
             }
         }
         if !open.isEmpty {
@@ -144,7 +145,7 @@ private struct KeyLogReader {
         }
         if isBroken {
             if entry.number <= last.number { problem("it has number \(entry.number) after \(last.number)") }
-        } else if entry.number != last.number + 1 {
+        } else if entry.number != KeyLogEntry.number(after: last.number) {
             problem("it has number \(entry.number) after \(last.number): lines are missing or in another order")
         } else if entry.previous != last.hash {
             problem("it does not follow the line before: one of the two was replaced")
@@ -186,24 +187,56 @@ package struct KeyLogAcknowledgement: Hashable, Sendable {
             + [.word("present", present)]
     }
 
-    /// Whether a line is an acknowledgement of the bytes before it.
-    static func covers(_ entry: KeyLogEntry, _ former: Former, _ before: ArraySlice<UInt8>) throws(CryptoError) -> Bool
-    {
-        guard entry.event == eventName else { return false }
-        guard try entry.word("present") == digest(before) else { return false }
-        switch former {
-        case .nothing: return entry.word("former") == nil
-        case .bytes(let bytes): return try entry.word("former") == digest(bytes[...])
-        case .unknown: return true
+    /// The content of the file before, as acknowledgements name it.
+    enum Digests {
+        case nothing
+        case digest(String)
+        case unknown
+
+        init(of former: Former) throws(CryptoError) {
+            switch former {
+            case .nothing: self = .nothing
+            case .bytes(let bytes): self = .digest(try KeyLogAcknowledgement.digest(bytes[...]))
+            case .unknown: self = .unknown
+            }
         }
     }
 
-    /// The first half of a SHA-256: 32 digits, the longest word that the log allows.
+    /// What an acknowledgement in a file may be of. The bytes are digested once, however many acknowledgements there are:
+    /// other programs can write the file.
+    struct Content: ~Copyable {
+        private let former: Digests
+        private let bytes: [UInt8]
+        private var digest: ContentDigest
+        private var end = 0
+
+        init(_ former: Digests, _ bytes: [UInt8]) throws(CryptoError) {
+            (self.former, self.bytes) = (former, bytes)
+            digest = try ContentDigest()
+        }
+
+        /// Whether a line is an acknowledgement of the bytes before it. Lines are asked for in their order.
+        mutating func isCovered(by entry: KeyLogEntry, at start: Int) throws(CryptoError) -> Bool {
+            guard entry.event == eventName else { return false }
+            bytes[end..<start].withUnsafeBytes { digest.update($0) }
+            end = start
+            guard try entry.word("present") == KeyLogAcknowledgement.text(of: digest.current()) else { return false }
+            return switch former {
+            case .nothing: entry.word("former") == nil
+            case .digest(let text): entry.word("former") == text
+            case .unknown: true
+            }
+        }
+    }
+
     private static func digest(_ bytes: ArraySlice<UInt8>) throws(CryptoError) -> String {
         var digest = try ContentDigest()
         bytes.withUnsafeBytes { digest.update($0) }
-        return Hex.text(Array(try digest.finish().prefix(16)))
+        return text(of: try digest.finish())
     }
+
+    /// The first half of a SHA-256: 32 digits, the longest word that the log allows.
+    private static func text(of digest: [UInt8]) -> String { Hex.text(Array(digest.prefix(16))) }
 }
 
 extension KeyLogEntry {

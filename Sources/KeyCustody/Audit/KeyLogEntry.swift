@@ -21,6 +21,13 @@ package struct KeyLogEntry: Hashable, Sendable {
     /// SHA-256 of this line up to the hash.
     package let hash: [UInt8]
 
+    /// The number of the next line. At the greatest number that a line can have it stays the same: another program may
+    /// have written a line with that number, and the lines after it must be readable.
+    static func number(after number: UInt64) -> UInt64 { min(number + 1, greatestNumber) }
+
+    /// The greatest number of ``Limits/counterDigits`` digits.
+    private static let greatestNumber = (0..<Limits.counterDigits).reduce(UInt64(1)) { power, _ in power * 10 } - 1
+
     /// - Parameter now: Seconds since 1970.
     init(
         _ event: KeyEvent, number: UInt64, after previous: [UInt8], now: UInt64 = WallClock.secondsSince1970,

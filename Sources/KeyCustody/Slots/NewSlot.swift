@@ -14,7 +14,7 @@ package struct NewSlot: Sendable {
     ///   - kind: The source of the secret; nil uses the kind that its key source states, otherwise a passphrase, or a
     ///     key file for a raw key.
     ///   - derivation: How the secret becomes a key. Nil uses HKDF for raw keys, and for a command or credential whose
-    ///     output has the form of a random key; scrypt for everything else.
+    ///     output is a random key as tools print it (``RandomKeyText``); scrypt for everything else.
     /// - Throws: ``StoreError`` `invalidKey` when these do not fit together or are outside their bounds.
     package init(
         _ secret: Secret, kind: Keyslot.Kind? = nil, label: SlotLabel = .none, derivation: SlotDerivation? = nil
@@ -39,26 +39,7 @@ extension Secret {
     /// The default derivation of a secret.
     fileprivate func derivation(of kind: Keyslot.Kind) -> SlotDerivation {
         guard isPassphrase else { return .hkdf }
-        return kind != .passphrase && withBytes { Self.looksRandom($0) } ? .hkdf : .standard
-    }
-
-    /// Whether a text has the form of 32 or more random bytes as tools print them: 64 hexadecimal digits, or 43
-    /// characters of base 64. A random key that is mistaken for a passphrase only costs time.
-    private static func looksRandom(_ text: UnsafeRawBufferPointer) -> Bool {
-        let digits = text.allSatisfy { byte in
-            (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-                || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte | 0x20)
-        }
-        if digits { return text.count >= 64 }
-        let base64 = text.allSatisfy { byte in
-            (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-                || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
-                || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="), UInt8(ascii: "-")].contains(byte)
-                || byte == UInt8(ascii: "_")
-        }
-        let hasDigit = text.contains { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
-        let hasCapital = text.contains { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
-        return base64 && hasDigit && hasCapital && text.count >= 43
+        return kind != .passphrase && withBytes { RandomKeyText.isRandom($0) } ? .hkdf : .standard
     }
 }
 

@@ -2,7 +2,7 @@ import StoreCrypto
 import StorePlatform
 
 /// Reads files that contain keys.
-enum KeyFile {
+package enum KeyFile {
     /// Permissions that the group and others must not have on a key file: reading and writing.
     private static let forbiddenPermissions: UInt32 = 0o066
 
@@ -15,8 +15,8 @@ enum KeyFile {
     ///   - wait: The longest time until a pipe has delivered everything.
     /// - Throws: `StoreError` `invalidKey` for such a file or one longer than 64 KiB, `keyMissing` for a pipe without a
     ///   writer; ``SystemError``.
-    static func contents(
-        of path: String, checkingPermissions: Bool, wait: Duration = Limits.keyPipeWait
+    package static func contents(
+        of path: String, checkingPermissions: Bool, wait: Duration? = nil
     ) throws -> WipedBuffer {
         let file = try FileDescriptor(opening: path, .readOnly, waitsForWriter: false)
         // The status of the open file, so that the file cannot be replaced between the check and the reading.
@@ -31,7 +31,7 @@ enum KeyFile {
                     + "\(ShellWord.path(path)) /dev/shm/key")
         }
         if checkingPermissions, status.kind == .regular { try requireOwner(status.owner, path) }
-        if status.isPipe { return try contents(of: file, wait: wait) }
+        if status.isPipe { return try contents(of: file, wait: wait ?? Limits.keyPipeWait) }
         try file.waitFromNowOn()
         return try contents(of: file)
     }

@@ -18,7 +18,7 @@ public struct KeySource: Sendable {
         case keyFile(path: String)
         case rawKeyFile(path: String)
         case fileDescriptor(Int32)
-        case command([String], timeout: Duration)
+        case command([String], timeout: Duration, environment: [String])
         case environment(String)
         case systemdCredential(String)
         case prompt(String, confirmation: String?)
@@ -62,16 +62,30 @@ extension KeySource {
     /// - Parameters:
     ///   - arguments: The program, found by `PATH`, and its arguments. No shell is involved.
     ///   - timeout: The longest time it may run. After that it is killed, with the programs that it has started.
-    public static func command(_ arguments: [String], timeout: Duration = .seconds(30)) -> KeySource {
-        KeySource(kind: .command(arguments, timeout: timeout))
+    ///   - environment: The names of environment variables that it gets, besides ``commandEnvironment``. It gets no other
+    ///     ones: the environment may contain secrets that are not meant for it.
+    public static func command(
+        _ arguments: [String], timeout: Duration = .seconds(30), environment: [String] = []
+    ) -> KeySource {
+        KeySource(kind: .command(arguments, timeout: timeout, environment: environment))
     }
+
+    /// The names of the environment variables that every key command gets: what programs need to find themselves, their
+    /// files and agents, and to speak the language of the user.
+    public static let commandEnvironment = [
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES",
+        "TZ",
+        "TERM", "GPG_TTY", "GNUPGHOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY",
+        "WAYLAND_DISPLAY", "CREDENTIALS_DIRECTORY",
+    ]
 
     /// A program as one line that is split into words: blanks separate words, `'...'` and `"..."` quote, `\` escapes.
     /// No shell is involved, so nothing is expanded, piped or substituted.
     ///
+    /// - Parameters: As ``command(_:timeout:environment:)``.
     /// - Throws: `StoreError` `invalidKey` when a quote is left open or there is no word.
     public static func command(
-        line: String, timeout: Duration = .seconds(30)
+        line: String, timeout: Duration = .seconds(30), environment: [String] = []
     ) throws(StoreError) -> KeySource {
         guard let words = Subprocess.words(of: line), words.first?.isEmpty == false else {
             throw StoreError(
@@ -79,7 +93,7 @@ extension KeySource {
                 why: "It is empty, or a quote or backslash in it is left open.",
                 remedy: "Close every quote; for pipes and variables write: sh -c '...'.")
         }
-        return .command(words, timeout: timeout)
+        return .command(words, timeout: timeout, environment: environment)
     }
 
     /// An environment variable that contains a passphrase.
@@ -130,7 +144,7 @@ extension KeySource: CustomStringConvertible, CustomReflectable {
         case .rawKeyFile(let path): "raw key file \"\(path)\""
         case .fileDescriptor(let number): "file descriptor \(number)"
         // Only the program: its arguments may be secrets.
-        case .command(let arguments, _): "command \"\(arguments.first ?? "")\""
+        case .command(let arguments, _, _): "command \"\(arguments.first ?? "")\""
         case .environment(let name): "environment variable \(name)"
         case .systemdCredential(let name): "systemd credential \"\(name)\""
         case .prompt: "prompt"
@@ -171,7 +185,8 @@ extension KeySource {
         case .fileDescriptor(let number):
             let file = try FileDescriptor(duplicating: number, path: description)
             return try passphrase(KeyFile.contents(of: file))
-        case .command(let arguments, let timeout): return try passphrase(output(of: arguments, timeout))
+        case .command(let arguments, let timeout, let environment):
+            return try passphrase(output(of: arguments, timeout, environment))
         case .environment(let name): return try readEnvironment(name)
         case .systemdCredential(let name):
             return try passphrase(KeyFile.contents(of: credentialPath(name), checkingPermissions: false))
@@ -197,17 +212,17 @@ extension KeySource {
         .passphrase(try Passphrase(bytes.withBytes { SecretBytes(copying: $0) }))
     }
 
-    private func missing(_ reason: String) -> StoreError {
+    private func missing(
+        _ reason: String, _ remedy: String = "Check the source, or give the key in another way."
+    ) -> StoreError {
         StoreError(
-            .keyMissing, what: "The key source (\(description)) gave no key.", why: reason,
-            remedy: "Check the source, or give the key in another way.")
+            .keyMissing, what: "The key source (\(description)) gave no key.", why: reason, remedy: remedy)
     }
 
     private func readEnvironment(_ name: String) throws(StoreError) -> Secret {
-        guard let value = ProcessInspector.environmentValue(name), !value.isEmpty else {
-            throw missing("The variable is not set, or is empty.")
-        }
-        return .passphrase(try Passphrase(bytes: value))
+        let value = ProcessInspector.withEnvironmentValue(name) { SecretBytes(copying: $0) }
+        guard let value, value.count > 0 else { throw missing("The variable is not set, or is empty.") }
+        return .passphrase(try Passphrase(value))
     }
 
     private func credentialPath(_ name: String) throws(StoreError) -> String {
@@ -223,16 +238,24 @@ extension KeySource {
         return String(decoding: folder, as: UTF8.self) + "/" + name
     }
 
-    private func output(of arguments: [String], _ timeout: Duration) throws(StoreError) -> WipedBuffer {
+    private func output(
+        of arguments: [String], _ timeout: Duration, _ environment: [String]
+    ) throws(StoreError) -> WipedBuffer {
         do {
-            return try Subprocess.output(of: arguments, limitBytes: Limits.keySourceBytes, timeout: timeout)
+            return try Subprocess.output(
+                of: arguments, environment: Self.commandEnvironment + environment, limitBytes: Limits.keySourceBytes,
+                timeout: timeout)
         } catch {
             switch error {
             case .cannotRun(let failure): throw missing("It could not be run: \(failure).")
             case .timedOut(let limit):
                 throw missing("It did not end within \(CountText.seconds(limit)) and was killed.")
             case .outputTooLong: throw missing("It printed more than 64 KiB.")
-            case .exited(let status): throw missing("It ended with status \(status).")
+            case .exited(let status):
+                throw missing(
+                    "It ended with status \(status).",
+                    "Check the command. It gets a part of the environment only: name the further variables that it needs "
+                        + "(CIPHERSTORE_KEY_COMMAND_ENVIRONMENT for cipherctl).")
             case .killed(let signal): throw missing("It was ended by signal \(signal).")
             }
         }

@@ -44,7 +44,9 @@ extension SystemError {
 
     /// The path does not name a regular file.
     package static func notRegular(_ call: String, _ path: String, _ kind: FileKind) -> SystemError {
-        SystemError(call: call, path: path, errorNumber: kind == .directory ? EISDIR : EINVAL)
+        kind == .directory
+            ? SystemError(call: call, path: path, errorNumber: EISDIR)
+            : SystemError(call: call, path: path, errorNumber: EINVAL, detail: "it is no regular file")
     }
 
     /// The path does not name the file any more.

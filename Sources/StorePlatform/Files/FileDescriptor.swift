@@ -36,14 +36,16 @@ package struct FileDescriptor: ~Copyable, Sendable {
     /// Opens a file.
     ///
     /// - Parameters:
-    ///   - followsLinks: Whether the path may end in a symbolic link; otherwise one fails with `ELOOP`.
+    ///   - followsLinks: Whether the path may end in a symbolic link, or name something else than a regular file.
+    ///     Otherwise a link fails with `ELOOP`, and a pipe or device with `EINVAL`: opening it does not wait.
     ///   - waitsForWriter: Whether opening a named pipe waits for a writer; otherwise no operation on the file waits,
     ///     until ``FileDescriptor/waitFromNowOn()``.
     package init(
         opening path: String, _ access: Access, creating creation: Creation = .never, followsLinks: Bool = true,
         waitsForWriter: Bool = true
     ) throws(SystemError) {
-        var flags = O_CLOEXEC | O_NOCTTY | (followsLinks ? 0 : O_NOFOLLOW) | (waitsForWriter ? 0 : O_NONBLOCK)
+        var flags = O_CLOEXEC | O_NOCTTY | (followsLinks ? 0 : O_NOFOLLOW)
+        if !waitsForWriter || !followsLinks { flags |= O_NONBLOCK }
         switch access {
         case .readOnly: flags |= O_RDONLY
         case .writeOnly: flags |= O_WRONLY
@@ -57,7 +59,19 @@ package struct FileDescriptor: ~Copyable, Sendable {
         }
         let opened = retryingInterrupts { open(path, flags, mode_t(permissions)) }
         guard opened >= 0 else { throw SystemError("open", path) }
+        if !followsLinks, let refusal = Self.refusal(ofUnexpected: opened, path) {
+            close(opened)
+            throw refusal
+        }
         self.init(owning: opened, path: path)
+    }
+
+    /// Why an open file may not be used: it is no regular one. Nil where it is.
+    private static func refusal(ofUnexpected number: Int32, _ path: String) -> SystemError? {
+        var found = stat()
+        guard fstat(number, &found) == 0 else { return SystemError("fstat", path) }
+        let kind = FileStatus(found).kind
+        return kind == .regular ? nil : SystemError.notRegular("open", path, kind)
     }
 
     /// Takes ownership of an open descriptor.

@@ -1,6 +1,7 @@
 import CPlatform
 
-/// Bytes that are wiped when they are no longer needed: what a key source reads before it becomes a secret.
+/// Bytes that are wiped when they are no longer needed: what a key source reads before it becomes a secret. They are in
+/// locked memory where the process's limit permits it.
 package struct WipedBuffer: ~Copyable, Sendable {
     private let storage: Storage
 
@@ -8,19 +9,26 @@ package struct WipedBuffer: ~Copyable, Sendable {
     // Safe because: only the one buffer that owns it reaches it, and that one is not copyable.
     private final class Storage: @unchecked Sendable {
         let memory: UnsafeMutableRawBufferPointer
+        let pages: LockedPages?
         var count = 0
 
         init(capacity: Int) {
-            memory = .allocate(byteCount: capacity, alignment: 16)
+            pages = LockedPages(byteCount: capacity)
+            memory =
+                pages.map { UnsafeMutableRawBufferPointer(start: $0.start, count: capacity) }
+                ?? .allocate(byteCount: capacity, alignment: 16)
         }
 
         deinit {
             if let address = memory.baseAddress { cplatform_wipe(address, memory.count) }
-            memory.deallocate()
+            if let pages { pages.release() } else { memory.deallocate() }
         }
     }
 
     package init(capacity: Int) { storage = Storage(capacity: capacity) }
+
+    /// Whether the bytes are in locked memory.
+    package var isLocked: Bool { storage.pages != nil }
 
     /// The number of bytes in the buffer.
     package var count: Int { storage.count }

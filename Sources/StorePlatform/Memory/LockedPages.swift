@@ -4,7 +4,7 @@
     import Glibc
 #endif
 
-/// Memory for secrets that lasts as long as the process: locked, excluded from core dumps, between two inaccessible
+/// Memory for secrets that lasts until it is released: locked, excluded from core dumps, between two inaccessible
 /// guard pages.
 ///
 /// A child made by `fork` inherits the contents, not the lock.
@@ -36,6 +36,12 @@ package struct LockedPages: @unchecked Sendable {
         }
         start = address
         byteCount = inner
+    }
+
+    /// Unmaps the pages, guards included. The memory must not be used after that; the caller wipes it before.
+    package func release() {
+        let pageBytes = sysconf(Int32(_SC_PAGESIZE))
+        munmap(start - pageBytes, byteCount + 2 * pageBytes)
     }
 
     private static func keepOutOfCoreDumps(_ address: UnsafeMutableRawPointer, _ byteCount: Int) -> Bool {

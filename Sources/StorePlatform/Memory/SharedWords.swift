@@ -13,7 +13,11 @@ package final class SharedMapping: Sendable {
     private let byteCount: Int
 
     /// Maps a part of a file that is open for reading and writing. The part must exist on disk
-    /// (``FileDescriptor/reserve(byteCount:)``): access to memory after the end of the file ends the process by SIGBUS.
+    /// (``FileDescriptor/reserve(byteCount:)``).
+    ///
+    /// If another program truncates the file, the memory becomes zeros that this process shares with no other one
+    /// (``isLost``). The first mapping installs a handler of SIGBUS for that; a program that installs one of its own
+    /// later has to call the former one.
     package init(_ file: borrowing FileDescriptor, from offset: Int64, byteCount: Int) throws(SystemError) {
         var address: UnsafeMutableRawPointer?
         let failure = cplatform_map(file.number, offset, UInt64(byteCount), &address)
@@ -23,6 +27,9 @@ package final class SharedMapping: Sendable {
         words = SharedWords(address)
         self.byteCount = byteCount
     }
+
+    /// Whether the file was truncated, and an access has found that.
+    package var isLost: Bool { cplatform_map_is_lost(words.start) }
 
     deinit { cplatform_unmap(words.start, UInt64(byteCount)) }
 }

@@ -55,8 +55,17 @@ package enum ProcessInspector {
 
     /// The value of an environment variable as bytes, or nil when it is not set.
     package static func environmentValue(_ name: String) -> [UInt8]? {
+        withEnvironmentValue(name) { Array($0) }
+    }
+
+    /// Passes the bytes of an environment variable to a closure, without a copy.
+    ///
+    /// - Returns: nil where the variable is not set.
+    package static func withEnvironmentValue<Result>(
+        _ name: String, _ body: (UnsafeRawBufferPointer) -> Result
+    ) -> Result? {
         guard let value = getenv(name) else { return nil }
-        return UnsafeBufferPointer(start: value, count: strlen(value)).map(UInt8.init(bitPattern:))
+        return body(UnsafeRawBufferPointer(start: value, count: strlen(value)))
     }
 }
 

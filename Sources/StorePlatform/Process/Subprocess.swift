@@ -36,14 +36,15 @@ package enum Subprocess {
     ///
     /// - Parameters:
     ///   - arguments: The program and its arguments.
+    ///   - environment: The names of the environment variables that it gets; nil for all of them.
     ///   - limitBytes: The longest output that is accepted.
     ///   - timeout: The longest time until the end of the program.
     package static func output(
-        of arguments: [String], limitBytes: Int, timeout: Duration
+        of arguments: [String], environment: [String]? = nil, limitBytes: Int, timeout: Duration
     ) throws(Failure) -> WipedBuffer {
         let deadline = ContinuousClock.now + timeout
         var output = WipedBuffer(capacity: limitBytes + 1)
-        let running = try start(arguments)
+        let running = try start(arguments, environment)
         do {
             try collect(from: running.output, into: &output, limitBytes: limitBytes, deadline: deadline, timeout)
             try finish(running.process, deadline: deadline, timeout)
@@ -64,7 +65,7 @@ package enum Subprocess {
         let output: FileDescriptor
     }
 
-    private static func start(_ arguments: [String]) throws(Failure) -> Running {
+    private static func start(_ arguments: [String], _ environment: [String]?) throws(Failure) -> Running {
         guard let program = arguments.first, !program.isEmpty else {
             throw .cannotRun(SystemError(call: "posix_spawn", path: nil, errorNumber: ENOENT))
         }
@@ -73,7 +74,7 @@ package enum Subprocess {
             let (reading, writing) = try pipeEnds()
             let readEnd = FileDescriptor(owning: reading, path: program)
             let writeEnd = FileDescriptor(owning: writing, path: program)
-            let process = try spawn(arguments, program, input: input.number, output: writeEnd.number)
+            let process = try spawn(arguments, environment, program, input: input.number, output: writeEnd.number)
             return Running(process: process, output: readEnd)
         } catch {
             throw .cannotRun(error)
@@ -81,15 +82,31 @@ package enum Subprocess {
     }
 
     private static func spawn(
-        _ arguments: [String], _ program: String, input: Int32, output: Int32
+        _ arguments: [String], _ environment: [String]?, _ program: String, input: Int32, output: Int32
     ) throws(SystemError) -> pid_t {
         var process: pid_t = 0
         var vector: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
         defer { vector.forEach { free($0) } }
         vector.append(nil)
-        let failure = cplatform_spawn(program, vector, input, output, &process)
+        let failure: Int32
+        if let environment {
+            let variables = variables(environment) + [nil]
+            defer { variables.forEach { free($0) } }
+            failure = cplatform_spawn(program, vector, variables, input, output, &process)
+        } else {
+            failure = cplatform_spawn(program, vector, nil, input, output, &process)
+        }
         guard failure == 0 else { throw SystemError(call: "posix_spawn", path: program, errorNumber: failure) }
         return process
+    }
+
+    /// The variables of these names that are set, as `NAME=value`.
+    private static func variables(_ names: [String]) -> [UnsafeMutablePointer<CChar>?] {
+        names.compactMap { name in
+            guard let value = ProcessInspector.environmentValue(name) else { return nil }
+            let text = Array(name.utf8) + [UInt8(ascii: "=")] + value + [0]
+            return text.map(CChar.init(bitPattern:)).withUnsafeBufferPointer { $0.baseAddress.map { strdup($0) } }
+        }
     }
 
     private static func pipeEnds() throws(SystemError) -> (reading: Int32, writing: Int32) {

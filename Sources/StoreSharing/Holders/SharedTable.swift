@@ -27,6 +27,9 @@ package final class SharedTable: Sendable {
         words = mapping.words
     }
 
+    /// Whether another program has truncated the file, so that this process shares the table with no other one.
+    var isLost: Bool { mapping.isLost }
+
     // MARK: Making
 
     private static func make(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {

@@ -131,8 +131,8 @@ package final class NotificationFile: Sendable {
         }
     }
 
-    /// Whether the path still names this file.
-    package var isCurrent: Bool { (try? Files.identity(path)) == identity }
+    /// Whether the path still names this file, and whether it was not truncated.
+    package var isCurrent: Bool { !mapping.isLost && (try? Files.identity(path)) == identity }
 
     // MARK: Names
 

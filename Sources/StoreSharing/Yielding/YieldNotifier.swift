@@ -34,9 +34,9 @@ package final class YieldNotifier: Sendable {
     /// Whether sleepers are woken; otherwise they must poll.
     package var wakesSleepers: Bool { table != nil }
 
-    /// Whether the path still names this lock file.
+    /// Whether the path still names this lock file, and whether it was not truncated.
     package var isCurrent: Bool {
-        guard let here = try? file.status().identity else { return false }
+        guard table?.isLost != true, let here = try? file.status().identity else { return false }
         return (try? Files.identity(path)) == here
     }
 

@@ -94,6 +94,7 @@ final class ForeignDatabase {
         self.path = path
         var configuration = Configuration()
         configuration.label = "StoreTools.adopt"
+        configuration.trustsSchema = program.trustsSchemaOfOthers
         configuration.foreignKeysEnabled = false
         configuration.acceptsDoubleQuotedStringLiterals = true
         configuration.busyMode = .timeout(2)

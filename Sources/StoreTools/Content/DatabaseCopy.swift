@@ -142,6 +142,7 @@ struct DatabaseLayout: Sendable {
     func configuration(label: String, setsPageSize: Bool, program: Configuration = Configuration()) -> Configuration {
         var configuration = Configuration()
         configuration.label = label
+        configuration.trustsSchema = program.trustsSchemaOfOthers
         configuration.foreignKeysEnabled = false
         // Old schemas quote strings in this way; they are copied unchanged.
         configuration.acceptsDoubleQuotedStringLiterals = true

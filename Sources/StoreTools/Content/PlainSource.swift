@@ -18,6 +18,7 @@ package enum PlainSource {
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(5)
         configuration.label = "StoreTools.plain"
+        configuration.trustsSchema = program.trustsSchemaOfOthers
         configuration.prepareDatabase = program.prepareDatabase
         do {
             return try DatabaseQueue(path: path, configuration: configuration)

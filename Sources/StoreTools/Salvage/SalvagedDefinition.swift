@@ -53,6 +53,7 @@ struct SalvagedDefinition {
     private static func configuration(_ program: Configuration) -> Configuration {
         var configuration = Configuration()
         configuration.label = "StoreTools.definition"
+        configuration.trustsSchema = program.trustsSchemaOfOthers
         configuration.acceptsDoubleQuotedStringLiterals = true
         configuration.prepareDatabase = program.prepareDatabase
         return configuration

@@ -92,6 +92,10 @@ struct FullTextCheck {
                     try? db.execute(sql: "ROLLBACK TO \(Self.savepoint)")
                     try? db.execute(sql: "RELEASE \(Self.savepoint)")
                 }
+                // The tables of a full-text table are its own, also in the temporary database.
+                let outer = db.mayChangeStoreTables
+                db.mayChangeStoreTables = true
+                defer { db.mayChangeStoreTables = outer }
                 try make(db)
                 return (try comparison(db), nil)
             } catch let error as DatabaseError {

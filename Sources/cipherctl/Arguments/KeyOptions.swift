@@ -106,7 +106,8 @@ enum KeyOptions {
         switch prefixes.reduce(name, { $0.replacing($1, with: "--") }) {
         case "--key-file": return .keyFile(path: value)
         case "--raw-key-file": return .rawKeyFile(path: value)
-        case "--key-command": return try .command(line: value, timeout: commandTimeout())
+        case "--key-command":
+            return try .command(line: value, timeout: commandTimeout(), environment: commandEnvironment())
         case "--key-env": return .environment(value)
         case "--key-credential": return .systemdCredential(value)
         default:
@@ -118,6 +119,14 @@ enum KeyOptions {
             try InheritedDescriptors.require(number)
             return .fileDescriptor(number)
         }
+    }
+
+    /// The names of the environment variables that a key command gets besides the usual ones.
+    static func commandEnvironment(
+        environment: (String) -> [UInt8]? = { ProcessInspector.environmentValue($0) }
+    ) -> [String] {
+        let names = environment("CIPHERSTORE_KEY_COMMAND_ENVIRONMENT").map { String(decoding: $0, as: UTF8.self) } ?? ""
+        return names.split { $0 == "," || $0.isWhitespace }.map(String.init)
     }
 
     /// How long a key command may run.

@@ -1,6 +1,7 @@
 import CipherStore
 import EncryptionConformance
 import Foundation
+import KeyCustody
 import StorePlatform
 import StoreTools
 
@@ -111,8 +112,9 @@ struct ConformanceCommand: Command {
     }
 
     private static func formerKey(_ path: String) throws -> FormerKey {
-        let bytes = try Files.contents(of: path, limitBytes: Limits.keySourceBytes)
-        guard let revealed = try? JSONDecoder().decode(Revealed.self, from: Data(bytes)),
+        let contents = try KeyFile.contents(of: path, checkingPermissions: true)
+        let decoded = contents.withBytes { try? JSONDecoder().decode(Revealed.self, from: Data($0)) }
+        guard let revealed = decoded,
             let key = Hex.bytes(revealed.key.utf8), key.count == RawKey.byteCount
         else {
             throw UsageError(

@@ -173,5 +173,7 @@ extension OptionSyntax {
     static let label = OptionSyntax(
         "--label", value: "TEXT", "what the slot is called: up to 64 letters, digits, signs", mayBeEmpty: true)
     static let kdf = OptionSyntax(
-        "--kdf", value: "scrypt|argon2id", "how a passphrase is stretched; scrypt unless given (argon2id: OpenSSL 3.2)")
+        "--kdf", value: "scrypt|argon2id|hkdf",
+        "how a passphrase is stretched; scrypt unless given (argon2id: OpenSSL 3.2); hkdf: not, for a random key of "
+            + "a command or credential")
 }

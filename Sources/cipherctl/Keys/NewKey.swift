@@ -22,7 +22,7 @@ struct NewKey {
         self.key = key
         self.kind = kind
         label = try Self.label(arguments)
-        derivation = try Self.derivation(arguments, isPassphrase: key.isPassphrase)
+        derivation = try Self.derivation(arguments, kind, isPassphrase: key.isPassphrase)
     }
 
     /// The keyslot to be added.
@@ -67,7 +67,7 @@ struct NewKey {
     }
 
     private static func derivation(
-        _ arguments: ParsedArguments, isPassphrase: Bool
+        _ arguments: ParsedArguments, _ kind: Keyslot.Kind, isPassphrase: Bool
     ) throws(UsageError) -> SlotDerivation? {
         guard let name = arguments.value("--kdf") else { return nil }
         guard isPassphrase else {
@@ -77,7 +77,16 @@ struct NewKey {
         switch name {
         case "scrypt": return .standard
         case "argon2id": return .standardArgon2id
-        default: throw UsageError("There is no such derivation.", hint: "Give --kdf scrypt or --kdf argon2id.")
+        case "hkdf":
+            guard kind != .passphrase else {
+                throw UsageError(
+                    "--kdf hkdf is for a random key that a command or credential gives.",
+                    hint: "Leave --kdf out: a passphrase must be stretched.")
+            }
+            return .hkdf
+        default:
+            throw UsageError(
+                "There is no such derivation.", hint: "Give --kdf scrypt, --kdf argon2id or --kdf hkdf.")
         }
     }
 }

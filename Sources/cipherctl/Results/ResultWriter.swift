@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import KeyCustody
+import StorePlatform
 
 /// The form in which rows are printed.
 enum ResultMode: String, CaseIterable {
@@ -11,7 +12,7 @@ enum ResultMode: String, CaseIterable {
     func makeWriter() -> any ResultWriter {
         switch self {
         case .table: TableWriter()
-        case .csv: CSVWriter()
+        case .csv: CSVWriter(isTerminal: Terminal.isTerminal(1))
         case .json: JSONWriter()
         }
     }
@@ -140,14 +141,22 @@ extension DatabaseValue {
 
 /// Rows in the format of RFC 4180: lines end with CR LF, and values are quoted where necessary.
 ///
-/// NULL is empty, the empty text a pair of quotes.
+/// NULL is empty, the empty text a pair of quotes. At a terminal, control characters of values are written as escapes.
 struct CSVWriter: ResultWriter {
+    private let isTerminal: Bool
+
+    init(isTerminal: Bool) { self.isTerminal = isTerminal }
+
     mutating func begin(_ columns: [String], to output: Output) throws {
-        try output.write(Self.line(columns.map(Self.field)))
+        try output.write(Self.line(columns.map(field)))
+    }
+
+    private func field(_ text: String) -> String {
+        Self.field(isTerminal ? text.withoutControls(keepsLines: true) : text)
     }
 
     mutating func add(_ row: [ResultValue], to output: Output) throws {
-        try output.write(Self.line(row.map { $0.shownText.map(Self.field) ?? "" }))
+        try output.write(Self.line(row.map { $0.shownText.map(field) ?? "" }))
     }
 
     mutating func end(to output: Output) throws {}

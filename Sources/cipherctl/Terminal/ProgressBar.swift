@@ -82,7 +82,8 @@ final class ProgressBar: Sendable {
     private func draw(_ line: (Int) -> String) {
         guard form == .bar, isDue() else { return }
         let width = Terminal.columns(of: 2) ?? 80
-        Console.talk("\r" + String(line(width).prefix(max(1, width - 1))) + "\u{1b}[K")
+        // A name of a table may contain what controls a terminal.
+        Console.talk("\r" + String(line(width).withoutControls().prefix(max(1, width - 1))) + "\u{1b}[K")
     }
 }
 

@@ -171,6 +171,102 @@ import Testing
         try expectRefusal(of: sql)
     }
 
+    // They were written without a word: the history lost changes, and a repository took other rows for its head.
+    @Test(
+        "rows of the history and of a repository are written by the library alone",
+        arguments: [
+            "DELETE FROM cipherstore_history", "delete from main.CipherStore_History WHERE seq > 0",
+            "UPDATE cipherstore_history_table SET state = 0",
+            "INSERT INTO cipherstore_history_reader (name) VALUES ('a')",
+            "REPLACE INTO cipherstore_history_state (id) VALUES (1)",
+            "UPDATE cipherstore_history_author SET label = 'x'",
+            "DELETE FROM cipherstore_sync_conflict", "INSERT INTO cipherstore_sync_conflict VALUES (1)",
+            "WITH c AS (SELECT 1) UPDATE cipherstore_sync_conflict SET n = 2",
+            "CREATE TEMP TRIGGER IF NOT EXISTS tr AFTER UPDATE ON note BEGIN DELETE FROM cipherstore_history; END; "
+                + "UPDATE note SET text = text",
+            "CREATE TRIGGER tr BEFORE INSERT ON cipherstore_history BEGIN SELECT RAISE(IGNORE); END",
+            "CREATE TEMP TRIGGER tr BEFORE INSERT ON main.cipherstore_history_reader BEGIN SELECT RAISE(IGNORE); END",
+            "CREATE TRIGGER cipherstore_history_9_insert AFTER UPDATE ON note BEGIN DELETE FROM cipherstore_history; END",
+            "CREATE TEMP TRIGGER cipherstore_sync_x AFTER UPDATE ON note BEGIN DELETE FROM cipherstore_history; END",
+            "CREATE UNIQUE INDEX ix ON cipherstore_history (kind)",
+        ])
+    func ownRows(sql: String) throws {
+        try Opening.sharedStore.open(fixture.path, fixture.key) { writer in
+            try writer.write { db in
+                try db.recordHistory(of: .tables(["note"]))
+                db.mayChangeStoreTables = true
+                defer { db.mayChangeStoreTables = false }
+                try db.execute(sql: "CREATE TABLE cipherstore_sync_conflict (n INTEGER PRIMARY KEY)")
+            }
+            // The triggers of the history write, in statements of the program and in its own triggers.
+            try writer.write { db in
+                try db.execute(
+                    sql: """
+                        CREATE TABLE other (a);
+                        CREATE TRIGGER copies AFTER INSERT ON other BEGIN UPDATE note SET text = text; END;
+                        INSERT INTO other VALUES (1); DROP TABLE other
+                        """)
+                #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM cipherstore_history") ?? 0 > 1)
+                let error = #expect(throws: DatabaseError.self) { try db.execute(sql: sql) }
+                let wanted = sql.contains("sync") ? "cipherctl sync" : "cipherctl history"
+                #expect(error?.message?.contains(wanted) == true, "\(error?.message ?? "")")
+                try? db.execute(sql: "DROP TRIGGER temp.tr")
+            }
+        }
+        try expectRefusal(of: sql)
+    }
+
+    // A row that says 1 << 50 keeps every key from opening the store.
+    @Test(
+        "no table takes the name of the row that protects the sidecar",
+        arguments: [
+            "ALTER TABLE other RENAME TO cipherstore_custody",
+            "alter table main.other rename to \"CipherStore_Custody\"",
+            "CREATE TABLE cipherstore_custody (id INTEGER PRIMARY KEY, store, generation)",
+            "CREATE VIEW cipherstore_custody AS SELECT 1 AS id",
+            "ALTER TABLE other RENAME TO cipherstore_history_state",
+        ])
+    func ownNames(sql: String) throws {
+        try Opening.sharedStore.open(fixture.path, fixture.key) { writer in
+            try writer.write { try $0.execute(sql: "CREATE TABLE other (id INTEGER PRIMARY KEY, store, generation)") }
+        }
+        try expectRefusal(of: sql)
+    }
+
+    // `DELETE FROM ft_data` made the index unreadable, and a statement like it wrote the schema.
+    @Test(
+        "tables that belong to a virtual table are written by its module alone",
+        arguments: [
+            "DELETE FROM ft_data", "UPDATE ft_config SET v = 9", "INSERT INTO ft_docsize VALUES (9, x'00')",
+            "DROP TABLE ft_content", "DELETE FROM box_node", "UPDATE four_segdir SET level = 1",
+        ])
+    func shadowTables(sql: String) throws {
+        for way in [Opening.sharedStore, .pool, .queue] {
+            try way.open(fixture.path, fixture.key) { writer in
+                try writer.writeWithoutTransaction { db in
+                    try db.execute(
+                        sql: """
+                            CREATE VIRTUAL TABLE IF NOT EXISTS ft USING fts5(t);
+                            CREATE VIRTUAL TABLE IF NOT EXISTS four USING fts4(t);
+                            CREATE VIRTUAL TABLE IF NOT EXISTS box USING rtree(id, a, b);
+                            INSERT INTO ft VALUES ('word'); INSERT INTO four VALUES ('word');
+                            INSERT INTO box (a, b) VALUES (1, 2);
+                            """)
+                    let error = #expect(throws: DatabaseError.self, "\(way)") { try db.execute(sql: sql) }
+                    #expect(error?.resultCode == .SQLITE_ERROR, "\(way)")
+                    try db.execute(
+                        sql: """
+                            INSERT INTO ft(ft) VALUES('rebuild'); INSERT INTO ft(ft) VALUES('integrity-check');
+                            UPDATE ft SET t = 'other'; DELETE FROM box; VACUUM;
+                            ALTER TABLE ft RENAME TO ft2; ALTER TABLE ft2 RENAME TO ft; DROP TABLE ft; DROP TABLE four;
+                            DROP TABLE box
+                            """)
+                }
+            }
+        }
+        fixture.expectWhole()
+    }
+
     @Test("the refusal of a temporary file says why, and does not name checkpoints")
     func temporaryFiles() throws {
         let fixture = fixture
@@ -284,5 +380,15 @@ import Testing
                 sql: "ATTACH '\(fixture.folder.path("plain2.db"))' AS two; CREATE TABLE two.t (a); DETACH two")
         }
         #expect(FileManager.default.fileExists(atPath: fixture.folder.path("plain2.db")))
+    }
+
+    @Test("connections check the sizes of cells")
+    func cellSizes() throws {
+        for way in Opening.allCases {
+            try way.open(fixture.path, fixture.key) { writer in
+                let checks = try writer.read { try Bool.fetchOne($0, sql: "PRAGMA cell_size_check") }
+                #expect(checks == true, "\(way)")
+            }
+        }
     }
 }

@@ -215,6 +215,26 @@ struct KeySourceTests {
         #expect("\(KeySource.prompt("Key: "))" == "prompt")
         #expect("\(KeySource.custom("vault") { try Passphrase("secret") })" == "vault")
     }
+
+    // `--key-env` and the secrets of other services went to each key command.
+    @Test("a key command gets the variables that it needs, and those that are named")
+    func commandEnvironment() throws {
+        setenv("CIPHERSTORE_TEST_SECRET", "hidden", 1)
+        setenv("CIPHERSTORE_TEST_WANTED", "given", 1)
+        defer {
+            unsetenv("CIPHERSTORE_TEST_SECRET")
+            unsetenv("CIPHERSTORE_TEST_WANTED")
+        }
+        let shell = ["sh", "-c", "echo \"$CIPHERSTORE_TEST_SECRET,$CIPHERSTORE_TEST_WANTED,$HOME\""]
+        let home = ProcessInfo.processInfo.environment["HOME"] ?? ""
+        #expect(try read(.command(shell)) == "passphrase:,,\(home)")
+        #expect(try read(.command(shell, environment: ["CIPHERSTORE_TEST_WANTED"])) == "passphrase:,given,\(home)")
+        let line = try KeySource.command(line: "env", environment: ["CIPHERSTORE_TEST_WANTED", "NOT_SET_AT_ALL"])
+        let names = try read(line).dropFirst("passphrase:".count).split(separator: "\n").compactMap {
+            $0.split(separator: "=").first.map(String.init)
+        }
+        #expect(Set(names).isSubset(of: KeySource.commandEnvironment + ["CIPHERSTORE_TEST_WANTED"]))
+    }
 }
 
 /// The code of the store error that `body` throws.

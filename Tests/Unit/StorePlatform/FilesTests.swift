@@ -97,6 +97,9 @@ struct FilesTests {
         try Data("secret\n12345".utf8).write(to: URL(fileURLWithPath: path))
         let file = try FileDescriptor(opening: path, .readOnly)
         var buffer = WipedBuffer(capacity: 8)
+        let other = LockedPages(byteCount: 8)
+        #expect(buffer.isLocked == (other != nil))
+        other?.release()
         while try buffer.append(readingFrom: file) > 0 {}
         #expect(buffer.count == 8 && buffer.remaining == 0)
         buffer.append(1)

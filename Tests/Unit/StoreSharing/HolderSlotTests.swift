@@ -249,6 +249,36 @@ struct HolderSlotTests {
         }
         #expect(StoreHolders.strangers(of: database).isEmpty)
     }
+
+    // `truncate -s 0 app.db-lock` ended every process that had the store open by SIGBUS.
+    @Test("a lock file that another program truncates does not end the processes that have mapped it")
+    func truncated() throws {
+        for length in [0, Self.mapped, Self.mapped + 100] {
+            let slot = try #require(try take())
+            let queue = WriterQueue(slot)
+            #expect(queue.enterIfFree() && !slot.table.isLost)
+            try #require(FileHandle(forUpdatingAtPath: path)).truncate(atOffset: UInt64(length))
+            queue.leave()
+            slot.table.forEachWaiter { _ in }
+            #expect(slot.row.ticket == 0)
+            slot.setRole(.suspended, true)
+            #expect(slot.table.isLost)
+            // It goes on alone.
+            #expect(queue.enterIfFree())
+            queue.leave()
+            slot.table.notify(watcher: 3)
+            // Whoever comes later does not use the table while the former holders may have it mapped, or makes it again.
+            let other = try take("other")
+            #expect(other == nil || other?.table.isLost == false)
+            other?.release()
+            slot.release()
+            let next = try #require(try take())
+            #expect(next.table.isLost == false && WriterQueue(next).enterIfFree())
+            next.release()
+            try FileManager.default.removeItem(atPath: path)
+            _ = try LockFile(path: path, likeFile: nil)
+        }
+    }
 }
 
 /// Random numbers that a seed repeats.

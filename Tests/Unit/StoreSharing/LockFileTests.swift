@@ -18,6 +18,26 @@ struct LockFileTests {
 
     private func open() throws -> LockFile { try LockFile(path: path, likeFile: nil) }
 
+    // A pipe in the place of the lock file kept `destroy` and those who read from ending.
+    @Test("a pipe in the place of the lock file is refused at once, for every access")
+    func pipe() throws {
+        let path = folder.path("pipe-lock")
+        #expect(mkfifo(path, 0o600) == 0)
+        defer { unlink(path) }
+        for allowsReadOnly in [true, false] {
+            let error = #expect(throws: SystemError.self) {
+                try LockFile(path: path, likeFile: nil, allowsReadOnly: allowsReadOnly)
+            }
+            #expect(error?.errorNumber == EINVAL && error?.detail?.contains("regular file") == true)
+        }
+        #expect(!LockFile.isLibrarys(path))
+        for access in [FileDescriptor.Access.readOnly, .readWrite, .writeOnly] {
+            #expect(throws: SystemError.self) { _ = try FileDescriptor(opening: path, access, followsLinks: false) }
+        }
+        #expect(throws: SystemError.self) { try YieldNotifier(path: path) }
+        #expect(throws: SystemError.self) { try HolderSlot.take(path: path, label: "", roles: .writer) }
+    }
+
     @Test("exclusive locks exclude everybody, shared ones only exclusive ones, also within one process")
     func kinds() throws {
         let file = try open()

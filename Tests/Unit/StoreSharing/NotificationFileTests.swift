@@ -120,4 +120,21 @@ struct NotificationFileTests {
         #expect(file.entry(of: NotificationName("x")) == nil)
         #expect(try NotificationFile.make(paths).entry(of: NotificationName("y")) == nil)
     }
+
+    @Test("a file that another program truncates ends no process, and is opened again")
+    func truncated() throws {
+        let file = try NotificationFile.make(paths)
+        let entry = try file.observe(NotificationName("name"))
+        file.post(entry)
+        #expect(file.isCurrent)
+        let handle = try #require(FileHandle(forUpdatingAtPath: paths.notifications))
+        try handle.truncate(atOffset: 0)
+        file.post(entry)
+        #expect(file.posts(of: entry) == 1 && !file.isCurrent)
+        file.close()
+        let again = try NotificationFile.make(paths)
+        let other = try again.observe(NotificationName("name"))
+        again.post(other)
+        #expect(again.isCurrent && again.posts(of: other) == 1)
+    }
 }

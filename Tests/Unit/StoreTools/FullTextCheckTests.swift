@@ -35,9 +35,15 @@ struct FullTextCheckTests {
         CREATE VIRTUAL TABLE three USING fts3(x); INSERT INTO three VALUES ('three words');
         """
 
-    private func makeStore(_ sql: String) throws {
+    /// - Parameter damage: SQL that writes tables of the indexes, as another program can.
+    private func makeStore(_ sql: String, damage: String = "") throws {
         let store = try fixture.openStore()
-        try store.writeWithoutTransaction { try $0.execute(sql: sql) }
+        try store.writeWithoutTransaction { db in
+            try db.execute(sql: sql)
+            db.mayChangeStoreTables = true
+            defer { db.mayChangeStoreTables = false }
+            try db.execute(sql: damage)
+        }
         try store.checkpoint(.truncate)
         try store.close()
     }
@@ -90,8 +96,8 @@ struct FullTextCheckTests {
     @Test("an index that contradicts itself is damaged, and no row is")
     func damagedIndexes() throws {
         try makeStore(
-            Self.tables + Self.indexes
-                + "DELETE FROM five_data WHERE id > 10; UPDATE \"own five_content\" SET c0 = 'other';"
+            Self.tables + Self.indexes,
+            damage: "DELETE FROM five_data WHERE id > 10; UPDATE \"own five_content\" SET c0 = 'other';"
                 + "DROP TABLE three_segdir; DELETE FROM bare_data WHERE id > 10; UPDATE ownfour_content SET c0x = 'other'"
         )
         let report = try verify()

@@ -221,4 +221,50 @@ import Testing
             }
         }
     }
+
+    // MARK: Calls by a schema
+
+    /// The name, in a place of the schema that calls it.
+    private static let places = [
+        "CREATE VIEW v AS SELECT f() AS x; SELECT x FROM v",
+        "CREATE TRIGGER tr AFTER INSERT ON t BEGIN SELECT f(); END; INSERT INTO t VALUES (1)",
+        "CREATE TABLE d (a, b DEFAULT (f())); INSERT INTO d (a) VALUES (1)",
+        "CREATE TABLE c (a CHECK (f() IS NOT NULL)); INSERT INTO c VALUES (1)",
+    ]
+
+    /// The error of SQL that makes a schema call `f`; nil where it may.
+    private func refusal(of sql: String, trusts: Bool, pure: Bool, directOnly: Bool) -> DatabaseError? {
+        var configuration = Configuration()
+        configuration.trustsSchema = trusts
+        let function = DatabaseFunction("f", argumentCount: 0, pure: pure, directOnly: directOnly) { _ in 1 }
+        configuration.prepareDatabase { db in db.add(function: function) }
+        let queue = DatabaseQueue(configuration: configuration)
+        do {
+            try queue.write { try $0.execute(sql: "CREATE TABLE t (a); " + sql) }
+            return nil
+        } catch {
+            return error as? DatabaseError
+        }
+    }
+
+    // A schema that somebody else has made called every function of the program.
+    @Test(
+        "a schema that is not trusted calls pure functions only, and none calls one that is direct only",
+        arguments: places)
+    func schemaCalls(sql: String) {
+        func isUnsafe(trusts: Bool, pure: Bool, directOnly: Bool) -> Bool {
+            let error = refusal(of: sql, trusts: trusts, pure: pure, directOnly: directOnly)
+            return error?.message?.contains("unsafe use") == true
+        }
+        // In a CHECK, SQLite examines deterministic functions only.
+        let isCheck = sql.contains("CHECK")
+        for pure in isCheck ? [true] : [true, false] {
+            #expect(refusal(of: sql, trusts: true, pure: pure, directOnly: false) == nil)
+            #expect(isUnsafe(trusts: true, pure: pure, directOnly: true))
+            #expect(isUnsafe(trusts: false, pure: pure, directOnly: true))
+        }
+        #expect(refusal(of: sql, trusts: false, pure: true, directOnly: false) == nil)
+        #expect(isUnsafe(trusts: false, pure: false, directOnly: false) == !isCheck)
+        #expect(refusal(of: "SELECT f()", trusts: false, pure: false, directOnly: true) == nil)
+    }
 }

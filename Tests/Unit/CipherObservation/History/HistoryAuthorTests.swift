@@ -64,11 +64,13 @@ import Testing
         try insert(2...2, into: "p", first)
         try insert(3...3, into: "p", second)
         try second.write { db in
-            try db.execute(
-                sql: """
-                    WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
-                    INSERT INTO cipherstore_history_author (id, identity, label) SELECT i, i, 'gone' FROM n
-                    """)
+            try db.writingOwnRows {
+                try db.execute(
+                    sql: """
+                        WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+                        INSERT INTO cipherstore_history_author (id, identity, label) SELECT i, i, 'gone' FROM n
+                        """)
+            }
             try db.setHistoryLimits(HistoryLimits(count: 1))
         }
         try second.purgeHistory()

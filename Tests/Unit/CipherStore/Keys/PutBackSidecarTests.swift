@@ -90,6 +90,10 @@ import Testing
                     arguments: [row?["id"] as Int?, row?["store"] as Data?])
             }
         }
+        // It is no silent end of the protection: the next opening for writing says so, and writes the row again.
+        try fixture.withStore(kept) { store in
+            #expect(store.notices.contains { $0.contains("no valid generation") }, "\(store.notices)")
+        }
         #expect(try remembered == nil || remembered == fixture.sidecar().generation)
         try fixture.withStore(kept) { try $0.keys.remove(1) }
         #expect(try remembered == fixture.sidecar().generation)

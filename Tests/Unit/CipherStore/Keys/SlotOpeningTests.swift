@@ -7,7 +7,7 @@ import Testing
 
 /// Stores with key slots, opened in every way.
 @Suite struct SlotOpeningTests {
-    private static let hexadecimal = String(repeating: "5e", count: 32)
+    private static let hexadecimal = "9f3c81d2e07b64a5f81e2d93c6b07a4f" + "15e8d3920b7c46fa8d21e59374c0b6af"
 
     @Test("a new store has one slot, of the kind of the source that created it")
     func firstSlot() throws {

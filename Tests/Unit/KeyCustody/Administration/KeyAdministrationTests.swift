@@ -109,7 +109,7 @@ struct KeyAdministrationTests {
 
     @Test("of several slots with one secret the one that costs nothing opens, and otherwise the newest")
     func order() throws {
-        let words = String(repeating: "0f", count: 32)
+        let words = "9f3c81d2e07b64a5f81e2d93c6b07a4f" + "15e8d3920b7c46fa8d21e59374c0b6af"
         let fixture = try KeyFixture([
             SlotFixture.passphrase(words), SlotFixture.passphrase(words), SlotFixture.keyFile(0),
         ])

@@ -270,6 +270,40 @@ struct KeyLogTests {
         try log.record(.backupMade)
         #expect(try Files.status(of: log.path)?.permissions == 0o640)
     }
+
+    // MARK: Lines that another program has made
+
+    // Each of them digested the whole file before it: 14,303 lines took 15 s.
+    @Test("a log full of acknowledgements is read in a time that grows as its length")
+    func manyAcknowledgements() throws {
+        var lines: [String] = []
+        var previous = KeyLogEntry.beginning
+        for number in 1...14_000 {
+            let acknowledgement = try KeyLogAcknowledgement(
+                problems: 0, epoch: 1, former: nil, present: [UInt8(number & 0xff)][...])
+            let entry = try KeyLogEntry(
+                .logAcknowledged(acknowledgement), number: UInt64(number), after: previous, now: 1)
+            previous = entry.hash
+            lines.append(entry.line)
+        }
+        try write(lines)
+        let start = ContinuousClock.now
+        let audit = try log.verify()
+        #expect(audit.entries.count == 14_000 && audit.problems.isEmpty)
+        #expect(ContinuousClock.now - start < .seconds(5))
+    }
+
+    // The number of the next line had 19 digits, which no line may have: each later line was unreadable.
+    @Test("a line with the greatest number does not make the lines after it unreadable")
+    func greatestNumber() throws {
+        let crafted = try KeyLogEntry(
+            .keyRevealed, number: 999_999_999_999_999_999, after: KeyLogEntry.beginning, now: 1)
+        try write([crafted.line])
+        #expect(try log.acknowledge(epoch: 1) == 1)
+        for _ in 0..<3 { try log.record(.keyRevealed) }
+        let audit = try log.verify()
+        #expect(audit.problems.isEmpty && audit.entries.count == 5, "\(audit.problems)")
+    }
 }
 
 @Suite("Docs/Formats/KeyLog.md")

@@ -107,7 +107,7 @@ struct SlotTableTests {
         #expect(try NewSlot(SlotFixture.rawKey()).derivation == .hkdf)
         #expect(try NewSlot(SlotFixture.rawKey(), kind: .recovery).kind == .recovery)
         #expect(try NewSlot(SlotFixture.material("words"), kind: .command).derivation == .standard)
-        let hexadecimal = String(repeating: "0f", count: 32)
+        let hexadecimal = "9f3c81d2e07b64a5f81e2d93c6b07a4f" + "15e8d3920b7c46fa8d21e59374c0b6af"
         #expect(try NewSlot(SlotFixture.material(hexadecimal), kind: .command).derivation == .hkdf)
         #expect(try NewSlot(SlotFixture.material(hexadecimal)).derivation == .standard)
         for short in ["123456", "deadbeef", String(hexadecimal.dropLast()), String(repeating: "A1b", count: 14)] {
