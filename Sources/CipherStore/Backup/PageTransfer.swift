@@ -46,8 +46,8 @@ struct PageTransfer: Sendable {
 
     /// Reads a file that no process uses, authenticates every page and hashes the file.
     ///
-    /// - Returns: The SHA-256 of the file, and the first page that is not authentic.
-    func readBack(_ path: String) throws -> (sha256: [UInt8], badPage: UInt32?) {
+    /// - Returns: The SHA-256 of the file, the first page that is not authentic, and the file that was read.
+    func readBack(_ path: String) throws -> (sha256: [UInt8], badPage: UInt32?, identity: FileIdentity) {
         let file = OpenFile(try FileDescriptor(opening: path, .readOnly))
         let hash = Mutex<Result<[UInt8], any Error>?>(nil)
         let found = Mutex<Result<PageScan.Report, any Error>?>(nil)
@@ -66,7 +66,7 @@ struct PageTransfer: Sendable {
         guard let report = found.withLock({ $0 }), let sum = hash.withLock({ $0 }) else {
             throw BrokenInvariant("One of two parts of the work has no result.")
         }
-        return (try sum.get(), try report.get().firstBad)
+        return (try sum.get(), try report.get().firstBad, try file.status().identity)
     }
 
     private func scan(

@@ -34,16 +34,17 @@ final class StagedBundle {
             BackupBundle.databaseName, BackupBundle.sidecarName, BackupBundle.manifestName,
             StagingDirectory.Purpose.backup.lockName,
         ]
-        for name in try Files.names(inDirectory: bundle.folder) where !files.contains(name) && BackupBundle.isOwn(name)
-        {
-            try Files.remove(bundle.folder + "/" + name)
+        let folder = directory.folder
+        for name in try folder.names(limit: Limits.stagedFiles)
+        where !files.contains(name) && BackupBundle.isOwn(name) {
+            try folder.remove(name)
         }
-        try Files.synchronize(directory: bundle.folder)
+        try folder.synchronize()
         CrashPoint.reach(.backupComplete)
         try Self.requireFree(target)
         var notice: String?
         do {
-            try AtomicFile.move(bundle.folder, to: target)
+            try directory.moveItself(to: target)
         } catch {
             // It may have the name without being durable. A backup that is reported as failed must not exist: the same
             // command, run again, would be refused. So the rename is undone; where that fails, the backup is reported

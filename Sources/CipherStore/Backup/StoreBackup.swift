@@ -36,7 +36,7 @@ struct StoreBackup {
         let copy = try store.access { try copyPages(of: $0, keys, into: staged.bundle) }
         try write(copy.sidecarBytes, to: staged.bundle.sidecarPath)
         let transfer = PageTransfer(key: copy.key, pages: copy.pages, watch: watch)
-        let (hash, badPage) = try transfer.readBack(staged.bundle.databasePath)
+        let (hash, badPage, _) = try transfer.readBack(staged.bundle.databasePath)
         if let badPage { throw PageTransfer.damaged(badPage, of: staged.bundle.databasePath) }
         try BundleOpening.check(staged.bundle, keys, pages: copy.pages)
         CrashPoint.reach(.backupVerified)

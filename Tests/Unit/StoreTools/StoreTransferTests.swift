@@ -84,7 +84,9 @@ struct StoreTransferTests {
         try fixture.makePlain()
         let left = fixture.store + ".importing-1-0123abcd"
         try Files.makeDirectory(left)
-        try Data("a copy".utf8).write(to: URL(fileURLWithPath: left + "/app.db"))
+        for file in ["app.db", "import.lock"] {
+            try Data("a copy".utf8).write(to: URL(fileURLWithPath: left + "/" + file))
+        }
         let report = try importPlain()
         #expect(report.notices == ["removed \"\(left)\", which a killed import had left"])
         #expect(!Files.exists(left))
