@@ -25,6 +25,17 @@ final class StagedBundle {
         if !isPublished { directory.remove() }
     }
 
+    /// Creates a file of the backup in its folder, whatever the path of the folder names by now.
+    func newFile(_ name: String) throws(SystemError) -> FileDescriptor { try directory.folder.newFile(name) }
+
+    /// Opens the database of the backup for reading.
+    func openDatabase() throws(SystemError) -> OpenFile {
+        guard let file = try directory.folder.file(BackupBundle.databaseName) else {
+            throw SystemError.stale("openat", bundle.databasePath)
+        }
+        return file
+    }
+
     /// Renames the finished backup to its name, durably.
     ///
     /// - Returns: A notice when the backup has its name but the system did not confirm that the rename is on disk.

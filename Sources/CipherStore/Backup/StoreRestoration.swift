@@ -120,14 +120,17 @@ struct StoreRestoration {
         let source = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
         let transfer = PageTransfer(key: verified.key, pages: verified.manifest.pages, watch: watch)
         do {
+            let new = try FileDescriptor(
+                opening: paths.restoring, .readWrite,
+                creating: .always(permissions: FileAttributes.privatePermissions))
             try transfer.copy(
-                bundle.databasePath, read: { try source.read(at: $0, into: $1) }, to: paths.restoring,
-                likeFile: reference)
-            let copy = try transfer.readBack(paths.restoring)
-            guard copy.badPage == nil, copy.sha256 == verified.manifest.database.sha256 else {
+                bundle.databasePath, read: { try source.read(at: $0, into: $1) }, to: new, likeFile: reference)
+            let copy = OpenFile(try FileDescriptor(opening: paths.restoring, .readOnly, followsLinks: false))
+            let (hash, badPage) = try transfer.readBack(copy)
+            guard badPage == nil, hash == verified.manifest.database.sha256 else {
                 throw bundle.damaged("its copy, read back, differs from what was verified before")
             }
-            return copy.identity
+            return try copy.status().identity
         } catch {
             try? Files.remove(paths.restoring)
             throw error

@@ -99,12 +99,14 @@ package enum AtomicFile {
         return temporary
     }
 
-    /// The temporary files of writers of `path`, also of living ones.
+    /// The temporary files of writers of `path`, also of living ones. A folder or a link of such a name is another user's
+    /// work: it would end every removal with an error.
     package static func leftovers(of path: String) throws(SystemError) -> [String] {
         let folder = Files.directory(of: path)
         return try Files.names(inDirectory: folder)
             .filter { LeftoverFiles.writer(ofName: $0, base: Files.name(of: path)) != nil }
             .map { LeftoverFiles.file($0, in: folder) }
+            .filter { ((try? Files.ownStatus(of: $0)) ?? nil)?.kind == .regular }
     }
 
     /// Removes the temporary files of killed writers of `path`, whatever their age. The caller knows that no process is

@@ -193,21 +193,30 @@ package final class OpenFolder: Sendable {
     /// Creates a file, writes `bytes` and syncs them to disk; the name must not be taken. Its permissions are those of
     /// this folder, without execution. A file that could not be written as a whole is removed.
     package func createFile(_ name: String, _ bytes: [UInt8]) throws(SystemError) {
-        let place = try checked(name, "openat")
         let permissions = try status().permissions & 0o666
-        let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-        let number = retryingInterrupts { openat(descriptor.number, name, flags, mode_t(permissions)) }
-        guard number >= 0 else { throw SystemError("openat", place) }
-        let file = FileDescriptor(owning: number, path: place)
+        let file = try newFile(name, permissions: permissions)
         do {
             // Independent of the umask. Filesystems without permissions refuse it, and need it not.
-            _ = fchmod(number, mode_t(permissions))
+            _ = fchmod(file.number, mode_t(permissions))
             try file.write(bytes)
             try file.synchronize()
         } catch {
             try? remove(name)
             throw error
         }
+    }
+
+    /// Creates an empty file and opens it for reading and writing; the name must not be taken, not even by a link.
+    ///
+    /// - Parameter permissions: Its mode, less the umask.
+    package func newFile(
+        _ name: String, permissions: UInt32 = FileAttributes.privatePermissions
+    ) throws(SystemError) -> FileDescriptor {
+        let place = try checked(name, "openat")
+        let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+        let number = retryingInterrupts { openat(descriptor.number, name, flags, mode_t(permissions)) }
+        guard number >= 0 else { throw SystemError("openat", place) }
+        return FileDescriptor(owning: number, path: place)
     }
 
     /// Adds a second name (a hard link) to a file; it must not be taken.

@@ -131,6 +131,20 @@ struct AtomicFileTests {
         _ = try Subprocess.output(of: command, limitBytes: 4096, timeout: .seconds(20))
     }
 
+    // Such a folder ended every switch of a rotation, and every destruction, with an error.
+    @Test("a folder or a link with the name of a leftover stays, and hinders nothing")
+    func plantedLeftovers() throws {
+        let path = folder.file("side")
+        let names = ["side.tmp-999999-0000000a", "side.tmp-999999-0000000b", "side.tmp-999999-0000000c"]
+        try Files.makeDirectory(folder.file(names[0]))
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.file(names[1]), withDestinationPath: folder.file(names[0]))
+        try Data().write(to: URL(fileURLWithPath: folder.file(names[2])))
+        #expect(try AtomicFile.leftovers(of: path) == [folder.file(names[2])])
+        try AtomicFile.removeLeftovers(of: path)
+        #expect(try folder.names().sorted() == Array(names.prefix(2)))
+    }
+
     // It was verified under its name, and renamed by its name.
     @Test("a verified file is moved, and another one with its name is not")
     func moveVerified() throws {
