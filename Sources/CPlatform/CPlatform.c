@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -224,6 +225,40 @@ int cplatform_rename_exclusively(int from_folder, const char *from, int to_folde
 #else
     return renameatx_np(from_folder, from, to_folder, to, RENAME_EXCL) == 0 ? 0 : errno;
 #endif
+}
+
+/* Whether it can be what the caller has just created: its own, without rights that were not asked for, and empty. */
+static int is_newly_made(const struct stat *found, int is_folder, mode_t mode) {
+    if (found->st_uid != geteuid() || (found->st_mode & 0777 & ~mode) != 0) return 0;
+    if (is_folder) return S_ISDIR(found->st_mode);
+    return S_ISREG(found->st_mode) && found->st_size == 0 && found->st_nlink == 1;
+}
+
+int cplatform_complete_mode(int folder, const char *name, int is_folder, mode_t mode) {
+    struct stat found;
+    int failure = 0;
+#ifdef __linux__
+    /* Such a descriptor needs no right to read, and closing it drops no lock. */
+    int number = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (number < 0) return errno;
+    if (fstat(number, &found) != 0) {
+        failure = errno;
+    } else if (!is_newly_made(&found, is_folder, mode)) {
+        failure = ESTALE;
+    } else if ((found.st_mode & 0777) != mode) {
+        /* The link leads to the open file itself, whatever the name names by now. */
+        char path[40];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+        if (chmod(path, mode | (found.st_mode & S_ISGID)) != 0) failure = errno;
+    }
+    close(number);
+#else
+    if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW) != 0) return errno;
+    if (!is_newly_made(&found, is_folder, mode)) return ESTALE;
+    if ((found.st_mode & 0777) == mode) return 0;
+    if (fchmodat(folder, name, mode | (found.st_mode & S_ISGID), AT_SYMLINK_NOFOLLOW) != 0) failure = errno;
+#endif
+    return failure;
 }
 
 void cplatform_wipe(void *bytes, size_t count) {

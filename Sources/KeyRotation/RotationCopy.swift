@@ -95,6 +95,9 @@ final class RotationCopy: Sendable {
         isNameDurable.store(true, ordering: .releasing)
     }
 
+    /// The file itself, whatever its name names by now.
+    var identity: FileIdentity { get throws { try file.status().identity } }
+
     /// Closes the file. Must be called before the file becomes the database: closing a descriptor of a database
     /// releases the locks that SQLite holds on it in this process.
     func close() {

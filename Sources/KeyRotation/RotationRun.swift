@@ -118,7 +118,7 @@ final class RotationRun {
         case .catchUp(let copy, let view): return .caughtUp(left: try catchUp(copy, view))
         case .pause(let copy, _, let insists): return try pause(copy, insists: insists)
         case .carryRest(let copy, let view, let pause): return try carryRest(copy, view, pause)
-        case .prove(let copy, _): return try prove(at: copy.position)
+        case .prove(let copy, _): return try prove(copy.copy.identity, at: copy.position)
         case .withdraw(let copy, let view, let pause, let attempt):
             return try withdraw(copy, view, pause, attempt: attempt)
         case .announceSwitch(let copy, _, let databaseSwitch): return try announce(databaseSwitch, copy)
@@ -263,7 +263,7 @@ final class RotationRun {
 
     private func synchronizeWAL() throws {
         // SQLite places no locks on the WAL file itself, so closing another descriptor of it releases none.
-        try FileDescriptor(opening: paths.wal, .readWrite).synchronizeContent()
+        try FileDescriptor(opening: paths.wal, .readWrite, followsLinks: false).synchronizeContent()
     }
 
     private func logLimit() throws -> Int {
@@ -349,7 +349,7 @@ final class RotationRun {
 
     /// Proves that no connection exists, and that the WAL ends where the copy does. From then on the store does not
     /// change.
-    func prove(at position: WALPosition) throws -> State.Event {
+    func prove(_ copy: FileIdentity, at position: WALPosition) throws -> State.Event {
         guard let database = try LockedDatabase.lock(paths.database) else { return foreignHolder(connections.any()) }
         var isProved = false
         // A withdrawal of the pause opens the database, so it must be unlocked.
@@ -362,7 +362,7 @@ final class RotationRun {
         // A program that does not use leases may have committed between the last check and the lock.
         guard try walEnds(at: position) else { return withheld() }
         isProved = true
-        return .proved(DatabaseSwitch(paths, journal, replacing: database))
+        return .proved(DatabaseSwitch(paths, journal, replacing: database, by: copy))
     }
 
     /// Whether the WAL ends where the copy does. No connection exists, so its files may be opened and closed without
@@ -370,13 +370,14 @@ final class RotationRun {
     private func walEnds(at position: WALPosition) throws -> Bool {
         // A program without SharedStore that closes the last connection removes both files.
         guard Files.exists(paths.sharedMemory) else { return false }
-        let head = try FileDescriptor(opening: paths.sharedMemory, .readOnly)
+        let head = try FileDescriptor(opening: paths.sharedMemory, .readOnly, followsLinks: false)
             .read(at: 0, byteCount: WALIndex.headerBytes)
         // The salts are compared as well: the WAL may have been checkpointed and reset, and have as many frames again.
         guard let index = head.withUnsafeBytes({ WALIndex($0) }), position.frame > 0, index.frames == position.frame,
             index.salts == position.salts, Files.exists(paths.wal)
         else { return false }
-        let start = try FileDescriptor(opening: paths.wal, .readOnly).read(at: 0, byteCount: WALHeader.headerBytes)
+        let start = try FileDescriptor(opening: paths.wal, .readOnly, followsLinks: false)
+            .read(at: 0, byteCount: WALHeader.headerBytes)
         let header = start.withUnsafeBytes { WALHeader($0) }
         return header?.salts == position.salts
     }

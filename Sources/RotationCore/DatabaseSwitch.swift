@@ -44,8 +44,9 @@ package final class DatabaseSwitch {
     private let origin: Origin
     /// The database that is replaced; nil where it was replaced before.
     private let former: LockedDatabase?
-    /// The file that replaces the database; known when the first step after the announcement begins.
-    private var copy: FileIdentity?
+    /// The file that replaces the database, which was verified. Another user of a shared folder may give its name to
+    /// another file; the system renames by name alone, so it is compared before and after.
+    private let copy: FileIdentity?
     /// Whether it is unknown if the announcement is on disk.
     private var isUncertain = false
     /// Kept open: closing it frees its space, which takes longer for a longer WAL.
@@ -57,16 +58,24 @@ package final class DatabaseSwitch {
     ///   - paths: The files of the store.
     ///   - journal: Records the switch in the sidecar.
     ///   - former: The database that is replaced.
-    package init(_ paths: StorePaths, _ journal: RotationJournal, replacing former: LockedDatabase) {
-        (self.paths, self.journal, self.former) = (paths, journal, former)
+    ///   - copy: The file that replaces it, whose pages were verified.
+    package init(
+        _ paths: StorePaths, _ journal: RotationJournal, replacing former: LockedDatabase, by copy: FileIdentity
+    ) {
+        (self.paths, self.journal, self.former, self.copy) = (paths, journal, former, copy)
         (step, origin) = (.proved, .rotation)
     }
 
     /// A switch that was announced by a process that has ended.
     ///
-    /// - Parameter former: The database that is replaced; nil where the copy has replaced it already.
-    package init(resuming paths: StorePaths, _ journal: RotationJournal, replacing former: LockedDatabase?) {
-        (self.paths, self.journal, self.former) = (paths, journal, former)
+    /// - Parameters:
+    ///   - former: The database that is replaced; nil where the copy has replaced it already.
+    ///   - copy: The file that replaces it, whose pages were verified; nil where it has replaced it already.
+    package init(
+        resuming paths: StorePaths, _ journal: RotationJournal, replacing former: LockedDatabase?,
+        by copy: FileIdentity?
+    ) {
+        (self.paths, self.journal, self.former, self.copy) = (paths, journal, former, copy)
         (step, origin) = (former == nil ? .renamed : .announced, .recovery)
     }
 
@@ -88,6 +97,7 @@ package final class DatabaseSwitch {
     /// - Throws: The error that prevented the announcement. ``status`` says whether it is certain that no switch is
     ///   announced.
     package func announce(pages: UInt32) throws {
+        guard try isCopyInPlace else { throw copyVanished() }
         do {
             try journal.announceSwitch(pages: pages)
         } catch let uncertain as UncertainAnnouncement {
@@ -103,14 +113,14 @@ package final class DatabaseSwitch {
     ///   the sidecar.
     package func run() throws {
         if step < .renamed {
-            if copy == nil { copy = try Files.identity(paths.rotationCopy) }
-            guard let copy else { throw copyVanished() }
             if try Files.identity(paths.database) != copy {
                 if step < .walReplaced {
                     try replaceWAL()
                     reach(.walReplaced)
                 }
+                guard try isCopyInPlace else { throw copyVanished() }
                 try Files.rename(paths.rotationCopy, to: paths.database)
+                guard try Files.identity(paths.database) == copy else { throw copyVanished() }
             }
             reach(.renamed)
         }
@@ -176,7 +186,16 @@ package final class DatabaseSwitch {
     private func copyVanished() -> StoreError {
         StoreError(
             .rotationPending, what: "The complete copy \"\(paths.rotationCopy)\" is gone.",
-            why: "Somebody has removed or moved it.", remedy: "Put it back, then open the store for writing.")
+            why: "Somebody has removed or moved it, or another file has its name.",
+            remedy: "Put it back, then open the store for writing.")
+    }
+
+    /// Whether the copy's name is that of the file that was verified. A symbolic link is not followed.
+    private var isCopyInPlace: Bool {
+        get throws(SystemError) {
+            guard let copy else { return false }
+            return try Files.ownStatus(of: paths.rotationCopy)?.identity == copy
+        }
     }
 }
 

@@ -32,13 +32,17 @@ struct RotationEvidence {
 
     // MARK: The copy
 
-    /// Whether the copy has the length in the sidecar, and each of its pages has the next key.
+    /// The file with the copy's name, if it has the length in the sidecar, and each of its pages has the next key.
     ///
     /// A page of zeros, which SQLCipher leaves in databases with auto-vacuum, must be one in the database as well.
-    func isCopyWhole(_ rotation: PendingRotation) throws -> Bool {
+    func wholeCopy(_ rotation: PendingRotation) throws -> FileIdentity? {
+        let copy = try OpenFile(FileDescriptor(opening: paths.rotationCopy, .readOnly, followsLinks: false))
+        return try isWhole(copy, rotation) ? copy.status().identity : nil
+    }
+
+    private func isWhole(_ copy: OpenFile, _ rotation: PendingRotation) throws -> Bool {
         guard let pending = rotation.sidecar.pending, let dataKey = try rotation.nextDataKey else { return false }
         let settings = rotation.sidecar.settings
-        let copy = try OpenFile(FileDescriptor(opening: paths.rotationCopy, .readOnly, followsLinks: false))
         guard try copy.status().kind == .regular,
             DatabaseLength(fileBytes: try copy.status().byteCount, pageBytes: settings.pageBytes)
                 .isExactly(pages: Int(pending.pages))

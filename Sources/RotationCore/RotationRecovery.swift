@@ -106,7 +106,7 @@ package struct RotationRecovery {
         let recovery = RotationRecovery(
             paths: paths, journal: journal, evidence: RotationEvidence(paths), deadline: .now, isCancelled: nil,
             onStatus: { _ in })
-        switch try recovery.decide(rotation) {
+        switch try recovery.decide(rotation).action {
         case .undo:
             _ = try recovery.undo(rotation)
             return true
@@ -121,7 +121,8 @@ package struct RotationRecovery {
         // Read under the lock: the rotation may have ended meanwhile.
         guard let rotation = try journal.rotation() else { return Outcome(notices: try removeCopy()) }
         let next = rotation.sidecar.epoch + 1
-        switch try decide(rotation) {
+        let (action, copy) = try decide(rotation)
+        switch action {
         case .nothing, .checkCopy, .checkWAL: return Outcome()
         case .removeCopy: return Outcome(notices: try removeCopy())
         case .undo:
@@ -143,11 +144,11 @@ package struct RotationRecovery {
             defer { former.release() }
             // The copy may have been put back by a user, without fsync.
             try FileDescriptor(opening: paths.rotationCopy, .readOnly, followsLinks: false).synchronize()
-            return Outcome(notices: try complete(rotation, replacing: former), completedEpoch: next)
+            return Outcome(notices: try complete(rotation, replacing: former, by: copy), completedEpoch: next)
         case .complete:
             try requireOwnerKept()
             onStatus(.replaced)
-            let notices = try complete(rotation, replacing: nil)
+            let notices = try complete(rotation, replacing: nil, by: nil)
             // The rotation is complete, even if the unneeded copy cannot be removed.
             let removal = Result { try removeCopy() }
             let leftover = (try? removal.get()) ?? ["The copy \"\(paths.rotationCopy)\" could not be removed."]
@@ -157,11 +158,17 @@ package struct RotationRecovery {
     }
 
     /// Decides on the action; copy and WAL are checked where the decision depends on them.
-    private func decide(_ rotation: PendingRotation) throws -> RecoveryAction {
+    ///
+    /// - Returns: The action, and the copy that was verified, if one was.
+    private func decide(_ rotation: PendingRotation) throws -> (action: RecoveryAction, copy: FileIdentity?) {
         var findings = try evidence.findings(rotation)
-        if findings.decide() == .checkCopy { findings.copy = try evidence.isCopyWhole(rotation) ? .whole : .unfit }
+        var copy: FileIdentity?
+        if findings.decide() == .checkCopy {
+            copy = try evidence.wholeCopy(rotation)
+            findings.copy = copy != nil ? .whole : .unfit
+        }
         if findings.decide() == .checkWAL { findings.wal = try evidence.wal(rotation) }
-        return findings.decide()
+        return (findings.decide(), copy)
     }
 
     private func undo(_ rotation: PendingRotation) throws -> [String] {
@@ -179,8 +186,10 @@ package struct RotationRecovery {
         ]
     }
 
-    private func complete(_ rotation: PendingRotation, replacing former: LockedDatabase?) throws -> [String] {
-        let switching = DatabaseSwitch(resuming: paths, journal, replacing: former)
+    private func complete(
+        _ rotation: PendingRotation, replacing former: LockedDatabase?, by copy: FileIdentity?
+    ) throws -> [String] {
+        let switching = DatabaseSwitch(resuming: paths, journal, replacing: former, by: copy)
         defer { switching.end() }
         do {
             try switching.run()

@@ -1,5 +1,8 @@
 /// Every bound of this module.
 package enum Limits {
+    /// The names in a folder that was created a moment ago: what processes may make in it that take it for an abandoned
+    /// one.
+    static let newFolderNames = 64
     /// The part of the system's mount table that is searched for the name of a filesystem, in bytes.
     static let mountTableBytes = 4 * 1024 * 1024
     /// The system's table of locks, in bytes; one lock takes about 100.

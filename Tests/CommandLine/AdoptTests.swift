@@ -152,4 +152,18 @@ struct AdoptTests {
         #expect(outcome.errors.contains("s.db.sqlcipher3\" exists"))
         #expect(try place.names() == ["raw.key", "pass", "s.db", "s.db.sqlcipher3"])
     }
+
+    // The link was followed to the database itself, so the original seemed to be kept, and was lost.
+    @Test("a link with the name of the original keeps nothing, and is refused")
+    func linkedOriginal() throws {
+        try place.write("test only: sesame street", to: "pass")
+        try FileManager.default.copyItem(atPath: Workplace.fixture("v3-standard.db"), toPath: place.path("s.db"))
+        let original = try place.bytes("s.db")
+        try FileManager.default.createSymbolicLink(
+            atPath: place.path("s.db.sqlcipher3"), withDestinationPath: "s.db")
+        let outcome = try place.run(
+            ["adopt", place.path("s.db"), "--compatibility", "3", "--key-file", place.path("pass")])
+        #expect(outcome.status == 64 && outcome.errors.contains("s.db.sqlcipher3\" exists"), "\(outcome.errors)")
+        #expect(try place.bytes("s.db") == original)
+    }
 }

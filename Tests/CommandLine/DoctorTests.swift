@@ -97,6 +97,48 @@ struct DoctorTests {
         #expect(try doctor("--no-key").status == 0)
     }
 
+    @Test("a directory in which a group may replace files is named, and is a risk unless the group may write the store")
+    func groupDirectory() throws {
+        try chmod("", 0o2770)
+        try expect("risk groupMayReplace", key: false)
+        for name in try place.names() where name.hasPrefix("s.db") { try chmod(name, 0o660) }
+        let shared = try doctor("--no-key")
+        #expect(shared.status == 0 && findings(shared).contains("note groupMayReplace"), "\(shared.output)")
+        try chmod("", 0o3770)
+        let sticky = try doctor("--no-key")
+        #expect(sticky.status == 0 && !sticky.output.contains("groupMayReplace"), "\(sticky.output)")
+    }
+
+    @Test(
+        "what has a name of the store's own and another kind is named as planted",
+        arguments: [
+            "link s.db-notify", "pipe s.db-restoring", "folder s.db-destroying", "link s.db-sidecar.bak",
+            "link s.db.importing-1-deadbeef", "pipe s.db.exporting-1-deadbeef", "link s.db-replaced-x",
+            "shared s.db-replaced-x", "shared s.db.adopting-1-deadbeef", "link s.db-sidecar.tmp-1-deadbeef",
+            "link s.db.sqlcipher3", "link s.db-keylog.1",
+        ])
+    func planted(_ entry: String) throws {
+        let parts = entry.split(separator: " ").map(String.init)
+        let (kind, name) = (parts[0], place.path(parts[1]))
+        let manager = FileManager.default
+        switch kind {
+        case "link":
+            try place.write("x", to: "elsewhere")
+            if place.exists(parts[1]) {
+                try place.remove("elsewhere")
+                try manager.moveItem(atPath: name, toPath: place.path("elsewhere"))
+            }
+            try manager.createSymbolicLink(atPath: name, withDestinationPath: place.path("elsewhere"))
+        case "pipe": try #require(mkfifo(name, 0o600) == 0)
+        default:
+            try manager.createDirectory(atPath: name, withIntermediateDirectories: false)
+            try chmod(parts[1], kind == "shared" ? 0o777 : 0o700)
+        }
+        try expect("risk planted", key: false)
+        let outcome = try doctor("--no-key")
+        #expect(outcome.output.contains(parts[1]) && !outcome.output.contains("unfinishedWork"), "\(outcome.output)")
+    }
+
     @Test("a key file that others may read is a problem, and the rest is looked at all the same")
     func keyFile() throws {
         try chmod("raw.key", 0o644)

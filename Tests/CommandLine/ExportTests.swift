@@ -92,6 +92,7 @@ struct ExportTests {
         let left = "out.db.exporting-\(ended.processIdentifier)-0123abcd"
         try FileManager.default.createDirectory(atPath: place.path(left), withIntermediateDirectories: false)
         try place.write("rows", to: "\(left)/out.db")
+        try place.write("", to: "\(left)/import.lock")
         let outcome = try export("--insecure-plaintext")
         #expect(outcome.status == 0)
         #expect(outcome.errors.contains("which a killed export had left"))

@@ -34,6 +34,28 @@ struct SystemRefusalTests {
                 #expect(run.outcome.status == status, "\(run.outcome.errors)")
             }
         }
+
+        // Where link() is refused, the file was opened by its name: a link led to a file of the user, which was made or got
+        // the mode of the database.
+        @Test("without hard links a planted link is not followed either", arguments: [false, true])
+        func plantedWithoutLinks(exists: Bool) throws {
+            try place.makeStore()
+            let victim = place.path("victim")
+            if exists { try place.write("", to: "victim") }
+            try FileManager.default.setAttributes([.posixPermissions: 0o664], ofItemAtPath: place.path("s.db"))
+            try place.remove("s.db-keylog")
+            try FileManager.default.createSymbolicLink(
+                atPath: place.path("s.db-keylog"), withDestinationPath: victim)
+            _ = try place.run(
+                ["backup", place.path("s.db"), place.path("b"), "--raw-key-file", place.key],
+                failing: CallFault(kinds: "name", error: EPERM, isLasting: true), at: 1, of: "/s.db-keylog")
+            #expect(place.exists("victim") == exists)
+            if exists {
+                let mode = try FileManager.default.attributesOfItem(atPath: victim)[.posixPermissions] as? Int
+                #expect(mode == 0o600)
+                #expect(try place.bytes("victim") == [])
+            }
+        }
     #endif
 
     @Test("an umask that takes everything away leaves a backup that its owner can read")

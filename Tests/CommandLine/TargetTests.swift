@@ -137,6 +137,61 @@ struct TargetTests {
         }
     }
 
+    // The database was removed: another user had put a folder beside it in which it had a second name, or a link to it.
+    @Test(
+        "a file at the target is not taken for an interrupted import by a folder that others can have made",
+        arguments: ["second name", "link"])
+    func plantedPublication(kind: String) throws {
+        let manager = FileManager.default
+        for name in ["new.db", "new.db.importing-1-deadbeef"] where place.exists(name) { try place.remove(name) }
+        try place.write("precious", to: "new.db")
+        let folder = place.path("new.db.importing-1-deadbeef")
+        try manager.createDirectory(
+            atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o2770])
+        if kind == "link" {
+            try manager.createSymbolicLink(atPath: folder + "/new.db", withDestinationPath: "../new.db")
+        } else {
+            try manager.linkItem(atPath: place.path("new.db"), toPath: folder + "/new.db")
+        }
+        for command in [["import", place.path("plain.db")], ["salvage", place.path("s.db")]] {
+            let outcome = try place.run(command + [place.path("new.db"), "--raw-key-file", place.key])
+            #expect(outcome.status != 0 && outcome.errors.contains("not free"), "\(command): \(outcome.errors)")
+            #expect(try place.bytes("new.db") == Array("precious".utf8))
+            #expect(manager.fileExists(atPath: folder))
+        }
+    }
+
+    // A member of the group cannot remove a private directory of another one, but renames it: the next export removed it.
+    @Test("a private directory that was renamed to that of a killed command stays")
+    func renamedDirectories() throws {
+        let manager = FileManager.default
+        let cases = [
+            ("mine.db.exporting-999999-deadbeef", ["mine.db", "mine.db-sidecar"]),
+            ("mine.db.importing-999999-deadbeef", ["mine.db", "mine.db-sidecar"]),
+            ("mine.partial-999999-deadbeef", ["store.db", "store.db-sidecar", "manifest.json"]),
+        ]
+        for (name, files) in cases {
+            try manager.createDirectory(
+                atPath: place.path(name), withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+            for file in files { try place.write("x", to: name + "/" + file) }
+        }
+        let key = ["--raw-key-file", place.key]
+        for command in [
+            ["export", place.path("s.db"), place.path("mine.db"), "--insecure-plaintext"],
+            ["backup", place.path("s.db"), place.path("other")],
+        ] {
+            let outcome = try place.run(command + key)
+            #expect(outcome.status == 0, "\(command): \(outcome.errors)")
+        }
+        try place.remove("mine.db")
+        let imported = try place.run(["import", place.path("plain.db"), place.path("mine.db")] + key)
+        #expect(imported.status == 0, "\(imported.errors)")
+        for (name, files) in cases {
+            #expect(
+                try Set(manager.contentsOfDirectory(atPath: place.path(name))) == Set(files), "\(name)")
+        }
+    }
+
     @Test("a path that is too long is refused with the limit before anything is made", arguments: [510, 480])
     func longPaths(count: Int) throws {
         var deep = place.path("")

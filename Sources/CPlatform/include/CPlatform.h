@@ -63,6 +63,11 @@ int cplatform_spawn(
    the filesystem cannot do that in one step. */
 int cplatform_rename_exclusively(int from_folder, const char *from, int to_folder, const char *to);
 
+/* Gives a folder or an empty file that the caller has just created these permissions, from which the umask may have taken
+   some. Another user may have put something else in its place: no link is followed, and what has another owner, a second
+   name, content or more permissions stays as it is (ESTALE). 0, or the error. */
+int cplatform_complete_mode(int folder, const char *name, int is_folder, mode_t mode);
+
 /* Overwrites memory in a way the compiler does not remove. */
 void cplatform_wipe(void *bytes, size_t count);
 

@@ -203,7 +203,7 @@ package final class FileOpening: Sendable {
         do {
             let handle = try ConnectionHandle.open(path, readonly: readonly, immutable: isImmutable)
             // SQLite created the file with the permissions of the umask.
-            if let paths, let missing { try? Files.setPermissions(of: paths.database, missing) }
+            if let paths, let missing { try? Files.completePermissions(ofEmpty: paths.database, missing) }
             return handle
         } catch {
             guard let paths else { throw error }

@@ -9,15 +9,37 @@ package enum InterruptedRestoration {
     package static let folderInfix = "-replaced-"
 
     /// The folder in which the present database has a second name; nil when there is none.
+    ///
+    /// A link to the database in a folder that another user has put there is no second name.
     package static func folder(of paths: StorePaths) throws(SystemError) -> String? {
-        guard let identity = try Files.identity(paths.database) else { return nil }
+        try openFolder(of: paths)?.path
+    }
+
+    /// The same folder, open.
+    ///
+    /// - Parameter isPrivate: Whether only a folder counts that is this user's alone, so that no other user can have put
+    ///   the second name there.
+    package static func openFolder(of paths: StorePaths, isPrivate: Bool = false) throws(SystemError) -> OpenFolder? {
+        guard let database = try Files.ownStatus(of: paths.database), database.kind == .regular else { return nil }
         let parent = Files.directory(of: paths.database)
         let name = Files.name(of: paths.database)
+        let open = try OpenFolder(opening: parent)
         for found in try Files.names(inDirectory: parent) where found.hasPrefix(name + folderInfix) {
-            let folder = parent == "/" ? "/\(found)" : "\(parent)/\(found)"
-            if try Files.identity(folder + "/" + name) == identity { return folder }
+            // One that cannot be read, and a link to one, is not the work of a restoration of this user.
+            guard let folder = (try? open.folder(found)) ?? nil,
+                isPrivate ? folder.isPrivate : isCredible(folder, owner: database.owner),
+                ((try? folder.status(of: name)) ?? nil)?.identity == database.identity
+            else { continue }
+            return folder
         }
         return nil
+    }
+
+    /// Whether a restoration can have made a folder: one of root, of the owner of the database or of this user, that no
+    /// other user may write.
+    private static func isCredible(_ folder: OpenFolder, owner: UInt32) -> Bool {
+        guard let status = try? folder.status() else { return false }
+        return [0, owner, ProcessInspector.effectiveUser].contains(status.owner) && status.permissions & 0o022 == 0
     }
 
     /// The error for a program that opens such a store.

@@ -7,6 +7,9 @@ import StoreSharing
 ///
 /// First all files get second names there; only then do they lose their own. Whenever the machine stops, nothing is
 /// lost, and the folder holds a whole store. While the database has two names, no process opens it (`hardLinked`).
+///
+/// Another user who may write beside the store can put a folder of such a name there. So an earlier restoration is resumed
+/// only from a folder that is this user's alone, and every file is kept through the descriptor of its folder.
 struct FormerFiles {
     let paths: StorePaths
     /// The sidecar of the store that is restored.
@@ -35,38 +38,48 @@ struct FormerFiles {
     /// Links all files to second names in a folder.
     ///
     /// - Returns: The folder; nil when there is nothing to keep.
-    func keep() throws -> String? {
-        let present = try names.filter { try Files.entryExists($0) }
-        for path in present where try Files.kind(path) != .regular {
+    func keep() throws -> OpenFolder? {
+        let parent = try OpenFolder(opening: Files.directory(of: paths.database))
+        let present = try names.map { Files.name(of: $0) }.filter { try parent.status(of: $0) != nil }
+        // A link would be kept as a link, which leads elsewhere from there.
+        for name in present where try parent.status(of: name)?.kind != .regular {
             throw StoreError(
-                .alreadyExists, what: "\"\(path)\" is not a regular file.",
+                .alreadyExists, what: "\"\(parent.path)/\(name)\" is not a regular file.",
                 why: "It cannot be kept aside as a part of a store.",
                 remedy: "Move it away yourself.")
         }
         if present.isEmpty { return nil }
-        if let begun = try InterruptedRestoration.folder(of: paths) {
-            try link(present, into: begun)
+        if let begun = try InterruptedRestoration.openFolder(of: paths, isPrivate: true) {
+            try link(present, of: parent, into: begun)
             return begun
         }
-        let folder = try makeFolder()
+        let folder = try makeFolder(in: parent)
         do {
-            try link(present, into: folder)
+            try link(present, of: parent, into: folder)
         } catch {
             // No file has lost its name yet.
-            for path in present { try? Files.remove(folder + "/" + Files.name(of: path)) }
-            try? Files.removeDirectory(folder)
+            for name in present { try? folder.remove(name) }
+            removeFolder(folder, in: parent)
             throw error
         }
         return folder
     }
 
-    private func link(_ present: [String], into folder: String) throws {
-        for path in present {
-            let kept = folder + "/" + Files.name(of: path)
-            if try !Files.entryExists(kept) { try Files.link(path, to: kept) }
+    /// A name in the folder is this user's work, but it may be that of another file: after an interruption a new sidecar
+    /// has the name of the one that is kept. A file that is neither kept nor new gets a name with a number.
+    private func link(_ present: [String], of parent: OpenFolder, into folder: OpenFolder) throws {
+        for name in present {
+            var kept = name
+            var number = 2
+            while let status = try folder.status(of: kept) {
+                if try status.identity == parent.status(of: name)?.identity || isNew("\(parent.path)/\(name)") { break }
+                kept = "\(name)-\(number)"
+                number += 1
+            }
+            if try folder.status(of: kept) == nil { try parent.link(name, to: folder, kept) }
         }
-        try Files.synchronize(directory: folder)
-        try Files.synchronize(directory: Files.directory(of: folder))
+        try folder.synchronize()
+        try parent.synchronize()
     }
 
     /// Removes all files but the database, which is replaced by a rename.
@@ -81,37 +94,52 @@ struct FormerFiles {
 
     /// Undoes ``keep()`` and ``remove()`` after a failed restoration: every file has its name again, and the folder is
     /// gone.
-    func putBack(from folder: String?) throws {
+    func putBack(from folder: OpenFolder?) throws {
         for path in [paths.sidecar, paths.sidecarBackup] where try Files.entryExists(path) {
             // Decided without reading them, which a failing disk may refuse: without a kept file they are new, and a
             // kept file is restored below.
-            let isKept = try folder.map { try Files.entryExists($0 + "/" + Files.name(of: path)) } ?? true
+            let isKept = try folder.map { try $0.status(of: Files.name(of: path)) != nil } ?? true
             if try isKept || isNew(path) { try Files.remove(path) }
         }
         guard let folder else { return }
-        let kept = try names.filter { try Files.entryExists(folder + "/" + Files.name(of: $0)) }
+        let parent = try OpenFolder(opening: Files.directory(of: paths.database))
+        let kept = try names.map { Files.name(of: $0) }.filter { try folder.status(of: $0) != nil }
         // The sidecars last: until then no process opens a database that may still lack its WAL.
-        for path in kept.reversed() where try !Files.entryExists(path) {
-            try Files.link(folder + "/" + Files.name(of: path), to: path)
+        for name in kept.reversed() where try parent.status(of: name) == nil {
+            try folder.link(name, to: parent, name)
         }
-        try Files.synchronize(directory: Files.directory(of: paths.database))
-        for path in kept { try Files.remove(folder + "/" + Files.name(of: path)) }
-        try Files.removeDirectory(folder)
+        try parent.synchronize()
+        // Where another file has the name by now, the kept one has no other name: it stays, and so does what has a number.
+        for name in kept where try parent.status(of: name)?.identity == folder.status(of: name)?.identity {
+            try folder.remove(name)
+        }
+        if try folder.names(limit: Limits.formerFiles).isEmpty { removeFolder(folder, in: parent) }
     }
 
     // MARK: The folder
 
-    private func makeFolder() throws -> String {
+    private func makeFolder(in parent: OpenFolder) throws -> OpenFolder {
         let base =
-            paths.database + InterruptedRestoration.folderInfix + WallClock.compactUTC(WallClock.secondsSince1970)
-        var folder = base
+            Files.name(of: paths.database) + InterruptedRestoration.folderInfix
+            + WallClock.compactUTC(WallClock.secondsSince1970)
+        var name = base
         var number = 2
-        while try Files.entryExists(folder) {
-            folder = "\(base)-\(number)"
+        while try parent.status(of: name) != nil {
+            name = "\(base)-\(number)"
             number += 1
         }
-        try Files.makeDirectory(folder)
+        try parent.createFolder(name)
+        guard let folder = try parent.folder(name) else {
+            throw SystemError.stale("openat", "\(parent.path)/\(name)")
+        }
+        try folder.makePrivate()
         return folder
+    }
+
+    /// Removes the folder if it is empty and still has its name.
+    private func removeFolder(_ folder: OpenFolder, in parent: OpenFolder) {
+        let name = Files.name(of: folder.path)
+        if folder.isNamed(name, in: parent) { try? parent.removeFolder(name) }
     }
 }
 

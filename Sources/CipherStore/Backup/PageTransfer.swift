@@ -23,15 +23,13 @@ struct PageTransfer: Sendable {
     /// - Parameters:
     ///   - name: The database, for errors.
     ///   - read: Reads from the database as of one moment; called on several threads.
-    ///   - path: The file to create; it must not exist.
+    ///   - new: The new, empty file.
     ///   - reference: The file whose mode, owner and group the new file gets.
     /// - Throws: ``StoreError`` `pageDamaged` for the first page that is not authentic, `CancellationError`,
     ///   ``SystemError``, the errors of `read`.
     func copy(
-        _ name: String, read: @escaping PageScan.Reader, to path: String, likeFile reference: String
+        _ name: String, read: @escaping PageScan.Reader, to new: consuming FileDescriptor, likeFile reference: String
     ) throws {
-        let new = try FileDescriptor(
-            opening: path, .readWrite, creating: .always(permissions: FileAttributes.privatePermissions))
         try FileAttributes(of: reference)?.apply(to: new)
         let target = OpenFile(new)
         let report = try scan(.copying) { offset, buffer in
@@ -47,8 +45,7 @@ struct PageTransfer: Sendable {
     /// Reads a file that no process uses, authenticates every page and hashes the file.
     ///
     /// - Returns: The SHA-256 of the file, and the first page that is not authentic.
-    func readBack(_ path: String) throws -> (sha256: [UInt8], badPage: UInt32?) {
-        let file = OpenFile(try FileDescriptor(opening: path, .readOnly))
+    func readBack(_ file: OpenFile) throws -> (sha256: [UInt8], badPage: UInt32?) {
         let hash = Mutex<Result<[UInt8], any Error>?>(nil)
         let found = Mutex<Result<PageScan.Report, any Error>?>(nil)
         // The hash cannot be divided among threads, but it can run beside the authentication.

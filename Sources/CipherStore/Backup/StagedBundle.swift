@@ -25,6 +25,17 @@ final class StagedBundle {
         if !isPublished { directory.remove() }
     }
 
+    /// Creates a file of the backup in its folder, whatever the path of the folder names by now.
+    func newFile(_ name: String) throws(SystemError) -> FileDescriptor { try directory.folder.newFile(name) }
+
+    /// Opens the database of the backup for reading.
+    func openDatabase() throws(SystemError) -> OpenFile {
+        guard let file = try directory.folder.file(BackupBundle.databaseName) else {
+            throw SystemError.stale("openat", bundle.databasePath)
+        }
+        return file
+    }
+
     /// Renames the finished backup to its name, durably.
     ///
     /// - Returns: A notice when the backup has its name but the system did not confirm that the rename is on disk.
@@ -34,16 +45,17 @@ final class StagedBundle {
             BackupBundle.databaseName, BackupBundle.sidecarName, BackupBundle.manifestName,
             StagingDirectory.Purpose.backup.lockName,
         ]
-        for name in try Files.names(inDirectory: bundle.folder) where !files.contains(name) && BackupBundle.isOwn(name)
-        {
-            try Files.remove(bundle.folder + "/" + name)
+        let folder = directory.folder
+        for name in try folder.names(limit: Limits.stagedFiles)
+        where !files.contains(name) && BackupBundle.isOwn(name) {
+            try folder.remove(name)
         }
-        try Files.synchronize(directory: bundle.folder)
+        try folder.synchronize()
         CrashPoint.reach(.backupComplete)
         try Self.requireFree(target)
         var notice: String?
         do {
-            try AtomicFile.move(bundle.folder, to: target)
+            try directory.moveItself(to: target)
         } catch {
             // It may have the name without being durable. A backup that is reported as failed must not exist: the same
             // command, run again, would be refused. So the rename is undone; where that fails, the backup is reported

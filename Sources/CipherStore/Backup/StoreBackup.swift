@@ -33,15 +33,15 @@ struct StoreBackup {
         CrashPoint.reach(.backupBegun)
         guard let keys = store.keyring.keys else { throw noKeys() }
         // One access: a switch to a new key waits for its end, as for that of any long read.
-        let copy = try store.access { try copyPages(of: $0, keys, into: staged.bundle) }
-        try write(copy.sidecarBytes, to: staged.bundle.sidecarPath)
+        let copy = try store.access { try copyPages(of: $0, keys, into: staged) }
+        try write(copy.sidecarBytes, to: staged.newFile(BackupBundle.sidecarName))
         let transfer = PageTransfer(key: copy.key, pages: copy.pages, watch: watch)
-        let (hash, badPage) = try transfer.readBack(staged.bundle.databasePath)
+        let (hash, badPage) = try transfer.readBack(staged.openDatabase())
         if let badPage { throw PageTransfer.damaged(badPage, of: staged.bundle.databasePath) }
         try BundleOpening.check(staged.bundle, keys, pages: copy.pages)
         CrashPoint.reach(.backupVerified)
         let manifest = try manifest(copy, hash)
-        try write(manifest.encoded(copy.key.dataKey), to: staged.bundle.manifestPath)
+        try write(manifest.encoded(copy.key.dataKey), to: staged.newFile(BackupBundle.manifestName))
         try watch.check()
         let notDurable = try staged.publish()
         let log = KeyLog(databasePath: paths.database)
@@ -51,15 +51,15 @@ struct StoreBackup {
         return BackupReport(manifest, folder: target.folder, since: start, notices: notices)
     }
 
-    private func copyPages(of pool: DatabasePool, _ keys: SidecarKeys, into bundle: BackupBundle) throws -> Copy {
+    private func copyPages(of pool: DatabasePool, _ keys: SidecarKeys, into staged: StagedBundle) throws -> Copy {
         let view = try pool.makePageSnapshot(watch.lockWait)
         defer { try? view.close() }
         let sidecar = try sidecar(keys, of: view)
         let watch = watch.until { [connections = store.connections] in connections.endsAccesses }
         do {
             try PageTransfer(key: view.key, pages: view.databasePages, watch: watch).copy(
-                paths.database, read: { try view.readBytes(at: $0, into: $1) }, to: bundle.databasePath,
-                likeFile: paths.database)
+                paths.database, read: { try view.readBytes(at: $0, into: $1) },
+                to: staged.newFile(BackupBundle.databaseName), likeFile: paths.database)
         } catch is CancellationError {
             try self.watch.check()
             throw StoreError.endedForRotation(paths.database, from: sidecar.epoch)
@@ -83,9 +83,7 @@ struct StoreBackup {
             library: BackupManifest.printable(SQLiteLibrary.cipherVersion ?? "unknown"))
     }
 
-    private func write(_ bytes: [UInt8], to path: String) throws(SystemError) {
-        let file = try FileDescriptor(
-            opening: path, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
+    private func write(_ bytes: [UInt8], to file: borrowing FileDescriptor) throws(SystemError) {
         try FileAttributes(of: paths.database)?.apply(to: file)
         try file.write(bytes)
         try file.synchronize()

@@ -44,10 +44,10 @@ struct StoreRestoration {
         defer { admin.release() }
         var isDone = false
         defer { if !isDone, isPlaceNew { removeLock(file) } }
-        try copy(verified, likeFile: reference)
+        let copy = try copy(verified, likeFile: reference)
         defer { if !isDone { try? Files.remove(paths.restoring) } }
         CrashPoint.reach(.restorePrepared)
-        let (folder, failure) = try exchange(verified, former, file)
+        let (folder, failure) = try exchange(verified, copy, former, file)
         isDone = true
         try? LockFile.matchAttributes(of: paths.lock, to: paths.database)
         admin.release()
@@ -107,7 +107,8 @@ struct StoreRestoration {
                 + "files are kept in a folder beside it.")
     }
 
-    private func copy(_ verified: VerifiedBundle, likeFile reference: String) throws {
+    /// - Returns: The copy, which was read back.
+    private func copy(_ verified: VerifiedBundle, likeFile reference: String) throws -> FileIdentity {
         switch try RotationLeftover(at: paths.restoring) {
         case .absent: break
         case .copy: try Files.remove(paths.restoring)
@@ -119,13 +120,17 @@ struct StoreRestoration {
         let source = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
         let transfer = PageTransfer(key: verified.key, pages: verified.manifest.pages, watch: watch)
         do {
+            let new = try FileDescriptor(
+                opening: paths.restoring, .readWrite,
+                creating: .always(permissions: FileAttributes.privatePermissions))
             try transfer.copy(
-                bundle.databasePath, read: { try source.read(at: $0, into: $1) }, to: paths.restoring,
-                likeFile: reference)
-            let (hash, badPage) = try transfer.readBack(paths.restoring)
+                bundle.databasePath, read: { try source.read(at: $0, into: $1) }, to: new, likeFile: reference)
+            let copy = OpenFile(try FileDescriptor(opening: paths.restoring, .readOnly, followsLinks: false))
+            let (hash, badPage) = try transfer.readBack(copy)
             guard badPage == nil, hash == verified.manifest.database.sha256 else {
                 throw bundle.damaged("its copy, read back, differs from what was verified before")
             }
+            return try copy.status().identity
         } catch {
             try? Files.remove(paths.restoring)
             throw error
@@ -137,7 +142,7 @@ struct StoreRestoration {
     /// - Returns: The folder with the former files, nil when there were none; and the error, if any, after the database
     ///   had its name, from which on the store is restored.
     private func exchange(
-        _ verified: VerifiedBundle, _ former: FormerFiles, _ file: LockFile
+        _ verified: VerifiedBundle, _ copy: FileIdentity, _ former: FormerFiles, _ file: LockFile
     ) throws -> (folder: String?, failure: (any Error)?) {
         let deadline = ContinuousClock.now + Limits.restorationWait
         let opening = try file.lock(.opening, .exclusive, deadline: deadline, isCancelled: watch.isCancelled)
@@ -162,17 +167,17 @@ struct StoreRestoration {
             try SidecarFiles(databasePath: paths.database, likeFile: paths.restoring)
                 .write(verified.sidecar, keys: verified.keys)
             CrashPoint.reach(.restoreAnnounced)
-            try AtomicFile.move(paths.restoring, to: paths.database)
+            try AtomicFile.move(paths.restoring, verifiedAs: copy, to: paths.database)
         } catch {
             // Where the copy already has the database's name, only the sync has failed.
-            guard !Files.exists(paths.restoring) else {
+            guard ((try? Files.ownStatus(of: paths.database)) ?? nil)?.identity == copy else {
                 try former.putBack(from: folder)
                 throw error
             }
             failure = error
         }
         CrashPoint.reach(.restoreRenamed)
-        return (folder, failure)
+        return (folder?.path, failure)
     }
 
     /// SQLite's bytes of the database that is replaced; nil where there is none.

@@ -11,12 +11,16 @@ import StoreSharing
 /// file in it: its maker during the work, and the process that removes it after a crash. A directory exists before it
 /// can be locked, so another process may lock or remove it in between. The maker then leaves it and makes another one.
 ///
-/// Anyone who may write in the folder of the target can put something of this name there. So a directory is opened once,
-/// without following a link, and is locked and emptied through that descriptor only.
+/// Anyone who may write in the folder of the target can put something of this name there, or give the name of this
+/// directory to another one. So a directory is opened once, without following a link. It is locked, emptied and published
+/// from through that descriptor only. SQLite takes paths: what binds its files to the directory is
+/// ``requireOpened(_:)``.
 package final class StagingDirectory: Sendable {
     package typealias Purpose = StagingPurpose
 
     package let path: String
+    /// The directory itself, whatever its path names by now.
+    package var folder: OpenFolder { place.folder }
     private let place: Place
     private let lock: HeldLock
 
@@ -29,12 +33,11 @@ package final class StagingDirectory: Sendable {
         while true {
             let digits = String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16)
             let suffix = ".\(purpose.rawValue)-\(ProcessInspector.currentProcess)-\(digits)"
-            try Files.makeDirectory(target + suffix)
+            let name = Files.name(of: target) + suffix
+            try parent.createFolder(name)
             try afterMaking(target + suffix)
-            guard
-                let place = try Place(
-                    parent, Files.name(of: target) + suffix, target: Files.name(of: target), purpose),
-                let lock = try place.lockOrRemove()
+            guard let place = try Place(parent, name, target: Files.name(of: target), purpose),
+                let lock = try place.takeOver()
             else { continue }
             path = target + suffix
             self.place = place
@@ -49,6 +52,51 @@ package final class StagingDirectory: Sendable {
         lock.release()
     }
 
+    // MARK: Files that are made in it
+
+    /// Refuses a file that SQLite has opened by its path, unless it is the file of this directory.
+    ///
+    /// SQLite resolves every link in a path, `/proc/self/fd/N` too, and opens it by name. So another user of a shared
+    /// folder could have put another directory there for that moment, and would get the rows. The directory is private:
+    /// if this process has the file in it open, nobody but SQLite has opened it.
+    ///
+    /// - Throws: `SystemError` with `ESTALE`.
+    package func requireOpened(_ name: String) throws(SystemError) {
+        guard place.hasItsName, let file = try folder.status(of: name), file.kind == .regular,
+            OpenFolder.hasOpened(file.identity) ?? true
+        else { throw SystemError.stale("open", "\(path)/\(name)") }
+    }
+
+    /// Gives a finished file of the directory a name that must be free. Where the filesystem has hard links, the file
+    /// keeps its name in the directory as well.
+    ///
+    /// - Throws: `SystemError`, also where the name exists.
+    package func link(_ name: String, to newPath: String) throws(SystemError) {
+        try folder.place(name, in: OpenFolder(opening: Files.directory(of: newPath)), Files.name(of: newPath))
+    }
+
+    /// Renames a finished file of the directory, durably; a file that had the new name is replaced.
+    package func move(_ name: String, to newPath: String) throws(SystemError) {
+        let target = try OpenFolder(opening: Files.directory(of: newPath))
+        try folder.rename(name, to: target, Files.name(of: newPath))
+        try target.synchronize()
+    }
+
+    /// Writes a file of the directory to disk.
+    package func synchronize(_ name: String) throws(SystemError) {
+        guard let file = try folder.file(name) else { throw SystemError.stale("open", "\(path)/\(name)") }
+        try file.synchronize()
+    }
+
+    /// Renames the directory itself to the target, durably.
+    ///
+    /// The system renames by name alone, so the directory is compared before and after.
+    ///
+    /// - Throws: `SystemError` with `ESTALE` where another directory has, or got, the name.
+    package func moveItself(to newPath: String) throws(SystemError) {
+        try AtomicFile.move(path, verifiedAs: folder.status().identity, to: newPath)
+    }
+
     /// Releases the directory after it was renamed to the target, and removes its lock file there.
     package func releaseRenamed() {
         // Not earlier: the lock file shows that a directory is being made.
@@ -61,13 +109,14 @@ package final class StagingDirectory: Sendable {
     /// Removes the directories for a target whose makers were killed; for a backup also those for other targets in the
     /// same folder, because each backup has another name.
     ///
-    /// Only a real directory of this user is removed that contains nothing but regular files which the purpose makes.
-    /// - Parameter beforeRemoving: Called with each directory, under its lock.
+    /// Only a real directory that is this user's alone is removed, and only if it has the lock file and nothing but
+    /// regular files which the purpose makes, or if it is empty.
+    /// - Parameter beforeRemoving: Called with each directory and its path, under its lock.
     /// - Returns: The directories that were removed.
     /// - Throws: `SystemError` where the parent directory of the target cannot be read; the errors of `beforeRemoving`.
     @discardableResult
     package static func removeAbandoned(
-        for target: String, _ purpose: Purpose, beforeRemoving: (String) throws -> Void = { _ in }
+        for target: String, _ purpose: Purpose, beforeRemoving: (String, OpenFolder) throws -> Void = { _, _ in }
     ) throws -> [String] {
         try places(for: target, purpose).compactMap { path, process, place in
             guard place.isOwn, place.isOfTarget || place.isAbandoned(process),
@@ -77,7 +126,7 @@ package final class StagingDirectory: Sendable {
             else { return nil }
             defer { lock.release() }
             guard place.isOwn, place.hasItsName else { return nil }
-            try beforeRemoving(path)
+            try beforeRemoving(path, place.folder)
             place.remove(place.owns)
             return path
         }
@@ -107,38 +156,13 @@ package final class StagingDirectory: Sendable {
     }
 
     /// The target of a directory and the process that made it, from its name; nil when it is not a staging directory.
-    static func owner(ofName name: String, _ purpose: Purpose) -> (target: String, process: Int32)? {
+    package static func owner(ofName name: String, _ purpose: Purpose) -> (target: String, process: Int32)? {
         guard let mark = name.range(of: ".\(purpose.rawValue)-", options: .backwards), mark.lowerBound > name.startIndex
         else { return nil }
         let parts = name[mark.upperBound...].split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 2, parts[1].count == 8, parts[1].allSatisfy(\.isHexDigit), let process = Int32(parts[0])
         else { return nil }
         return (String(name[..<mark.lowerBound]), process)
-    }
-
-    // MARK: Putting in place
-
-    /// Renames a finished file to a name that must be free.
-    ///
-    /// - Throws: `SystemError`, also where the name exists.
-    package static func link(_ path: String, to newPath: String) throws {
-        do {
-            try FileManager.default.linkItem(atPath: path, toPath: newPath)
-        } catch {
-            if Files.exists(newPath) { throw systemError("link", newPath, error) }
-            // A filesystem without hard links.
-            do {
-                try FileManager.default.moveItem(atPath: path, toPath: newPath)
-            } catch {
-                throw systemError("rename", newPath, error)
-            }
-        }
-    }
-
-    /// Foundation's error as the system's own error.
-    private static func systemError(_ call: String, _ path: String, _ error: any Error) -> SystemError {
-        let number = ((error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError)?.code
-        return SystemError(call: call, path: path, errorNumber: number.map { Int32(clamping: $0) } ?? EACCES)
     }
 }
 
@@ -169,24 +193,28 @@ private struct Place: Sendable {
 
     /// Whether a file of this name is one that the purpose makes.
     func owns(_ name: String) -> Bool {
-        if name == purpose.lockName || name.hasPrefix(purpose.lockName + ".tmp-") { return true }
+        if isLock(name) { return true }
         let made = purpose == .backup ? [BackupBundle.databaseName, BackupBundle.manifestName] : [target]
         return made.contains { name == $0 || name.hasPrefix($0 + "-") || name.hasPrefix($0 + ".") }
     }
 
     /// Whether this library made it for this user. A directory that another user has put there stays as it is.
+    ///
+    /// Another user of a shared folder may rename directories of this user. So a directory that others may write is not
+    /// one; nor is one without a lock file, unless it is empty: a finished backup has none, nor a store in a directory of
+    /// its own.
     var isOwn: Bool {
-        guard (try? folder.status().owner) == ProcessInspector.effectiveUser,
-            let names = try? folder.names(limit: Limits.stagedFiles)
-        else { return false }
-        return names.allSatisfy { owns($0) && (try? folder.status(of: $0))?.kind == .regular }
+        guard folder.isPrivate, let names = try? folder.names(limit: Limits.stagedFiles) else { return false }
+        return (names.isEmpty || names.contains(where: isLock))
+            && names.allSatisfy { owns($0) && (try? folder.status(of: $0))?.kind == .regular }
+    }
+
+    private func isLock(_ name: String) -> Bool {
+        name == purpose.lockName || name.hasPrefix(purpose.lockName + ".tmp-")
     }
 
     /// Whether its name is still that of the directory that is open.
-    var hasItsName: Bool {
-        guard let identity = try? folder.status().identity else { return false }
-        return (try? parent.status(of: name))?.identity == identity
-    }
+    var hasItsName: Bool { folder.isNamed(name, in: parent) }
 
     /// Whether no process holds its lock; without a lock file, whether its maker has ended.
     func isAbandoned(_ process: Int32) -> Bool {
@@ -207,7 +235,11 @@ private struct Place: Sendable {
     }
 
     /// Locks a new directory, or removes it if that fails; nil when another process has locked or removed it.
-    func lockOrRemove() throws(SystemError) -> HeldLock? {
+    ///
+    /// - Throws: `SystemError` with `ESTALE` where another directory has its name.
+    func takeOver() throws(SystemError) -> HeldLock? {
+        // A process that takes it for an abandoned one creates only the lock file.
+        try folder.makePrivate(isExpected: isLock)
         do {
             return try lock()
         } catch {

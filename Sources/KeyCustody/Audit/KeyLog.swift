@@ -102,6 +102,7 @@ package struct KeyLog: Sendable {
         let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
         let status = try file.status()
         guard status.kind == .regular else { throw SystemError.permissionDenied("open", path) }
+        try file.requireNoSecondName()
         try file.write(lines, at: status.byteCount)
         try file.synchronize()
     }

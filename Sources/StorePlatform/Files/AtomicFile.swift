@@ -48,18 +48,44 @@ package enum AtomicFile {
         if result == 0 {
             try Files.synchronize(directory: Files.directory(of: path))
         } else if [EPERM, ENOTSUP, ENOSYS].contains(failure.errorNumber) {
-            // A filesystem without hard links: here the file has other attributes for a short moment.
-            let created = try FileDescriptor(
-                opening: path, .readWrite, creating: .ifMissing(permissions: FileAttributes.privatePermissions))
-            try setAttributes(of: created, likeFile: reference, permissions: permissions)
+            try createInPlace(path, likeFile: reference, permissions: permissions)
         } else if !failure.isAlreadyThere {
             throw failure
+        }
+    }
+
+    /// The same on a filesystem without hard links: here the file has other attributes for a short moment. A file or a
+    /// link that another user has put there stays as it is.
+    private static func createInPlace(
+        _ path: String, likeFile reference: String?, permissions: UInt32
+    ) throws(SystemError) {
+        do throws(SystemError) {
+            let created = try FileDescriptor(
+                opening: path, .readWrite, creating: .always(permissions: FileAttributes.privatePermissions))
+            try setAttributes(of: created, likeFile: reference, permissions: permissions)
+        } catch  where error.isAlreadyThere {
+            return
         }
     }
 
     /// Renames a file in the same folder, durably; a file that had the new name is replaced.
     package static func move(_ path: String, to newPath: String) throws(SystemError) {
         guard rename(path, newPath) == 0 else { throw SystemError("rename", path) }
+        try Files.synchronize(directory: Files.directory(of: newPath))
+    }
+
+    /// Renames a file that was verified under one name to another one, durably: `identity` is the file that was read.
+    ///
+    /// Another user of a shared folder may have given the name to another file meanwhile. The system renames by name
+    /// alone, so the file is compared before and after.
+    ///
+    /// - Throws: ``SystemError`` with `ESTALE` where another file has, or got, the name.
+    package static func move(
+        _ path: String, verifiedAs identity: FileIdentity, to newPath: String
+    ) throws(SystemError) {
+        guard try Files.ownStatus(of: path)?.identity == identity else { throw SystemError.stale("rename", path) }
+        guard rename(path, newPath) == 0 else { throw SystemError("rename", path) }
+        guard try Files.ownStatus(of: newPath)?.identity == identity else { throw SystemError.stale("rename", newPath) }
         try Files.synchronize(directory: Files.directory(of: newPath))
     }
 
@@ -73,12 +99,14 @@ package enum AtomicFile {
         return temporary
     }
 
-    /// The temporary files of writers of `path`, also of living ones.
+    /// The temporary files of writers of `path`, also of living ones. A folder or a link of such a name is another user's
+    /// work: it would end every removal with an error.
     package static func leftovers(of path: String) throws(SystemError) -> [String] {
         let folder = Files.directory(of: path)
         return try Files.names(inDirectory: folder)
             .filter { LeftoverFiles.writer(ofName: $0, base: Files.name(of: path)) != nil }
             .map { LeftoverFiles.file($0, in: folder) }
+            .filter { ((try? Files.ownStatus(of: $0)) ?? nil)?.kind == .regular }
     }
 
     /// Removes the temporary files of killed writers of `path`, whatever their age. The caller knows that no process is
@@ -153,7 +181,7 @@ enum LeftoverFiles {
         for name in names {
             guard let writer = writer(ofName: name, base: base) else { continue }
             let leftover = file(name, in: folder)
-            guard let status = try? Files.status(of: leftover) else { continue }
+            guard let status = try? Files.ownStatus(of: leftover) else { continue }
             if isAbandoned(age: now - status.modified, isWriterAlive: ProcessInspector.isAlive(writer)) {
                 try? Files.remove(leftover)
             }

@@ -194,6 +194,18 @@ package struct FileDescriptor: ~Copyable, Sendable {
         guard flags >= 0, fcntl(number, F_SETFL, flags & ~O_NONBLOCK) >= 0 else { throw SystemError("fcntl", path) }
     }
 
+    /// Refuses a file that has content and a second name, before something is written into it: another user may have
+    /// given the name to a file that is kept elsewhere.
+    ///
+    /// - Throws: ``SystemError`` with `EMLINK`.
+    package func requireNoSecondName() throws(SystemError) {
+        let status = try status()
+        // A new, empty file has two names for a moment.
+        guard status.byteCount > 0, status.linkCount > 1 else { return }
+        throw SystemError(
+            call: "open", path: path, errorNumber: EMLINK, detail: "the file has a second name and is not written")
+    }
+
     /// Sets exactly these permissions, independent of the umask.
     package func setPermissions(_ permissions: UInt32) throws(SystemError) {
         guard fchmod(number, mode_t(permissions)) == 0 else { throw SystemError("fchmod", path) }

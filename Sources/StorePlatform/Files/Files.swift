@@ -1,3 +1,5 @@
+import CPlatform
+
 #if canImport(Darwin)
     import Darwin
 #else
@@ -103,9 +105,7 @@ package enum Files {
 
     /// Creates a folder that is its owner's alone; it must not exist.
     package static func makeDirectory(_ path: String) throws(SystemError) {
-        guard mkdir(path, 0o700) == 0 else { throw SystemError("mkdir", path) }
-        // The umask can only have taken rights away from its owner.
-        _ = chmod(path, 0o700)
+        try OpenFolder(opening: directory(of: path)).createFolder(name(of: path))
     }
 
     /// Creates an empty file without opening it, or keeps the one that exists unchanged. For databases: closing a
@@ -120,19 +120,20 @@ package enum Files {
         #else
             guard mknod(path, S_IFREG | mode_t(permissions), 0) == 0 else { return errno == EEXIST }
             // The umask can only have removed permissions.
-            try? setPermissions(of: path, permissions)
+            try? completePermissions(ofEmpty: path, permissions)
             return true
         #endif
     }
 
-    /// Sets exactly these permissions.
-    package static func setPermissions(of path: String, _ permissions: UInt32) throws(SystemError) {
-        guard chmod(path, mode_t(permissions)) == 0 else { throw SystemError("chmod", path) }
-    }
-
-    /// Removes an empty folder.
-    package static func removeDirectory(_ path: String) throws(SystemError) {
-        guard rmdir(path) == 0 else { throw SystemError("rmdir", path) }
+    /// Gives a new, empty file of this user exactly these permissions. Another user may have put another file in its
+    /// place: a link is not followed, and a file that is not empty, has a second name or another owner is left alone.
+    ///
+    /// The file is not opened for reading or writing, so that no lock of this process on it is dropped.
+    ///
+    /// - Throws: ``SystemError`` with `ESTALE` where the path names no such file.
+    package static func completePermissions(ofEmpty path: String, _ permissions: UInt32) throws(SystemError) {
+        let failure = cplatform_complete_mode(AT_FDCWD, path, 0, mode_t(permissions))
+        guard failure == 0 else { throw SystemError(call: "chmod", path: path, errorNumber: failure) }
     }
 
     // MARK: Contents

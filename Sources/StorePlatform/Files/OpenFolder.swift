@@ -72,8 +72,62 @@ package final class OpenFolder: Sendable {
             if failure.isAlreadyThere { return }
             throw failure
         }
-        // Independent of the umask. Filesystems without permissions refuse it, and need it not.
-        if let made = try folder(name) { _ = fchmod(made.descriptor.number, mode_t(permissions)) }
+        // Independent of the umask. Filesystems without permissions refuse it, and need it not. Another user of a shared
+        // folder may have put another folder of this user there, whose permissions stay.
+        guard let made = try folder(name), let status = try? made.status(), status.owner == geteuid(),
+            status.permissions & 0o777 & ~permissions == 0
+        else { return }
+        _ = fchmod(made.descriptor.number, mode_t(permissions))
+    }
+
+    /// Creates a folder that is its owner's alone, whatever the umask; the name must not be taken.
+    ///
+    /// Another user who may write in this folder can give the name to another folder at once: see ``makePrivate()``.
+    package func createFolder(_ name: String) throws(SystemError) {
+        let place = try checked(name, "mkdirat")
+        guard mkdirat(descriptor.number, name, 0o700) == 0 else { throw SystemError("mkdirat", place) }
+        // The umask may have taken rights of the owner. A failure shows when the folder is opened.
+        _ = cplatform_complete_mode(descriptor.number, name, 1, 0o700)
+    }
+
+    /// Proves that a folder which was just created is this user's, empty, and nobody else's: another user of a shared
+    /// folder may have given its name to another one.
+    ///
+    /// - Parameter isExpected: The names that other processes of this user may have made in it.
+    /// - Throws: ``SystemError`` with `ESTALE` where it is not.
+    package func makePrivate(isExpected: (String) -> Bool = { _ in false }) throws(SystemError) {
+        guard try status().owner == geteuid(), try names(limit: Limits.newFolderNames).allSatisfy(isExpected) else {
+            throw SystemError.stale("openat", path)
+        }
+        // Without an effect on filesystems that have no permissions.
+        if try status().permissions & 0o077 != 0 { _ = fchmod(descriptor.number, 0o700) }
+    }
+
+    /// Whether it belongs to this user, and nobody else may change its names. Then the names in it are this user's work,
+    /// whoever gave the folder its own name.
+    package var isPrivate: Bool {
+        guard let status = try? status() else { return false }
+        return status.owner == geteuid() && status.permissions & 0o022 == 0
+    }
+
+    /// Whether this process has a file open; nil where the system does not list the open files of a process.
+    package static func hasOpened(_ identity: FileIdentity) -> Bool? {
+        #if canImport(Darwin)
+            let list = "/dev/fd"
+        #else
+            let list = "/proc/self/fd"
+        #endif
+        guard let names = try? Files.names(inDirectory: list) else { return nil }
+        return names.compactMap { Int32($0) }.contains { number in
+            var found = stat()
+            return fstat(number, &found) == 0 && FileStatus(found).identity == identity
+        }
+    }
+
+    /// Whether a name is that of this folder in its parent.
+    package func isNamed(_ name: String, in parent: OpenFolder) -> Bool {
+        guard let identity = try? status().identity else { return false }
+        return ((try? parent.status(of: name)) ?? nil)?.identity == identity
     }
 
     /// The names in the folder, without `.` and `..`, in no order.
@@ -139,21 +193,30 @@ package final class OpenFolder: Sendable {
     /// Creates a file, writes `bytes` and syncs them to disk; the name must not be taken. Its permissions are those of
     /// this folder, without execution. A file that could not be written as a whole is removed.
     package func createFile(_ name: String, _ bytes: [UInt8]) throws(SystemError) {
-        let place = try checked(name, "openat")
         let permissions = try status().permissions & 0o666
-        let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-        let number = retryingInterrupts { openat(descriptor.number, name, flags, mode_t(permissions)) }
-        guard number >= 0 else { throw SystemError("openat", place) }
-        let file = FileDescriptor(owning: number, path: place)
+        let file = try newFile(name, permissions: permissions)
         do {
             // Independent of the umask. Filesystems without permissions refuse it, and need it not.
-            _ = fchmod(number, mode_t(permissions))
+            _ = fchmod(file.number, mode_t(permissions))
             try file.write(bytes)
             try file.synchronize()
         } catch {
             try? remove(name)
             throw error
         }
+    }
+
+    /// Creates an empty file and opens it for reading and writing; the name must not be taken, not even by a link.
+    ///
+    /// - Parameter permissions: Its mode, less the umask.
+    package func newFile(
+        _ name: String, permissions: UInt32 = FileAttributes.privatePermissions
+    ) throws(SystemError) -> FileDescriptor {
+        let place = try checked(name, "openat")
+        let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+        let number = retryingInterrupts { openat(descriptor.number, name, flags, mode_t(permissions)) }
+        guard number >= 0 else { throw SystemError("openat", place) }
+        return FileDescriptor(owning: number, path: place)
     }
 
     /// Adds a second name (a hard link) to a file; it must not be taken.
@@ -173,6 +236,30 @@ package final class OpenFolder: Sendable {
         let place = try folder.checked(newName, "renameat2")
         let failure = cplatform_rename_exclusively(descriptor.number, name, folder.descriptor.number, newName)
         guard failure == 0 else { throw SystemError(call: "renameat2", path: place, errorNumber: failure) }
+    }
+
+    /// Gives a file another name, which must not be taken. Where the filesystem has hard links, the file keeps its
+    /// former name as well.
+    ///
+    /// - Throws: ``SystemError`` `EEXIST` where the new name is taken.
+    package func place(_ name: String, in folder: OpenFolder, _ newName: String) throws(SystemError) {
+        do throws(SystemError) {
+            return try link(name, to: folder, newName)
+        } catch  where error.isUnsupported {
+            // A filesystem without hard links.
+        }
+        do throws(SystemError) {
+            return try renameExclusively(name, to: folder, newName)
+        } catch  where error.isUnsupported {
+            // A filesystem that cannot do that either: the name is taken first, then replaced.
+        }
+        try folder.createFile(newName, [])
+        do throws(SystemError) {
+            try rename(name, to: folder, newName)
+        } catch {
+            try? folder.remove(newName)
+            throw error
+        }
     }
 
     /// Renames a file; one that had the new name is replaced.

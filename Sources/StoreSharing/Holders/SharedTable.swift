@@ -35,6 +35,7 @@ package final class SharedTable: Sendable {
     private static func make(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {
         guard try lockTable(file) else { return false }
         defer { try? file.unlock(LockByte.table.range) }
+        if try !isSound(file) { try file.requireNoSecondName() }
         try file.reserve(byteCount: TableLayout.fileBytes)
         if try isSound(file) { return true }
         // Holders of slots may have the former content mapped.

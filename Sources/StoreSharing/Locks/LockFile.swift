@@ -100,10 +100,16 @@ package final class LockFile: Sendable {
     }
 
     /// Sets a lock file to the mode, owner, group and access control list of its database, once the database exists.
+    ///
+    /// Another user may have given the name to a file of this user, such as a key. So only an empty file and one with the
+    /// table of holders are changed, and only one without a second name.
     package static func matchAttributes(of path: String, to reference: String) throws(SystemError) {
         guard let attributes = try FileAttributes(of: reference) else { return }
         // Closing another descriptor does no harm: these locks belong to open file descriptions, not to the process.
-        try attributes.apply(to: FileDescriptor(opening: path, .readWrite, followsLinks: false))
+        let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
+        try file.requireNoSecondName()
+        guard try file.status().byteCount == 0 || isLibrarys(file) else { return }
+        try attributes.apply(to: file)
     }
 
     /// Does not follow a link: the table of holders is written into the file, and another user might have put a link
@@ -203,6 +209,10 @@ package final class LockFile: Sendable {
     /// file without it is empty, and may be another program's.
     package static func isLibrarys(_ path: String) -> Bool {
         guard let file = try? FileDescriptor(opening: path, .readOnly, followsLinks: false) else { return false }
+        return isLibrarys(file)
+    }
+
+    private static func isLibrarys(_ file: borrowing FileDescriptor) -> Bool {
         let count = MemoryLayout.size(ofValue: TableLayout.magic)
         guard let found = try? file.read(at: Int(LockByte.mappedBase), byteCount: count) else { return false }
         return found == withUnsafeBytes(of: TableLayout.magic, Array.init)

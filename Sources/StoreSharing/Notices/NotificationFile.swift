@@ -104,6 +104,7 @@ package final class NotificationFile: Sendable {
         guard try !file.isLocked(range(NotificationLayout.observersByte)) else {
             throw SystemError.stale("mmap", file.path)
         }
+        try file.requireNoSecondName()
         try file.reserve(byteCount: NotificationLayout.byteCount)
         try file.write([UInt8](repeating: 0, count: NotificationLayout.byteCount), at: 0)
         try file.write(withUnsafeBytes(of: NotificationLayout.version, Array.init), at: Header.version)

@@ -107,7 +107,8 @@ struct AdoptionTarget {
     /// - Throws: ``ToolError`` when another file has the path at which the original must be kept.
     func requireFreeBackup(version: Int) throws {
         let backup = backupPath(version: version)
-        guard Files.exists(backup), try Files.identity(backup) != Files.identity(path) else { return }
+        // A link to the file would not keep it: links are not followed.
+        guard let kept = try Files.ownStatus(of: backup), try kept.identity != Files.identity(path) else { return }
         throw ToolError(
             .exists, what: "The original of \"\(path)\" cannot be kept.", why: "\"\(backup)\" exists.",
             remedy: "Move it away; nothing was changed.")

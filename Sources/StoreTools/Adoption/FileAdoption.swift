@@ -61,13 +61,13 @@ struct FileAdoption {
         do {
             try requireWhole()
             try source.fold()
-            let replacement = try prepare(file, source, at: staged)
+            let replacement = try prepare(file, source, at: staged, in: staging)
             CrashPoint.reach(.adoptionPrepared)
             try run.check()
-            kept = try keepOriginal()
+            kept = try keepOriginal(file)
             // From the announcement to the end Ctrl-Z must not stop the process: it keeps all other processes out.
             let (postponed, isReady) = try JobControlSuspension.withoutStopping {
-                try publish(replacement, from: staged)
+                try publish(replacement, from: staging)
             }
             return Result(
                 hash: replacement.hash, original: kept?.path, postponed: postponed, isReady: isReady,
@@ -123,7 +123,9 @@ struct FileAdoption {
 
     // MARK: Preparing
 
-    private func prepare(_ file: AdoptedFile, _ source: ForeignDatabase, at path: String) throws -> Replacement {
+    private func prepare(
+        _ file: AdoptedFile, _ source: ForeignDatabase, at path: String, in staging: StagingDirectory
+    ) throws -> Replacement {
         if version == 4, let found { return try prepareByFirstPage(file, source, found, at: path) }
         var firstPage: [UInt8] = []
         let copied = try EncryptedCopy(source: source.opened(), key: key, scheme: .direct, program: program, run: run)
@@ -131,7 +133,9 @@ struct FileAdoption {
                 firstPage = try file.beginning(1024)
             }
         try lock(file, source, unchangedSince: firstPage)
-        let staged = try FileDescriptor(opening: path, .readWrite)
+        guard let staged = try staging.folder.writableFile(Files.name(of: path), creating: nil) else {
+            throw SystemError.stale("open", path)
+        }
         try FileAttributes(of: target.path)?.apply(to: staged)
         try staged.synchronize()
         let files = SidecarFiles(databasePath: path)
@@ -226,24 +230,39 @@ struct FileAdoption {
     /// Links the original to a second name, which stays.
     ///
     /// - Returns: That name, and whether it was created here; nil when the store has the original's pages.
-    private func keepOriginal() throws -> (path: String, isNew: Bool)? {
+    private func keepOriginal(_ file: AdoptedFile) throws -> (path: String, isNew: Bool)? {
         guard version < 4 else { return nil }
         let backup = target.backupPath(version: version)
-        guard !Files.exists(backup) else { return (backup, false) }
+        let folder = try OpenFolder(opening: Files.directory(of: target.path))
+        let (original, name) = (Files.name(of: target.path), Files.name(of: backup))
+        // Another file of that name, a link to the original too, would not keep it.
+        if try folder.status(of: name) != nil {
+            try target.requireFreeBackup(version: version)
+            return (backup, false)
+        }
         do {
-            do {
-                try FileManager.default.linkItem(atPath: target.path, toPath: backup)
-            } catch {
-                // A filesystem without hard links.
-                try FileManager.default.copyItem(atPath: target.path, toPath: backup)
-                try FileDescriptor(opening: backup, .readOnly).synchronize()
+            if try !hasLinked(original, to: name, in: folder) {
+                let total = try file.byteCount
+                let start = try file.beginning(min(total, Limits.copiedBytes))
+                try file.copy(to: backup, firstPage: start, byteCount: total) { _, _ in try run.check() }
             }
-            try Files.synchronize(directory: Files.directory(of: backup))
+            try folder.synchronize()
         } catch {
-            try? Files.remove(backup)
+            // A name that was taken meanwhile is another user's.
+            if (error as? SystemError)?.isAlreadyThere != true { try? folder.remove(name) }
             throw error
         }
         return (backup, true)
+    }
+
+    /// Links a file to a second name; false on a filesystem without hard links.
+    private func hasLinked(_ name: String, to newName: String, in folder: OpenFolder) throws(SystemError) -> Bool {
+        do throws(SystemError) {
+            try folder.link(name, to: folder, newName)
+            return true
+        } catch  where error.isUnsupported {
+            return false
+        }
     }
 
     /// Replaces the file by the store. The rename is the commit point.
@@ -251,9 +270,10 @@ struct FileAdoption {
     /// - Returns: The error after the rename, nil when all is done and durable; and whether the sidecar says that the
     ///   store is complete. If it does not, the next opening for writing completes it.
     /// - Throws: The error before the rename: the file is unchanged.
-    private func publish(_ replacement: Replacement, from path: String) throws -> (
+    private func publish(_ replacement: Replacement, from staging: StagingDirectory) throws -> (
         postponed: (any Error)?, isReady: Bool
     ) {
+        let name = Files.name(of: target.path)
         try target.removeAnnouncement()
         var announced = replacement.sidecar
         announced.state = .creating
@@ -261,10 +281,10 @@ struct FileAdoption {
         do {
             try target.sidecar.write(announced, dataKey: replacement.dataKey)
             CrashPoint.reach(.adoptionAnnounced)
-            try AtomicFile.move(path, to: target.path)
+            try staging.move(name, to: target.path)
         } catch {
             // Unless the store is in place already, and only the sync of its folder failed.
-            guard Files.exists(path) else { return (error, false) }
+            guard ((try? staging.folder.status(of: name)) ?? nil) != nil else { return (error, false) }
             try? target.removeAnnouncement()
             throw error
         }

@@ -108,12 +108,30 @@ package struct FilePermissions {
         let directory = Files.directory(of: paths.database)
         guard let status = (try? Files.status(of: directory)) ?? nil else { return [] }
         // With the sticky bit no user can remove or rename files of others.
-        guard status.permissions & 0o002 != 0, status.permissions & 0o1000 == 0 else { return [] }
+        guard status.permissions & 0o1000 == 0 else { return [] }
+        if status.permissions & 0o002 == 0 {
+            return status.permissions & 0o020 == 0 ? [] : [groupFinding(directory, status)]
+        }
         return [
             Finding(
                 .risk, "othersMayReplace", "every user of the machine may replace files in \"\(directory)\"",
                 remedy: "chmod o-w \(ShellWord.path(directory))")
         ]
+    }
+
+    /// A directory whose group may exchange files in it. Members who may not write the database may not be meant to; those
+    /// who may can destroy it anyway. A sticky bit lets only the owner of a file replace it: rotations and changes of keys
+    /// by the others then fail.
+    private func groupFinding(_ directory: String, _ status: FileStatus) -> Finding {
+        let database = Self.status(of: paths.database, paths)
+        let mayWrite = (database?.permissions ?? 0) & 0o020 != 0 && database?.group == status.group
+        return Finding(
+            mayWrite ? .note : .risk, "groupMayReplace",
+            "every member of group \(status.group) may replace files in \"\(directory)\", and put links and folders there",
+            remedy: mayWrite
+                ? "let only users into the group who may also destroy the store; with chmod +t "
+                    + "\(ShellWord.path(directory)) only the owner of a file, or root, may rotate and change keys"
+                : "chmod g-w \(ShellWord.path(directory)), or chmod +t if the group puts other files there")
     }
 
     /// The problem of the key file.

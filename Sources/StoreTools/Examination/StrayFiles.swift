@@ -16,8 +16,10 @@ struct StrayFiles {
         let name = Files.name(of: paths.database)
         let names = ((try? Files.names(inDirectory: Files.directory(of: paths.database))) ?? []).sorted()
         let copy = isRotating || interruptedRestoration != nil ? [] : lastingRotationCopy()
-        return unfinishedWork() + copy
-            + names.filter { $0.hasPrefix(name) }.compactMap { finding(String($0.dropFirst(name.count)), name: $0) }
+        let own = names.filter { $0.hasPrefix(name) }
+        let planted = PlantedEntries(paths: paths, names: own).findings()
+        return unfinishedWork(besides: planted) + copy
+            + own.compactMap { planted[$0] ?? finding(String($0.dropFirst(name.count)), name: $0) }
     }
 
     private func finding(_ ending: String, name: String) -> Finding? {
@@ -108,10 +110,12 @@ struct StrayFiles {
     }
 
     /// Directories of commands that were killed.
-    private func unfinishedWork() -> [Finding] {
+    private func unfinishedWork(besides planted: [String: Finding]) -> [Finding] {
         let purposes: [StagingDirectory.Purpose] = [.importing, .adopting, .exporting]
         return purposes.flatMap { purpose in
-            ((try? StagingDirectory.abandoned(for: paths.database, purpose)) ?? []).map { directory in
+            ((try? StagingDirectory.abandoned(for: paths.database, purpose)) ?? []).filter {
+                planted[Files.name(of: $0)] == nil
+            }.map { directory in
                 Finding(
                     .risk, "unfinishedWork", "\"\(Files.name(of: directory))\" was left by a command that was killed",
                     remedy: purpose == .exporting

@@ -68,27 +68,39 @@ public struct StoreExport: StoreTool {
         defer { staging.remove() }
         let staged = place.databasePath(in: staging)
         // Created first, so that only its owner can access it from the first byte on.
-        _ = try FileDescriptor(
-            opening: staged, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
-        let copied = try store.read { try copy($0, into: staged, run) }
-        try verify(staged, expecting: copied.hash, run)
+        try staging.folder.createFile(Files.name(of: target), [])
+        let copied = try store.read { try copy($0, into: staged, in: staging, run) }
+        try verify(staged, in: staging, expecting: copied.hash, run)
         try run.check()
-        try publish(staged, at: place)
+        try publish(staging, at: place)
         return Report(
             path: target, rowCount: copied.rows, fileBytes: try Files.byteCount(target) ?? 0, contentHash: copied.hash,
             leftOut: copied.leftOut, duration: .now - start, notices: run.notices)
     }
 
-    private func copy(_ source: Database, into path: String, _ run: ToolRun) throws -> DatabaseCopy.Copied {
+    private func copy(
+        _ source: Database, into path: String, in staging: StagingDirectory, _ run: ToolRun
+    ) throws -> DatabaseCopy.Copied {
         var configuration = try DatabaseLayout(source).configuration(
             label: "StoreTools.export", setsPageSize: true, program: configuration)
         configuration.allowsUnencrypted = true
-        return try DatabaseCopy.copy(source, into: DatabaseQueue(path: path, configuration: configuration), run)
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        // Before the first row is written: the file has no journal, so all of them go there.
+        do {
+            try staging.requireOpened(Files.name(of: target))
+        } catch {
+            try? queue.close()
+            throw error
+        }
+        return try DatabaseCopy.copy(source, into: queue, run)
     }
 
-    private func verify(_ path: String, expecting hash: ContentHash, _ run: ToolRun) throws {
+    private func verify(
+        _ path: String, in staging: StagingDirectory, expecting hash: ContentHash, _ run: ToolRun
+    ) throws {
         let copy = try PlainSource.open(path, program: configuration)
         defer { try? copy.close() }
+        try staging.requireOpened(Files.name(of: target))
         let copied = try copy.read { db in
             OrphanRow.report(db, run)
             return try ContentHash.of(db, run, .verifyingCopy)
@@ -101,10 +113,10 @@ public struct StoreExport: StoreTool {
         }
     }
 
-    private func publish(_ staged: String, at place: TargetPlace) throws {
-        try FileDescriptor(opening: staged, .readOnly).synchronize()
+    private func publish(_ staging: StagingDirectory, at place: TargetPlace) throws {
+        try staging.synchronize(Files.name(of: target))
         try place.requireFree()
-        try StagingDirectory.link(staged, to: target)
+        try staging.link(Files.name(of: target), to: target)
         do {
             try Files.synchronize(directory: Files.directory(of: target))
         } catch {

@@ -75,18 +75,19 @@ struct TargetPlace {
     /// Without its sidecar no process can open or change the database. So an interrupted publication leaves either
     /// nothing that matters or the whole store.
     func publish(_ staging: StagingDirectory) throws {
-        let staged = StorePaths(databasePath(in: staging))
-        try FileDescriptor(opening: staged.database, .readOnly).synchronize()
-        let opening = try lockOpening(likeFile: staged.database)
+        let name = Files.name(of: path)
+        try staging.synchronize(name)
+        let opening = try lockOpening(likeFile: databasePath(in: staging))
         defer { opening.release() }
         try requireFree()
         var published: [String] = []
         do {
+            let staged = StorePaths(name)
             for (from, to) in [
-                (staged.database, paths.database), (staged.sidecar, paths.sidecar),
-                (staged.sidecarBackup, paths.sidecarBackup),
+                (name, paths.database), (Files.name(of: staged.sidecar), paths.sidecar),
+                (Files.name(of: staged.sidecarBackup), paths.sidecarBackup),
             ] {
-                try StagingDirectory.link(from, to: to)
+                try staging.link(from, to: to)
                 published.append(to)
                 try Files.synchronize(directory: Files.directory(of: path))
             }
@@ -110,7 +111,7 @@ struct TargetPlace {
     /// - Throws: ``ToolError`` that names the remaining steps: the store is published.
     func removeSecondName(in staging: StagingDirectory) throws {
         let staged = databasePath(in: staging)
-        for _ in 0..<2 where (try? Files.remove(staged)) != nil { return }
+        for _ in 0..<2 where (try? staging.folder.remove(Files.name(of: path))) != nil { return }
         throw ToolError(
             .importInterrupted,
             what: "\"\(path)\" was imported and verified, but its file still has a second name.",
@@ -127,20 +128,26 @@ struct TargetPlace {
     func removeAbandoned(_ purpose: StagingDirectory.Purpose, whose: String) throws {
         // Where the names cannot be read there is nothing to find.
         guard (try? Files.names(inDirectory: Files.directory(of: path))) != nil else { return }
-        let removed = try StagingDirectory.removeAbandoned(for: path, purpose) { directory in
-            if purpose == .importing { try undoPublication(from: directory) }
+        let removed = try StagingDirectory.removeAbandoned(for: path, purpose) { directory, folder in
+            if purpose == .importing { try undoPublication(from: folder, at: directory) }
         }
         for directory in removed { run.notice("removed \"\(directory)\", which \(whose)") }
     }
 
     /// Undoes a publication that was interrupted before the sidecar: the database alone cannot be used.
-    private func undoPublication(from directory: String) throws {
-        let staged = "\(directory)/\(Files.name(of: path))"
-        let opening = try lockOpening(likeFile: staged)
+    ///
+    /// - Parameter folder: The staging directory, which is this user's alone: a second name of the database in it is this
+    ///   user's work. Links are not followed.
+    private func undoPublication(from folder: OpenFolder, at directory: String) throws {
+        let name = Files.name(of: path)
+        guard try folder.status(of: name) != nil else { return }
+        let opening = try lockOpening(likeFile: "\(directory)/\(name)")
         defer { opening.release() }
-        guard !Files.exists(paths.sidecar), !Files.exists(paths.sidecarBackup),
-            let published = try Files.identity(path), try Files.identity(staged) == published
+        guard try !Files.entryExists(paths.sidecar), try !Files.entryExists(paths.sidecarBackup),
+            let published = try Files.ownStatus(of: paths.database), published.kind == .regular,
+            published.owner == ProcessInspector.effectiveUser, published.linkCount == 2,
+            try folder.status(of: name)?.identity == published.identity
         else { return }
-        try Files.remove(path)
+        try Files.remove(paths.database)
     }
 }

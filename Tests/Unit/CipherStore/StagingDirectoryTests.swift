@@ -58,7 +58,9 @@ struct StagingDirectoryTests {
         let staging = try StagingDirectory(for: target, .importing) { path in
             made.append(path)
             guard made.count == 1 else { return }
-            try StagingDirectory.removeAbandoned(for: target, .importing) { lateLock = try lock(of: $0, .importing) }
+            try StagingDirectory.removeAbandoned(for: target, .importing) { path, _ in
+                lateLock = try lock(of: path, .importing)
+            }
         }
         #expect(lateLock == nil && made.count == 2 && staging.path == made.last)
         staging.remove()
@@ -142,11 +144,83 @@ struct StagingDirectoryTests {
         running.remove()
     }
 
-    @Test("a name that is taken is not replaced")
+    @Test("a name that is taken is not replaced, not even by a link that leads nowhere")
     func taken() throws {
-        try Data("new".utf8).write(to: folder.url.appendingPathComponent("new"))
+        let staging = try StagingDirectory(for: target, .exporting)
+        defer { staging.remove() }
+        try staging.folder.createFile("s.db", Array("new".utf8))
         try Data("old".utf8).write(to: folder.url.appendingPathComponent("old"))
-        #expect(throws: SystemError.self) { try StagingDirectory.link(folder.path("new"), to: folder.path("old")) }
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path("nowhere"), withDestinationPath: folder.path("absent"))
+        #expect(throws: SystemError.self) { try staging.link("s.db", to: folder.path("old")) }
+        #expect(throws: SystemError.self) { try staging.link("s.db", to: folder.path("nowhere")) }
         #expect(try String(contentsOfFile: folder.path("old"), encoding: .utf8) == "old")
+        #expect(!Files.exists(folder.path("absent")))
+        try staging.link("s.db", to: folder.path("free"))
+        #expect(try String(contentsOfFile: folder.path("free"), encoding: .utf8) == "new")
+    }
+
+    // Another member of the group cannot remove a private directory of the user, but renames it: the next run removed a
+    // finished backup, or a store in a directory of its own.
+    @Test(
+        "a directory of the user that was renamed is not taken for an abandoned one",
+        arguments: StagingDirectory.Purpose.allCases)
+    func renamed(_ purpose: StagingDirectory.Purpose) throws {
+        let files = purpose == .backup ? ["store.db", "store.db-sidecar", "manifest.json"] : ["s.db", "s.db-sidecar"]
+        let finished = "s.db.\(purpose.rawValue)-1-deadbeef"
+        // A directory that others may write: the entries in it may be theirs, such as a second name of a database.
+        let shared = "s.db.\(purpose.rawValue)-1-0123abcd"
+        for (name, files) in [(finished, files), (shared, files + [purpose.lockName])] {
+            try Files.makeDirectory(folder.path(name))
+            for file in files { try Data("x".utf8).write(to: URL(fileURLWithPath: folder.path(name + "/" + file))) }
+        }
+        #expect(chmod(folder.path(shared), 0o2770) == 0)
+        let before = try FileManager.default.subpathsOfDirectory(atPath: folder.url.path).sorted()
+        #expect(try StagingDirectory.removeAbandoned(for: target, purpose) == [])
+        #expect(try FileManager.default.subpathsOfDirectory(atPath: folder.url.path).sorted() == before)
+    }
+
+    @Test("a directory that took the name of a new one is not used", arguments: ["shared", "full", "link"])
+    func swapped(kind: String) throws {
+        let other = folder.path("other")
+        try Files.makeDirectory(other)
+        if kind == "full" { try Data("x".utf8).write(to: URL(fileURLWithPath: other + "/letter")) }
+        if kind == "shared" { #expect(chmod(other, 0o2770) == 0) }
+        var made = ""
+        let staging = Result {
+            try StagingDirectory(for: target, .exporting) { path in
+                made = path
+                try Files.rename(path, to: folder.path("away"))
+                if kind == "link" {
+                    try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: other)
+                } else {
+                    try Files.rename(other, to: path)
+                }
+            }
+        }
+        if kind == "shared" {
+            // It is empty and the user's: nobody else may enter it from now on.
+            #expect(try Files.status(of: staging.get().path)?.permissions == 0o700)
+            return try staging.get().remove()
+        }
+        #expect(throws: SystemError.self) { try staging.get() }
+        #expect(kind != "full" || Files.exists(made + "/letter"))
+    }
+
+    // It was used by its path: the rows of an export went into the directory that had the name by then.
+    @Test("a file that was opened by the path of a directory is the one in the directory, or is refused")
+    func opened() throws {
+        let staging = try StagingDirectory(for: target, .exporting)
+        defer { staging.remove() }
+        try staging.folder.createFile("s.db", [])
+        #expect(throws: SystemError.self) { try staging.requireOpened("s.db") }
+        let file = try FileDescriptor(opening: staging.path + "/s.db", .readWrite)
+        try staging.requireOpened("s.db")
+        try Files.rename(staging.path, to: folder.path("away"))
+        try Files.makeDirectory(staging.path)
+        #expect(throws: SystemError.self) { try staging.requireOpened("s.db") }
+        #expect(throws: SystemError.self) { try staging.moveItself(to: folder.path("backup")) }
+        #expect(!Files.exists(folder.path("backup")))
+        _ = try file.status()
     }
 }

@@ -17,8 +17,10 @@ struct DatabaseSwitchTests {
         try fixture.write(pages)
         try fixture.lock()
         let database = try #require(try LockedDatabase.lock(fixture.path))
+        let copy = try #require(try Files.identity(fixture.copyPath))
         return (
-            DatabaseSwitch(StorePaths(fixture.path), try fixture.journal(), replacing: database), UInt32(pages.count)
+            DatabaseSwitch(StorePaths(fixture.path), try fixture.journal(), replacing: database, by: copy),
+            UInt32(pages.count)
         )
     }
 
@@ -80,12 +82,35 @@ struct DatabaseSwitchTests {
         try fixture.checkRotated()
     }
 
+    // The copy was verified by one opening and renamed by its name: a file that was put there in between became the
+    // database.
+    @Test("a file that took the name of the verified copy does not become the database", arguments: [false, true])
+    func swappedCopy(isAnnounced: Bool) throws {
+        let fixture = try RecoveryFixture(.newDataKey)
+        let (exchange, pages) = try switching(fixture)
+        let aside = fixture.folder.path("aside")
+        let database = try Files.identity(fixture.path)
+        if isAnnounced { try exchange.announce(pages: pages) }
+        try FileManager.default.moveItem(atPath: fixture.copyPath, toPath: aside)
+        try FileManager.default.copyItem(atPath: aside, toPath: fixture.copyPath)
+        #expect(fixture.code { try isAnnounced ? exchange.run() : exchange.announce(pages: pages) } == .rotationPending)
+        #expect(exchange.status == (isAnnounced ? .announced : .notAnnounced))
+        #expect(try Files.identity(fixture.path) == database)
+        #expect(rename(aside, fixture.copyPath) == 0)
+        if !isAnnounced { try exchange.announce(pages: pages) }
+        try exchange.run()
+        exchange.end()
+        fixture.die()
+        try fixture.checkRotated()
+    }
+
     @Test("a switch whose copy has the database's place needs nothing but its record")
     func resumedBehindRename() throws {
         let fixture = try RecoveryFixture(.newDataKey).announce()
         try fixture.rename()
         try fixture.lock()
-        let exchange = DatabaseSwitch(resuming: StorePaths(fixture.path), try fixture.journal(), replacing: nil)
+        let exchange = DatabaseSwitch(
+            resuming: StorePaths(fixture.path), try fixture.journal(), replacing: nil, by: nil)
         #expect(exchange.step == .renamed && exchange.status == .replaced)
         try exchange.run()
         #expect(exchange.step == .completed && fixture.state() == .ready)

@@ -131,6 +131,43 @@ struct AtomicFileTests {
         _ = try Subprocess.output(of: command, limitBytes: 4096, timeout: .seconds(20))
     }
 
+    // Such a folder ended every switch of a rotation, and every destruction, with an error.
+    @Test("a folder or a link with the name of a leftover stays, and hinders nothing")
+    func plantedLeftovers() throws {
+        let path = folder.file("side")
+        let names = ["side.tmp-999999-0000000a", "side.tmp-999999-0000000b", "side.tmp-999999-0000000c"]
+        try Files.makeDirectory(folder.file(names[0]))
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.file(names[1]), withDestinationPath: folder.file(names[0]))
+        try Data().write(to: URL(fileURLWithPath: folder.file(names[2])))
+        #expect(try AtomicFile.leftovers(of: path) == [folder.file(names[2])])
+        try AtomicFile.removeLeftovers(of: path)
+        #expect(try folder.names().sorted() == Array(names.prefix(2)))
+    }
+
+    // It was verified under its name, and renamed by its name.
+    @Test("a verified file is moved, and another one with its name is not")
+    func moveVerified() throws {
+        let (path, target) = (folder.file("copy"), folder.file("app.db"))
+        try Data("good".utf8).write(to: URL(fileURLWithPath: path))
+        let identity = try #require(try Files.identity(path))
+        try Files.rename(path, to: folder.file("aside"))
+        for kind in ["file", "link"] {
+            if kind == "file" {
+                try Data("bad".utf8).write(to: URL(fileURLWithPath: path))
+            } else {
+                try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: folder.file("aside"))
+            }
+            let error = #expect(throws: SystemError.self) {
+                try AtomicFile.move(path, verifiedAs: identity, to: target)
+            }
+            #expect(error?.errorNumber == ESTALE && !Files.exists(target))
+            try Files.remove(path)
+        }
+        try AtomicFile.move(folder.file("aside"), verifiedAs: identity, to: target)
+        #expect(try Files.contents(of: target, limitBytes: 10) == Array("good".utf8))
+    }
+
     @Test("an existing file is left alone by the making of an empty one")
     func createEmpty() throws {
         let path = folder.file("lock")

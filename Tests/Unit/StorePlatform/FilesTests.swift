@@ -45,6 +45,39 @@ struct FilesTests {
         #expect(Files.freeBytes(found) == .max)
     }
 
+    // The mode was set by name: a link that was swapped in led to a key, which others could read then.
+    @Test(
+        "the permissions of a new file are set on nothing else that has its name",
+        arguments: ["link", "content", "second name", "more rights", "folder"])
+    func permissionsOfNewFile(kind: String) throws {
+        let (path, key) = (folder.file("app.db"), folder.file("key"))
+        try Data(kind == "second name" || kind == "more rights" ? [] : [1]).write(to: URL(fileURLWithPath: key))
+        #expect(chmod(key, kind == "more rights" ? 0o604 : 0o600) == 0)
+        switch kind {
+        case "link": try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: key)
+        case "second name": try Files.link(key, to: path)
+        case "folder": try Files.makeDirectory(path)
+        default: try Files.rename(key, to: path)
+        }
+        let before = try Files.status(of: path)?.permissions
+        let error = #expect(throws: SystemError.self) { try Files.completePermissions(ofEmpty: path, 0o660) }
+        #expect(error?.errorNumber == ESTALE)
+        #expect(try Files.status(of: path)?.permissions == before)
+    }
+
+    @Test("a new file gets its permissions, whatever the umask")
+    func newFile() throws {
+        let path = folder.file("app.db")
+        #expect(Files.makeEmptyUnopened(path, permissions: 0o660))
+        #expect(try Files.status(of: path)?.permissions == 0o660)
+        #expect(chmod(path, 0o600) == 0)
+        try Files.completePermissions(ofEmpty: path, 0o664)
+        #expect(try Files.status(of: path)?.permissions == 0o664)
+        // One that exists is kept unchanged.
+        #expect(Files.makeEmptyUnopened(path, permissions: 0o600))
+        #expect(try Files.status(of: path)?.permissions == 0o664)
+    }
+
     @Test("the contents of a file come whole up to the limit and not at all beyond it")
     func contents() throws {
         let path = folder.file("a")

@@ -224,6 +224,31 @@ struct HolderSlotTests {
         #expect(try Data(contentsOf: URL(fileURLWithPath: victim)) == Data(repeating: 7, count: 300_000))
     }
 
+    // A file of the user that another member of the group had given the name of the lock file got the table of holders, and
+    // the mode of the database.
+    @Test("a file with content and a second name is not written, and a file of other content keeps its mode")
+    func secondName() throws {
+        let victim = folder.path("victim")
+        let content = Data("a letter".utf8)
+        try content.write(to: URL(fileURLWithPath: victim))
+        #expect(chmod(victim, 0o600) == 0)
+        try Data().write(to: URL(fileURLWithPath: database))
+        #expect(chmod(database, 0o664) == 0)
+        try FileManager.default.removeItem(atPath: path)
+        try Files.link(victim, to: path)
+        #expect(throws: SystemError.self) { try take() }
+        #expect(throws: SystemError.self) { try LockFile.matchAttributes(of: path, to: database) }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: victim)) == content)
+        try Files.remove(path)
+        try Files.rename(victim, to: path)
+        try LockFile.matchAttributes(of: path, to: database)
+        #expect(try Files.status(of: path)?.permissions == 0o600)
+        try Files.remove(path)
+        try Data().write(to: URL(fileURLWithPath: path))
+        try LockFile.matchAttributes(of: path, to: database)
+        #expect(try Files.status(of: path)?.permissions == 0o664)
+    }
+
     /// A shell that has opened files and waits for the end of its input.
     private func shell(_ redirections: String) throws -> (Process, Pipe) {
         let (process, input, output) = (Process(), Pipe(), Pipe())

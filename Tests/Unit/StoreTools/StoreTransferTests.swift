@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import StorePlatform
+import Synchronization
 import TestKit
 import Testing
 
@@ -84,10 +85,49 @@ struct StoreTransferTests {
         try fixture.makePlain()
         let left = fixture.store + ".importing-1-0123abcd"
         try Files.makeDirectory(left)
-        try Data("a copy".utf8).write(to: URL(fileURLWithPath: left + "/app.db"))
+        for file in ["app.db", "import.lock"] {
+            try Data("a copy".utf8).write(to: URL(fileURLWithPath: left + "/" + file))
+        }
         let report = try importPlain()
         #expect(report.notices == ["removed \"\(left)\", which a killed import had left"])
         #expect(!Files.exists(left))
+    }
+
+    // Story: a member of the group gave the name of the staging directory to one of his own, and got every row.
+    @Test("an export writes no row into a directory that took the name of its own", arguments: [false, true])
+    func swappedDirectory(putsBack: Bool) throws {
+        try fixture.makePlain()
+        _ = try importPlain()
+        let target = fixture.path("out.db")
+        let root = Files.directory(of: target)
+        // Without opening the files, which would drop locks of SQLite.
+        let made: @Sendable () -> String? = {
+            let names = (try? Files.names(inDirectory: root)) ?? []
+            return names.first { $0.hasPrefix("out.db.exporting-") }.map { "\(root)/\($0)" }
+        }
+        let (away, other) = (fixture.path("away"), fixture.path("other"))
+        let swap = Mutex<String?>(nil)
+        var tool = StoreExport(of: fixture.store, toInsecurePlaintext: target, unlockedBy: fixture.source)
+        tool.configuration.prepareDatabase { db in
+            // The first statement of the source once the directory is made; SQLite opens the target after it.
+            db.trace { event in
+                guard "\(event)".contains("page_size"), swap.withLock({ $0 == nil }), let path = made() else { return }
+                swap.withLock { $0 = path }
+                try? Files.rename(path, to: away)
+                try? Files.makeDirectory(path)
+                try? Data().write(to: URL(fileURLWithPath: path + "/out.db"))
+            }
+            // A connection to the target: it is open.
+            if putsBack, let path = swap.withLock({ $0 }), Files.exists(away) {
+                try Files.rename(path, to: other)
+                try Files.rename(away, to: path)
+            }
+        }
+        let error = #expect(throws: SystemError.self) { try tool.run() }
+        #expect(error?.errorNumber == ESTALE && !Files.exists(target))
+        let path = try #require(swap.withLock { $0 })
+        #expect(try Files.byteCount((putsBack ? other : path) + "/out.db") == 0)
+        #expect((made() == nil) == putsBack)
     }
 
     @Test("a program may import a database that it has open: its locks stay")

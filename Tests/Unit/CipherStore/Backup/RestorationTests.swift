@@ -125,6 +125,56 @@ struct RestorationTests {
         #expect(try Files.ownStatus(of: name)?.identity == status?.identity)
     }
 
+    // Another user put a folder there, with a link to the database. The restoration took it for its own, kept nothing
+    // and removed the former files, and its report said that they were kept.
+    @Test(
+        "a folder of former files that another user can have made is not taken for the restoration's own",
+        arguments: ["link", "shared", "linked folder"])
+    func plantedFormer(kind: String) throws {
+        let fixture = try BackupFixture()
+        try fixture.backUp()
+        let store = try fixture.open()
+        try store.write { try $0.execute(sql: "DELETE FROM note WHERE id > 10") }
+        try store.close()
+        let planted = fixture.path + "-replaced-x"
+        let manager = FileManager.default
+        switch kind {
+        case "link":
+            try Files.makeDirectory(planted)
+            try manager.createSymbolicLink(atPath: planted + "/app.db", withDestinationPath: "../app.db")
+        case "shared":
+            try Files.makeDirectory(planted)
+            #expect(chmod(planted, 0o777) == 0)
+            try fixture.write(Array("x".utf8), to: planted + "/app.db-sidecar")
+            try manager.linkItem(atPath: fixture.path, toPath: planted + "/app.db")
+        default:
+            try Files.makeDirectory(fixture.folder.path("elsewhere"))
+            try manager.createSymbolicLink(
+                atPath: planted, withDestinationPath: fixture.folder.path("elsewhere"))
+            try manager.linkItem(atPath: fixture.path, toPath: planted + "/app.db")
+        }
+        let report = try fixture.restore(to: fixture.path, replacing: true)
+        let folder = try #require(report.formerFiles)
+        #expect(Files.name(of: folder) != "app.db-replaced-x")
+        try Files.remove(planted + "/app.db")
+        #expect(try fixture.content(fixture.path).count == BackupFixture.rows)
+        #expect(try fixture.content(folder + "/app.db").count == 10)
+    }
+
+    // The link was kept, which led nowhere from the folder.
+    @Test("a sidecar that is a link is not kept aside as a file of the store")
+    func linkedSidecar() throws {
+        let fixture = try BackupFixture()
+        try fixture.backUp()
+        let elsewhere = fixture.folder.path("elsewhere")
+        try FileManager.default.moveItem(atPath: fixture.path + "-sidecar", toPath: elsewhere)
+        try FileManager.default.createSymbolicLink(
+            atPath: fixture.path + "-sidecar", withDestinationPath: "elsewhere")
+        try fixture.expect(.alreadyExists) { try fixture.restore(to: fixture.path, replacing: true) }
+        #expect(try Files.kindOfName(fixture.path + "-sidecar") == .other && Files.exists(elsewhere))
+        #expect(try former(fixture) == nil)
+    }
+
     @Test("what a restoration that was cut left under the name of its copy is removed", arguments: [0, 100, 4096])
     func leftover(bytes: Int) throws {
         let fixture = try BackupFixture()

@@ -22,4 +22,24 @@ struct StagedBundleTests {
         try staged.publish()
         #expect(try names() == ["backup"])
     }
+
+    // The files were made and renamed by the path of the folder: a folder that had its name for a moment got some of them,
+    // and a backup that lacked them was reported as made.
+    @Test("the files of a backup go into its own folder, and no other folder becomes the backup")
+    func swapped() throws {
+        let staged = try StagedBundle(for: target)
+        let own = staged.bundle.folder
+        try Files.rename(own, to: folder.path("away"))
+        try Files.makeDirectory(own)
+        try staged.newFile(BackupBundle.databaseName).write([1])
+        #expect(try Files.names(inDirectory: own) == [])
+        #expect(try staged.openDatabase().status().byteCount == 1)
+        #expect(throws: SystemError.self) { try staged.publish() }
+        #expect(!Files.exists(target.folder))
+        #expect(rmdir(own) == 0)
+        try Files.rename(folder.path("away"), to: own)
+        try staged.publish()
+        #expect(try names() == ["backup"])
+        #expect(Files.exists(target.databasePath))
+    }
 }
