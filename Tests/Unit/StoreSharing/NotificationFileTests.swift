@@ -110,6 +110,16 @@ struct NotificationFileTests {
         }
     }
 
+    // A file that was kept elsewhere, and had got this name as its second, was overwritten.
+    @Test("a file with content and a second name is not written")
+    func secondName() throws {
+        let victim = folder.path("victim")
+        try Data("kept".utf8).write(to: URL(fileURLWithPath: victim))
+        try Files.link(victim, to: paths.notifications)
+        #expect(throws: SystemError.self) { try NotificationFile.make(paths) }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: victim)) == Data("kept".utf8))
+    }
+
     @Test("garbage in the entries does no harm")
     func garbage() throws {
         let file = try NotificationFile.make(paths)

@@ -235,6 +235,11 @@ struct KeyLogTests {
         try FileManager.default.createSymbolicLink(atPath: log.path, withDestinationPath: folder.file("other"))
         #expect(log.note(.restored) != nil)
         #expect(try String(contentsOfFile: folder.file("other"), encoding: .utf8) == "kept")
+        // Nor is a file written that has a second name.
+        try Files.remove(log.path)
+        try Files.link(folder.file("other"), to: log.path)
+        #expect(log.note(.restored) != nil)
+        #expect(try String(contentsOfFile: folder.file("other"), encoding: .utf8) == "kept")
     }
 
     @Test("changes of keys are logged, and a change that cannot be logged happens all the same")
