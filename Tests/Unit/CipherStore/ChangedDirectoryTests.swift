@@ -141,6 +141,36 @@ import Testing
     }
 }
 
+/// A process that has no file descriptor left.
+@Suite struct DescriptorShortageTests {
+    private let folder = TemporaryFolder()
+
+    // Story: "unable to open database file" did not say that descriptors were missing.
+    @Test("a connection that finds no descriptor says so, and the next one succeeds", .timeLimit(.minutes(3)))
+    func shortage() async throws {
+        await #expect(processExitsWith: .success) { [path = folder.path("app.db") as String] in
+            try Self.exhaust(path)
+        }
+    }
+
+    private static func exhaust(_ path: String) throws {
+        struct Wrong: Error { let text: String }
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        try store.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        for spare in 0..<6 {
+            var taken: [Int32] = []
+            while case let number = dup(0), number >= 0 { taken.append(number) }
+            for _ in 0..<spare { if let number = taken.popLast() { close(number) } }
+            var text = ""
+            do { _ = try store.makeSnapshot() } catch { text = "\(error)" }
+            for number in taken { close(number) }
+            guard text.isEmpty || text.contains("Too many open files") else { throw Wrong(text: text) }
+        }
+        _ = try store.makeSnapshot()
+        try store.close()
+    }
+}
+
 /// A migrator that may erase all rows, and a store that others may have open.
 @Suite struct RefusedErasureTests {
     private let folder = TemporaryFolder()
