@@ -46,6 +46,18 @@ static int lock_command(int descriptor, int command, int kind, int64_t start, in
     return result == -1 ? errno : 0;
 }
 
+int cplatform_next_data(int descriptor, int64_t offset, int64_t *found) {
+#ifdef SEEK_DATA
+    off_t position = lseek(descriptor, (off_t)offset, SEEK_DATA);
+    if (position == (off_t)-1) return errno;
+    *found = position;
+    return 0;
+#else
+    (void)descriptor, (void)offset, (void)found;
+    return EINVAL;
+#endif
+}
+
 int cplatform_lock_set(int descriptor, int kind, int64_t start, int64_t length) {
     struct flock range;
     return lock_command(descriptor, F_OFD_SETLK, kind, start, length, &range);

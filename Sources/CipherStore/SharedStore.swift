@@ -18,6 +18,7 @@ import Synchronization
 public final class SharedStore: DatabaseWriter {
     /// The configuration with which the store was opened.
     public let configuration: Configuration
+    /// The path of the database file, made absolute when the store was opened.
     public let path: String
     /// The store's identifier, which never changes.
     public let storeID: StoreID

@@ -89,7 +89,7 @@ enum ExitCode: Int32, CaseIterable {
             case .keyRotated, .storeMoved: .tryAgain
             case .storeInUse, .rotationPending: .storeInUse
             case .slotNotFound, .alreadyExists, .storeName, .pathTooLong, .modeConflict: .usage
-            case .storeClosed, .lastSlot, .tooManySlots: .failed
+            case .storeClosed, .lastSlot, .tooManySlots, .erasureRefused: .failed
             }
     }
 

@@ -16,7 +16,7 @@ struct ExitCodeTests {
         .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead,
         .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly,
-        .storeName, .pathTooLong,
+        .storeName, .pathTooLong, .erasureRefused,
     ]
 
     private static func isListed(_ code: StoreError.Code) -> Bool {
@@ -28,7 +28,8 @@ struct ExitCodeTests {
             .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .slotNotFound, .lastSlot,
-            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly, .storeName, .pathTooLong:
+            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly, .storeName, .pathTooLong,
+            .erasureRefused:
             codes.contains { $0.name == code.name }
         }
     }

@@ -30,6 +30,10 @@ int cplatform_lock_probe(int descriptor, int kind, int64_t start, int64_t length
    journal. It may wait for a busy medium. */
 int cplatform_writeback_begin(int descriptor);
 
+/* Finds the first position from `offset` on that is in no hole of the file (SEEK_DATA). ENXIO where none follows, EINVAL
+   where the filesystem does not know holes. */
+int cplatform_next_data(int descriptor, int64_t offset, int64_t *found);
+
 /* Whether no other open file, of any process, stands for the file of `descriptor`: the system grants a write lease only
    then. False where it cannot be told. */
 bool cplatform_is_sole_opener(int descriptor);

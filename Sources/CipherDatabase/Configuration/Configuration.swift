@@ -194,6 +194,8 @@ public struct Configuration: Sendable {
     /// from its second copy. Default: nil.
     public var onNotice: (@Sendable (String) -> Void)?
 
+    /// Whether the database is a shared store.
+    package var isShared = false
     /// Whether SQL must keep the database in WAL mode, as in a shared store.
     package var requiresWAL = false
     /// Called while an opening waits for other processes; true ends it with `CancellationError`.

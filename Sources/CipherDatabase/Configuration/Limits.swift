@@ -24,8 +24,10 @@ enum Limits {
     static let cachedStatements = 500
     /// The checkpoints that may pass without a reset of the WAL before one waits for its readers.
     static let checkpointsBeforeRestart = 4
-    /// How long such a checkpoint waits. No connection writes meanwhile.
+    /// How long the first such checkpoint waits. No connection writes meanwhile.
     static let restartWait = Duration.milliseconds(20)
+    /// How long one waits whose WAL is very long.
+    static let longestRestartWait = Duration.milliseconds(200)
     static let restartPauseMicroseconds: UInt32 = 100
     /// Frames after which a checkpoint that another writer prevented is tried again.
     static let framesBeforeRetry = 50
@@ -68,7 +70,9 @@ enum Limits {
     static let historyPurgeTime = Duration.milliseconds(20)
     /// Changes that a purge removes between two looks at the time.
     static let historyPurgeStep: Int64 = 100
-    /// Changes that a connection records before it purges some, at first as many.
+    /// Triggers of the history from which on they are entered as rows of the schema.
+    static let triggerRows = 100
+    /// The most changes that a connection records before it purges some, at first as many.
     static let historyPurgeInterval = 5_000
     /// Changes that stay in the history when all registered readers have acknowledged them, for readers that are not
     /// registered.

@@ -143,7 +143,7 @@ extension Database {
     /// Runs statements that end a transaction, despite an earlier cancellation or interruption.
     ///
     /// - Returns: Whether they have run.
-    private func evenWhenInterrupted(_ body: () throws -> Void) -> Bool {
+    func evenWhenInterrupted(_ body: () throws -> Void) -> Bool {
         uncancelled {
             if (try? body()) != nil { return true }
             // An interruption lasts while any statement is between rows, such as one whose cursor still lives.

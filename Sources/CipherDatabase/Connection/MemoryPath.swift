@@ -1,4 +1,5 @@
 import Foundation
+import StorePlatform
 
 /// The paths that stand for databases without a file.
 package enum MemoryPath {
@@ -31,6 +32,11 @@ package enum MemoryPath {
 
     /// Whether a path names a database without a file; an empty path does too.
     package static func names(_ path: String) -> Bool { path.isEmpty || path == own || isURI(path) }
+
+    /// The path of a file, independent of the current directory; a path that names a database without a file as it is.
+    ///
+    /// Connections are opened long after their database: a process may have called `chdir` in between.
+    package static func absolute(_ path: String) -> String { names(path) ? path : Files.absolute(path) }
 
     /// Whether a path is the URI of a database in memory. URIs of files are taken as file names.
     static func isURI(_ path: String) -> Bool {

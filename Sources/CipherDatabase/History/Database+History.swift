@@ -31,37 +31,69 @@ extension Database {
                 settings.kept = adds ? HistorySettings.union(settings.kept, kept) : kept
                 try store(settings)
             }
+            let request = HistoryRequest(
+                tables: tables, notesColumns: notesColumns, kept: kept, pausing: pausing, keepingFormer: keepingFormer)
+            let changes = try historyChanges(request, catalog)
             let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
-            var names: Set<String> = []
-            for name in try tables ?? ProgramTables(self).names {
-                // Once for each table, however often and in whatever case it is named.
-                guard names.insert(name.lowercasedASCII).inserted else { continue }
-                let facts: TableFacts
-                do {
-                    guard let found = try TableFacts(of: name, in: self) else { throw DatabaseError.noSuchTable(name) }
-                    facts = found
-                } catch let error as HistoryError {
-                    // Of all tables, those are recorded that can be.
-                    if tables == nil { continue }
-                    throw error
-                }
-                let former = catalog.active.filter { $0.name.lowercasedASCII == name.lowercasedASCII }
-                let added = keepingFormer ? former.map(\.definition) : []
-                // Columns that are gone are no reason to refuse others.
-                let present = added.flatMap(\.kept).filter { facts.columns.map(\.name).contains($0) }
-                let columns = present + HistorySettings.kept(of: name, in: kept)
-                let definition = HistoryUpkeep.definition(
-                    facts, notesColumns: notesColumns || added.contains(where: \.notesColumns), kept: columns,
-                    pausing: pausing || former.contains(where: \.definition.pausesInCommits))
-                if let missing = columns.first(where: { !definition.keeps($0) }) {
-                    throw HistoryError(
-                        .noSuchColumn, "The table \"\(name)\" has no column \"\(missing)\" to keep values of.")
-                }
-                if former.count == 1, former[0].state == .recording, former[0].definition == definition { continue }
-                for table in former { try upkeep.end(table) }
-                try upkeep.begin(facts, definition)
-            }
+            try upkeep.end(changes.ended)
+            try upkeep.begin(changes.begun)
         }
+    }
+
+    /// What is to be recorded: the parameters of ``startHistory(of:notesColumns:kept:pausing:keepingFormer:)``.
+    private struct HistoryRequest {
+        let tables: [String]?
+        let notesColumns: Bool
+        let kept: [String: [String]]
+        let pausing: Bool
+        let keepingFormer: Bool
+
+        func definition(_ facts: TableFacts, former: [RecordedTable]) throws -> RecordedTable.Definition {
+            let added = keepingFormer ? former.map(\.definition) : []
+            // Columns that are gone are no reason to refuse others.
+            let present = added.flatMap(\.kept).filter { facts.columns.map(\.name).contains($0) }
+            let columns = present + HistorySettings.kept(of: facts.name, in: kept)
+            let definition = HistoryUpkeep.definition(
+                facts, notesColumns: notesColumns || added.contains(where: \.notesColumns), kept: columns,
+                pausing: pausing || former.contains(where: \.definition.pausesInCommits))
+            if let missing = columns.first(where: { !definition.keeps($0) }) {
+                throw HistoryError(
+                    .noSuchColumn, "The table \"\(facts.name)\" has no column \"\(missing)\" to keep values of.")
+            }
+            return definition
+        }
+    }
+
+    /// The recordings that end, and those that begin. It only reads.
+    private func historyChanges(
+        _ request: HistoryRequest, _ catalog: HistoryCatalog
+    ) throws -> (ended: [RecordedTable], begun: [(TableFacts, RecordedTable.Definition)]) {
+        var names: Set<String> = []
+        let active = Dictionary(grouping: catalog.active, by: \.name.lowercasedASCII)
+        var ended: [RecordedTable] = []
+        var begun: [(TableFacts, RecordedTable.Definition)] = []
+        let directory = try TableDirectory(self)
+        for name in try request.tables ?? ProgramTables(self).names {
+            // Once for each table, however often and in whatever case it is named.
+            guard names.insert(name.lowercasedASCII).inserted else { continue }
+            let facts: TableFacts
+            do {
+                guard let found = try TableFacts(of: name, in: self, directory) else {
+                    throw DatabaseError.noSuchTable(name)
+                }
+                facts = found
+            } catch let error as HistoryError {
+                // Of all tables, those are recorded that can be.
+                if request.tables == nil { continue }
+                throw error
+            }
+            let former = active[name.lowercasedASCII] ?? []
+            let definition = try request.definition(facts, former: former)
+            if former.count == 1, former[0].state == .recording, former[0].definition == definition { continue }
+            ended += former
+            begun.append((facts, definition))
+        }
+        return (ended, begun)
     }
 
     /// Ends the recording of tables. What was recorded stays.
@@ -79,9 +111,7 @@ extension Database {
             }
             let names = tables.map { Set($0.map(\.lowercasedASCII)) }
             let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
-            for table in catalog.active where names?.contains(table.name.lowercasedASCII) != false {
-                try upkeep.end(table)
-            }
+            try upkeep.end(catalog.active.filter { names?.contains($0.name.lowercasedASCII) != false })
         }
     }
 
@@ -161,7 +191,7 @@ extension Database {
             let table = try historyCatalog()?.recording.first(where: { $0.name.lowercasedASCII == name }),
             table.definition.notesColumns || !table.definition.kept.isEmpty
         else { return }
-        try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).dropTriggers(of: table) }
+        try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).dropTriggers(of: [table]) }
     }
 
     /// Refuses to give a table the name of one of the library's own: SQLite reports no new name to the authorizer.

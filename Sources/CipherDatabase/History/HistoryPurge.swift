@@ -92,16 +92,17 @@ extension Database {
     }
 
     /// Whether the connection has written enough to purge some of the history.
-    var isHistoryPurgeDue: Bool { hooks.historyRows >= Limits.historyPurgeInterval }
+    var isHistoryPurgeDue: Bool { hooks.historyRows >= hooks.historyPurgeInterval }
 
     /// Called after an access that wrote: purges one part of the history when that is due.
     func purgeHistoryIfDue() {
         guard isHistoryPurgeDue, !isClosed else { return }
         hooks.historyRows = 0
+        hooks.historyPurgeInterval = (try? historyState()?.settings.purgeInterval) ?? Limits.historyPurgeInterval
         // What fails, as by a lock, is tried again after the next interval.
         guard let count = try? purgePartOfHistory(), count > 0 else { return }
         // Where parts must be small, the next one is due before as many changes are recorded as this one has purged.
-        hooks.historyRows = max(0, Limits.historyPurgeInterval - Int(count) / 2)
+        hooks.historyRows = max(0, hooks.historyPurgeInterval - Int(count) / 2)
     }
 
     private func historyEntry(atMost number: Int64) throws -> HistoryEntry? {
@@ -211,6 +212,14 @@ extension Database {
                 try execute(sql: "DELETE FROM main.\(authors) WHERE id = ?", arguments: [number])
             }
         }
+    }
+}
+
+extension HistorySettings {
+    /// After how many changes a connection purges some: as many as are kept, within bounds, so that a small limit is not
+    /// exceeded many times.
+    var purgeInterval: Int {
+        Int(clamping: max(Limits.historyPurgeStep, min(Int64(Limits.historyPurgeInterval), maximumCount)))
     }
 }
 

@@ -71,9 +71,7 @@ extension Database {
         let recorded = try withoutWatching { try names.compactMap(recording) }
         let older = recorded.filter { !$0.definition.pausesInCommits }
         if older.isEmpty { return }
-        try changingHistory {
-            for table in older { try HistoryUpkeep(self, followsOwnStatement: true).pauseInCommits(table) }
-        }
+        try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).pauseInCommits(older) }
     }
 
     /// Begins a commit, which writes the history of its tables itself: their triggers pause until it ends.

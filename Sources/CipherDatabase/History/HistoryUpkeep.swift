@@ -49,10 +49,11 @@ struct HistoryUpkeep {
             return try followsOwnStatement || missing.count == HistoryTables.all.count && triggers().isEmpty
         }
         guard let catalog = try db.historyCatalog() else { return true }
+        let directory = try TableDirectory(db)
         for entry in try recordings(catalog) {
             if !entry.others.isEmpty { return false }
             let (table, found) = (entry.table, entry.found)
-            guard let name = entry.name, let facts = try? TableFacts(of: name, in: db) else {
+            guard let name = entry.name, let facts = try? TableFacts(of: name, in: db, directory) else {
                 if table.state == .recording { return false }
                 continue
             }
@@ -62,32 +63,35 @@ struct HistoryUpkeep {
             else { return false }
         }
         guard try db.historyState()?.settings.recordsAllTables == true else { return true }
-        return try !unrecordedTables(catalog).contains { (try? TableFacts(of: $0, in: db)) != nil }
+        return try !unrecordedTables(catalog).contains { (try? TableFacts(of: $0, in: db, directory)) != nil }
     }
 
     /// Repairs what differs. Inside a transaction.
     mutating func run() throws {
         if try !db.missingHistoryTables().isEmpty { return try rebuild() }
         guard let catalog = try db.historyCatalog() else { return }
-        for entry in try recordings(catalog) { try check(entry) }
+        let directory = try TableDirectory(db)
+        for entry in try recordings(catalog) { try check(entry, directory) }
         guard let settings = try db.historyState()?.settings, settings.recordsAllTables else { return }
+        var begun: [(TableFacts, RecordedTable.Definition)] = []
         for name in try unrecordedTables(try db.historyCatalog() ?? catalog) {
             // A table that cannot be recorded stays out.
-            guard let facts = try? TableFacts(of: name, in: db) else { continue }
+            guard let facts = try? TableFacts(of: name, in: db, directory) else { continue }
             let kept = settings.kept(of: name)
-            try beginOrLose(facts, Self.definition(facts, notesColumns: settings.notesColumns, kept: kept))
+            begun.append((facts, Self.definition(facts, notesColumns: settings.notesColumns, kept: kept)))
         }
+        try beginOrLose(begun)
     }
 
-    private mutating func check(_ entry: Recording) throws {
+    private mutating func check(_ entry: Recording, _ directory: TableDirectory) throws {
         let (table, found) = (entry.table, entry.found)
         for other in entry.others {
-            try dropTriggers(other.found)
+            try dropTriggers([other.found])
             try db.setHistoryTable(other.table.id, .retired)
             let hasName = other.table.name.lowercasedASCII == entry.name?.lowercasedASCII
             if !hasName && other.table.state == .recording { try db.recordReset(of: other.table.id) }
         }
-        guard let name = entry.name, let facts = try readable(name, table) else {
+        guard let name = entry.name, let facts = try readable(name, table, directory) else {
             guard table.state == .recording else { return }
             try db.setHistoryTable(table.id, .waiting)
             return try db.recordReset(of: table.id)
@@ -97,39 +101,48 @@ struct HistoryUpkeep {
         }
         let definition = Self.definition(facts, like: joined)
         guard table.state == .recording, facts.name == table.name, definition == table.definition else {
-            try dropTriggers(found)
+            try dropTriggers([found])
             try db.setHistoryTable(table.id, .retired)
             if facts.name != table.name && table.state == .recording { try db.recordReset(of: table.id) }
-            return try beginOrLose(facts, definition)
+            return try beginOrLose([(facts, definition)])
         }
         let expected = Self.expectedTriggers(table.id, facts, definition)
         if found.sql == expected && found.areNewest { return }
         // The table was made again, or somebody dropped triggers.
         let isGap = !Set(found.sql.keys).isSuperset(of: HistoryTriggers.essential(table.id))
         if isGap && !followsOwnStatement { repairs.tables.append(table.name) }
-        try dropTriggers(found)
+        try dropTriggers([found])
         do {
-            try create(table.id, facts, definition)
+            try create([(table.id, facts, definition)])
         } catch let error as HistoryError {
             return try lose(table.id, error)
         }
         if isGap || (!followsOwnStatement && found.sql != expected) { try db.recordReset(of: table.id) }
     }
 
-    private mutating func readable(_ name: String, _ table: RecordedTable) throws -> TableFacts? {
+    private mutating func readable(
+        _ name: String, _ table: RecordedTable, _ directory: TableDirectory
+    ) throws -> TableFacts? {
         do {
-            return try TableFacts(of: name, in: db)
+            return try TableFacts(of: name, in: db, directory)
         } catch let error as HistoryError {
             if table.state == .recording { repairs.lost.append(error.message) }
             return nil
         }
     }
 
-    private mutating func beginOrLose(_ facts: TableFacts, _ definition: RecordedTable.Definition) throws {
+    private mutating func beginOrLose(_ tables: [(TableFacts, RecordedTable.Definition)]) throws {
         do {
-            try begin(facts, definition)
-        } catch let error as HistoryError {
-            repairs.lost.append(error.message)
+            try begin(tables)
+        } catch is HistoryError {
+            // Rolled back as a whole: one after the other, all but the unsuitable ones begin.
+            for table in tables {
+                do {
+                    try begin([table])
+                } catch let error as HistoryError {
+                    repairs.lost.append(error.message)
+                }
+            }
         }
     }
 
@@ -147,7 +160,7 @@ struct HistoryUpkeep {
         let settings = (try? db.historyState())?.settings
         let readers = (try? db.historyReaderNames()) ?? []
         let tables = try tablesToRecord()
-        for found in try triggers().values { try dropTriggers(found) }
+        try dropTriggers(triggers().values.map(\.self))
         for (name, _) in HistoryTables.all { try db.execute(sql: "DROP TABLE IF EXISTS main.\(name)") }
         try db.createHistory()
         if let settings { try db.store(settings) }
@@ -155,12 +168,15 @@ struct HistoryUpkeep {
             try db.addExpiredHistoryReader(name, because: "another program has dropped the history")
         }
         repairs.rebuilding = HistoryRepairs.Rebuilding(hasDefaultSettings: settings == nil)
+        var begun: [(TableFacts, RecordedTable.Definition)] = []
+        let directory = try TableDirectory(db)
         for (name, former) in tables {
-            guard let facts = try? TableFacts(of: name, in: db) else { continue }
+            guard let facts = try? TableFacts(of: name, in: db, directory) else { continue }
             let plain = Self.definition(facts, notesColumns: false, kept: [])
-            try beginOrLose(facts, former.map { Self.definition(facts, like: $0) } ?? plain)
+            begun.append((facts, former.map { Self.definition(facts, like: $0) } ?? plain))
             repairs.rebuilding?.tables.append(facts.name)
         }
+        try beginOrLose(begun)
     }
 
     /// The present names of the tables that were recorded, with the definitions as far as they are known.
@@ -191,14 +207,15 @@ struct HistoryUpkeep {
     private func recordings(_ catalog: HistoryCatalog) throws -> [Recording] {
         let triggers = try triggers()
         var recordings: [Recording] = []
+        var places: [String: Int] = [:]
         // Those with triggers first: they have recorded the table under whatever name it had.
         let active = catalog.active.map { ($0, triggers[$0.id] ?? Triggers()) }
         for (table, found) in active.filter({ !$1.tables.isEmpty }) + active.filter({ $1.tables.isEmpty }) {
             let name = found.tables.min() ?? existing(table.name)
-            let place = recordings.firstIndex { $0.name != nil && $0.name?.lowercasedASCII == name?.lowercasedASCII }
-            if let place {
+            if let name, let place = places[name.lowercasedASCII] {
                 recordings[place].others.append((table, found))
             } else {
+                if let name { places[name.lowercasedASCII] = recordings.count }
                 recordings.append(Recording(name: name, table: table, found: found))
             }
         }
@@ -287,62 +304,95 @@ struct HistoryUpkeep {
             all.map { ($0.name, "CREATE TRIGGER " + $0.definition) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Begins to record a table. Inside a transaction.
+    /// Begins to record tables. Inside a transaction.
     ///
-    /// - Throws: ``HistoryError`` `.unsuitableTable` when the triggers cannot work; ``DatabaseError``.
-    func begin(_ facts: TableFacts, _ definition: RecordedTable.Definition) throws {
+    /// - Throws: ``HistoryError`` `.unsuitableTable` where triggers cannot work; ``DatabaseError``. None has begun then.
+    func begin(_ tables: [(facts: TableFacts, definition: RecordedTable.Definition)]) throws {
+        if tables.isEmpty { return }
         try db.inSavepoint {
-            try db.widenHistory(for: facts.name, definition)
-            let id = try db.addHistoryTable(facts.name, definition)
-            try create(id, facts, definition)
-            try db.recordReset(of: id)
+            var created: [(Int64, TableFacts, RecordedTable.Definition)] = []
+            for (facts, definition) in tables {
+                try db.widenHistory(for: facts.name, definition)
+                created.append((try db.addHistoryTable(facts.name, definition), facts, definition))
+            }
+            try create(created)
+            for (id, _, _) in created { try db.recordReset(of: id) }
             return .commit
         }
     }
 
-    /// Makes the triggers of a table pause in commits, where they did not and can. Nothing is missing, so there is no reset.
-    func pauseInCommits(_ table: RecordedTable) throws {
-        guard let facts = try TableFacts(of: table.name, in: db) else { return }
-        var wanted = table.definition
-        wanted.pausesInCommits = true
-        let definition = Self.definition(facts, like: wanted)
-        // Where the table has changed meanwhile, the next opening makes the triggers again, and says that changes are missing.
-        guard definition == wanted else { return }
-        try dropTriggers(of: table)
-        try db.setHistoryTable(table.id, .retired)
-        try create(try db.addHistoryTable(facts.name, definition), facts, definition)
+    /// Makes the triggers of tables pause in commits, where they did not and can. Nothing is missing, so there is no
+    /// reset.
+    func pauseInCommits(_ tables: [RecordedTable]) throws {
+        var paused: [RecordedTable] = []
+        var wanted: [(TableFacts, RecordedTable.Definition)] = []
+        let directory = try TableDirectory(db)
+        for table in tables {
+            guard let facts = try TableFacts(of: table.name, in: db, directory) else { continue }
+            var pausing = table.definition
+            pausing.pausesInCommits = true
+            let definition = Self.definition(facts, like: pausing)
+            // Where the table has changed meanwhile, the next opening makes the triggers again, and says that changes are
+            // missing.
+            guard definition == pausing else { continue }
+            paused.append(table)
+            wanted.append((facts, definition))
+        }
+        try dropTriggers(of: paused)
+        for table in paused { try db.setHistoryTable(table.id, .retired) }
+        try create(wanted.map { (try db.addHistoryTable($0.name, $1), $0, $1) })
     }
 
-    /// Ends the recording of a table. Inside a transaction.
-    func end(_ table: RecordedTable) throws {
-        try dropTriggers(of: table)
-        try db.setHistoryTable(table.id, .retired)
-        if table.state == .recording { try db.recordReset(of: table.id) }
+    /// Ends the recording of tables. Inside a transaction.
+    func end(_ tables: [RecordedTable]) throws {
+        try dropTriggers(of: tables)
+        for table in tables {
+            try db.setHistoryTable(table.id, .retired)
+            if table.state == .recording { try db.recordReset(of: table.id) }
+        }
     }
 
-    private func create(_ id: Int64, _ facts: TableFacts, _ definition: RecordedTable.Definition) throws {
-        let checks = TriggerCheck(facts)
-        let usable = checks.statements.filter { (try? db.makeStatement(sql: $0)) != nil }
+    private func create(_ tables: [(id: Int64, facts: TableFacts, definition: RecordedTable.Definition)]) throws {
         try db.inSavepoint {
-            for trigger in HistoryTriggers(id: id, facts: facts, definition: definition).all {
-                try db.execute(sql: "CREATE TRIGGER main." + trigger.definition)
+            let triggers = tables.flatMap { id, facts, definition in
+                HistoryTriggers(id: id, facts: facts, definition: definition).all.map {
+                    HistoryTriggerRows.New(name: $0.name, table: facts.name, definition: $0.definition)
+                }
             }
+            try HistoryTriggerRows(db: db).create(triggers)
             // A trigger that does not compile would make every write of the table fail.
-            for statement in usable {
-                do {
-                    _ = try db.makeStatement(sql: statement)
-                } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-                    throw HistoryError.unsuitable(
-                        facts.name, because: "its triggers do not compile here (\(error.message ?? "no message"))",
-                        instead: "A program that has every function and collation of the table can record it.")
+            for (id, facts, _) in tables {
+                for statement in TriggerCheck(facts).statements {
+                    do {
+                        _ = try db.makeStatement(sql: statement)
+                    } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+                        guard try compilesWithoutTriggers(statement, id) else { continue }
+                        throw HistoryError.unsuitable(
+                            facts.name,
+                            because: "its triggers do not compile here (\(error.message ?? "no message"))",
+                            instead: "A program that has every function and collation of the table can record it.")
+                    }
                 }
             }
             return .commit
         }
     }
 
-    func dropTriggers(of table: RecordedTable) throws {
-        if let found = try triggers()[table.id] { try dropTriggers(found) }
+    /// Whether a statement compiles without the triggers of a table, which are there again after that.
+    private func compilesWithoutTriggers(_ statement: String, _ id: Int64) throws -> Bool {
+        var compiles = false
+        try db.inSavepoint {
+            try dropTriggers([triggers()[id]].compactMap(\.self))
+            compiles = (try? db.makeStatement(sql: statement)) != nil
+            return .rollback
+        }
+        return compiles
+    }
+
+    func dropTriggers(of tables: [RecordedTable]) throws {
+        if tables.isEmpty { return }
+        let triggers = try triggers()
+        try dropTriggers(tables.compactMap { triggers[$0.id] })
     }
 
     /// Rows without a primary key may have other rowids now.
@@ -355,10 +405,8 @@ struct HistoryUpkeep {
         }
     }
 
-    private func dropTriggers(_ found: Triggers) throws {
-        for name in found.sql.keys.sorted() {
-            try db.execute(sql: "DROP TRIGGER IF EXISTS main.\(name.quotedDatabaseIdentifier)")
-        }
+    private func dropTriggers(_ found: [Triggers]) throws {
+        try HistoryTriggerRows(db: db).drop(found.flatMap { $0.sql.keys.sorted() })
     }
 }
 

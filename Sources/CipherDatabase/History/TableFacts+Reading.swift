@@ -1,11 +1,43 @@
+/// The tables and indexes of a schema, for those who read the facts of many tables: SQLite goes through all of them to
+/// find one.
+struct TableDirectory {
+    struct Entry {
+        /// As it was created.
+        let name: String
+        let kind: String
+        let hasRowID: Bool
+    }
+
+    /// By their names in lower case.
+    fileprivate let entries: [String: Entry]
+    /// The definitions of indexes by their names.
+    fileprivate let indexes: [String: String]
+
+    /// - Throws: ``DatabaseError``.
+    init(_ db: Database, schema: String = "main") throws {
+        let tables = try Row.fetchAll(
+            db, sql: "SELECT name, type, wr FROM pragma_table_list WHERE schema = ?", arguments: [schema])
+        entries = Dictionary(
+            tables.map { row in
+                let name: String = row[0]
+                return (name.lowercasedASCII, Entry(name: name, kind: row[1], hasRowID: !(row[2] as Bool)))
+            }, uniquingKeysWith: { first, _ in first })
+        let definitions = try Row.fetchAll(
+            db, sql: "SELECT name, sql FROM \(schema).sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
+        indexes = Dictionary(definitions.map { ($0[0], $0[1]) }, uniquingKeysWith: { first, _ in first })
+    }
+}
+
 extension TableFacts {
     /// Reads what the triggers of a table depend on.
     ///
-    /// - Parameter schema: The schema of the table: `main` or `temp`.
+    /// - Parameters:
+    ///   - schema: The schema of the table: `main` or `temp`.
+    ///   - directory: The tables and indexes of this schema, where they were read.
     /// - Returns: Nil where the schema has no such table.
     /// - Throws: ``HistoryError`` `.unsuitableTable` for a table that cannot be recorded; ``DatabaseError``.
-    init?(of table: String, in db: Database, schema: String = "main") throws {
-        guard let entry = try Self.entry(of: table, in: db, schema) else { return nil }
+    init?(of table: String, in db: Database, schema: String = "main", _ directory: TableDirectory? = nil) throws {
+        guard let entry = try Self.entry(of: table, in: db, schema, directory) else { return nil }
         guard entry.kind == "table" else {
             throw HistoryError.unsuitable(table, because: "it is a \(entry.kind) table")
         }
@@ -38,7 +70,7 @@ extension TableFacts {
         }
         let isKeyTyped = declared.allSatisfy { Self.hasAffinity($0[5]) }
         uniqueIndexes = try indexes.compactMap { row in
-            let index = try Self.uniqueIndex(named: row[0], columns: columns, in: db, schema)
+            let index = try Self.uniqueIndex(named: row[0], columns: columns, in: db, schema, directory)
             let isKey = (row[1] as String) == "pk"
             return isKey && isKeyTyped && index.items.allSatisfy { $0.collation == "BINARY" } ? nil : index
         }
@@ -52,27 +84,36 @@ extension TableFacts {
     }
 
     private static func entry(
-        of table: String, in db: Database, _ schema: String
-    ) throws -> (name: String, kind: String, hasRowID: Bool)? {
+        of table: String, in db: Database, _ schema: String, _ directory: TableDirectory?
+    ) throws -> TableDirectory.Entry? {
         if Database.isStoreInternalObject(table) || table.lowercasedASCII.hasPrefix("sqlite_") {
             throw HistoryError.unsuitable(table, because: "it is an internal table")
         }
-        let row = try Row.fetchOne(
-            db, sql: "SELECT name, type, wr FROM pragma_table_list(?) WHERE schema = ?", arguments: [table, schema])
-        guard let row else { return nil }
-        let kind: String = row[1]
-        if kind == "view" { throw HistoryError.unsuitable(table, because: "it is a view") }
-        return (row[0], kind, !(row[2] as Bool))
+        guard let entry = try directory.map({ $0.entries[table.lowercasedASCII] }) ?? read(table, in: db, schema) else {
+            return nil
+        }
+        if entry.kind == "view" { throw HistoryError.unsuitable(table, because: "it is a view") }
+        return entry
+    }
+
+    private static func read(_ table: String, in db: Database, _ schema: String) throws -> TableDirectory.Entry? {
+        try Row.fetchOne(
+            db, sql: "SELECT name, type, wr FROM pragma_table_list(?) WHERE schema = ?", arguments: [table, schema]
+        ).map { TableDirectory.Entry(name: $0[0], kind: $0[1], hasRowID: !($0[2] as Bool)) }
     }
 
     private static func uniqueIndex(
-        named name: String, columns: [Column], in db: Database, _ schema: String
+        named name: String, columns: [Column], in db: Database, _ schema: String, _ directory: TableDirectory?
     ) throws -> UniqueIndex {
         let items = try Row.fetchAll(
             db, sql: "SELECT cid, name, coll FROM pragma_index_xinfo(?, ?) WHERE key ORDER BY seqno",
             arguments: [name, schema])
-        let sql = try String.fetchOne(
-            db, sql: "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'index' AND name = ?", arguments: [name])
+        let sql =
+            if let directory { directory.indexes[name] } else {
+                try String.fetchOne(
+                    db, sql: "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'index' AND name = ?",
+                    arguments: [name])
+            }
         let text = sql.flatMap { try? IndexText($0) }
         var mentioned: [SQLToken] = text?.condition?.tokens ?? []
         let parts = try items.enumerated().map { index, row in

@@ -1,4 +1,5 @@
 import Dispatch
+import StorePlatform
 
 /// The steps that bring the schema of a database up to date; each runs once for a database.
 ///
@@ -27,7 +28,8 @@ public struct DatabaseMigrator: Sendable {
     /// Default: false.
     ///
     /// For development alone, or for data that can be restored: **all rows of all tables are lost**, whenever
-    /// ``hasSchemaChanges(_:)`` holds.
+    /// ``hasSchemaChanges(_:)`` holds. A shared store refuses it (`StoreError` `erasureRefused`): other processes may have
+    /// it open.
     public var eraseDatabaseOnSchemaChange = false
 
     private(set) var registered: [Migration] = []
@@ -150,6 +152,7 @@ extension DatabaseMigrator {
     // MARK: On a connection
 
     private func migrate(_ db: Database, upTo target: Int) throws {
+        try requireKeepingRows(in: db.configuration)
         if eraseDatabaseOnSchemaChange { try eraseIfSchemaChanged(db) }
         try run(on: db, upTo: target)
     }
@@ -253,6 +256,19 @@ extension DatabaseMigrator {
             try run(on: db, upTo: last)
             return try ComparableSchema(db)
         }
+    }
+
+    /// Refuses a migrator that may erase a shared store: its processes open it at any time, each with its own version of
+    /// the program, and two versions would erase the rows of each other by turns.
+    ///
+    /// - Throws: `StoreError` `erasureRefused`.
+    package func requireKeepingRows(in configuration: Configuration) throws(StoreError) {
+        guard eraseDatabaseOnSchemaChange, configuration.isShared else { return }
+        throw StoreError(
+            .erasureRefused, what: "The migrator may erase all rows of the store, so it was not applied.",
+            why: "Its eraseDatabaseOnSchemaChange is true, and other processes may have a shared store open.",
+            remedy: "Set eraseDatabaseOnSchemaChange to false. To start over during development, end all programs of "
+                + "the store and remove it with `cipherctl destroy` (StoreDestruction.destroy(at:) in a program).")
     }
 
     /// Empties the database if it has schema changes.

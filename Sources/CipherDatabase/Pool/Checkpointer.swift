@@ -189,13 +189,15 @@ final class Checkpointer {
     ///
     /// Nobody can commit meanwhile. So new readers keep no frame from being copied, and once everything is copied they
     /// read the database file alone: only the reads under way must end. Where they last longer, the next wait comes
-    /// when the WAL is twice as long.
+    /// when the WAL is twice as long, and may last twice as long.
     private func awaitRestart(
         _ first: CheckpointResult, on second: Database, holding writer: Database
     ) throws -> CheckpointResult {
         var result = first
         recorder.recordWait()
-        let deadline = ContinuousClock.now + Limits.restartWait
+        // The longer the WAL, the longer the wait: so reads that overlap for ever keep it only as long as they are long.
+        let ratio = Double(first.walFrameCount) / Double(interval * Limits.checkpointsBeforeRestart)
+        let deadline = ContinuousClock.now + min(Limits.restartWait * ratio, Limits.longestRestartWait)
         var readsLog = true
         while !writer.gate.isWanted {
             if !result.isComplete { result = try copyFrames(on: second, holding: writer) }

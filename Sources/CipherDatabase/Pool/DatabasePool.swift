@@ -10,7 +10,7 @@ import Synchronization
 public final class DatabasePool: DatabaseWriter {
     /// The configuration with which the database was opened.
     public let configuration: Configuration
-    /// The path of the database file.
+    /// The path of the database file, made absolute when the database was opened.
     public let path: String
     let writer: WritingConnection
     let readers: ReaderPool
@@ -26,6 +26,8 @@ public final class DatabasePool: DatabaseWriter {
     /// - Parameter path: A file. For a database in memory, which has one connection, use ``DatabaseQueue``.
     /// - Throws: `StoreError` for keys, salts and damaged files; ``DatabaseError`` for all other errors.
     public convenience init(path: String, configuration: Configuration = Configuration()) throws {
+        // Once: a second thread may change the current directory.
+        let path = MemoryPath.absolute(path)
         let keyring = Keyring(path: path, configuration: configuration)
         try self.init(path: path, configuration: configuration, keyring: keyring, key: .byHand)
     }
@@ -37,6 +39,7 @@ public final class DatabasePool: DatabaseWriter {
         // Each connection would have a database of its own.
         if keyring.isInMemory { throw DatabaseError(message: "could not activate WAL mode at path: \(path)") }
         self.configuration = configuration
+        let path = MemoryPath.absolute(path)
         self.path = path
         let label = configuration.label ?? "CipherStore.DatabasePool"
         writer = try WritingConnection(

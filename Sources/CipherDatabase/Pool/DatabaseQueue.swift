@@ -7,7 +7,8 @@ import Synchronization
 public final class DatabaseQueue: DatabaseWriter {
     /// The configuration with which the database was opened.
     public let configuration: Configuration
-    /// The path of the database file; ":memory:" for a database in memory.
+    /// The path of the database file, made absolute when the database was opened; ":memory:" for a database in
+    /// memory.
     public let path: String
     private let opening: Result<WritingConnection, any Error>
     /// Releases memory under memory pressure.
@@ -18,6 +19,7 @@ public final class DatabaseQueue: DatabaseWriter {
     /// - Throws: `StoreError` for keys, salts and damaged files; ``DatabaseError`` for all other errors.
     public init(path: String, configuration: Configuration = Configuration()) throws {
         self.configuration = configuration
+        let path = MemoryPath.absolute(path)
         self.path = path
         opening = .success(try Self.open(path, configuration))
         manageMemory()
@@ -26,6 +28,7 @@ public final class DatabaseQueue: DatabaseWriter {
     /// Opens a file with a keyring and a key of its own.
     package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin) throws {
         self.configuration = configuration
+        let path = MemoryPath.absolute(path)
         self.path = path
         opening = .success(try Self.open(path, configuration, keyring, key))
         manageMemory()

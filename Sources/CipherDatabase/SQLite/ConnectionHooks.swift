@@ -48,6 +48,8 @@ final class ConnectionHooks {
     @exclusivity(unchecked) var isHistoryPaused = false
     /// How many rows of the history the connection has written since the last purge.
     @exclusivity(unchecked) var historyRows = 0
+    /// After how many of them it purges some. Small until the limits of the history are known.
+    @exclusivity(unchecked) var historyPurgeInterval = Int(Limits.historyPurgeStep)
     /// Finds it. Called while a trigger runs.
     var makeHistoryStamp: (() throws -> Int64)?
     /// Called for each row that changes.

@@ -21,6 +21,9 @@ public struct HistoryReader: Sendable {
 /// How much of the history is kept. What is beyond a limit is purged, also where a registered reader has not read it.
 public struct HistoryLimits: Hashable, Sendable {
     /// The most changes. Default: 1,000,000.
+    ///
+    /// A connection that writes purges after as many changes as the limit, but at least 100 and at most 5,000. Until then
+    /// it may exceed the limit by that number, and by the changes of one transaction.
     public var count: Int64
     /// The most bytes that the changes take, about. Default: 256 MB.
     public var bytes: Int64

@@ -32,7 +32,7 @@ extension SharedStore {
         onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil, isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> BackupReport {
         try StoreBackup(
-            store: self, target: BackupBundle(folder),
+            store: self, target: BackupBundle(Files.absolute(folder)),
             watch: BackupWatch(progress: progress, isCancelled: isCancelled, onLongWait: onLongWait)
         ).run()
     }
@@ -49,7 +49,7 @@ extension SharedStore {
         isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> BackupReport {
         let start = ContinuousClock.now
-        let bundle = BackupBundle(folder)
+        let bundle = BackupBundle(Files.absolute(folder))
         _ = try bundle.readManifest()
         let material = try source.read()
         let verified = try BundleVerification(
@@ -79,7 +79,8 @@ extension SharedStore {
         from folder: String, to path: String, unlockedBy source: KeySource, replacing isReplacing: Bool = false,
         progress: (@Sendable (BackupProgress) -> Void)? = nil, isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> RestorationReport {
-        let bundle = BackupBundle(folder)
+        let bundle = BackupBundle(Files.absolute(folder))
+        let path = Files.absolute(path)
         _ = try bundle.readManifest()
         try SQLiteLibrary.requireCipher()
         let material = try source.read()

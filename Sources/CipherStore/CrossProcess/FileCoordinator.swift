@@ -106,7 +106,7 @@ public final class FileCoordinator: Sendable {
     // MARK: Locks
 
     private func holding<T>(_ url: URL, _ kind: LockKind, _ body: () throws -> T) throws -> T {
-        let path = url.path
+        let path = Files.absolute(url.path)
         let turn = Turn(path: path, thread: CurrentThread.id)
         let outer = held.withLock { $0[turn] }
         // The lock that this thread holds covers a second request, unless that needs an exclusive one.

@@ -148,6 +148,30 @@ public struct StoreKeys: Sendable {
         try take(administration.convertToDirect(provedBy: source.read()))
     }
 
+    // MARK: Restoring the sidecar
+
+    /// Writes both copies of the sidecar again, from the keys that this open store has in memory, after both files were
+    /// lost. No other process can open the store before that, and this one can open it no more once it has closed it.
+    ///
+    /// The slots are those that this process knew last. The version is above all former ones, so that a lost copy that
+    /// comes back does not count. The key log records it as an accepted sidecar.
+    ///
+    /// - Returns: The keys that open the store.
+    /// - Throws: `StoreError`: `alreadyExists` where a copy is there, `sidecarRolledBack` where another process has changed
+    ///   the keys since, `storeMoved` where the path names another file, `rotationPending`, `storeInUse`,
+    ///   `storeClosed`; `SystemError`.
+    @discardableResult
+    public func restoreSidecar() throws -> Summary {
+        let administration = try administration(changing: true)
+        guard let accepted = store.keyring.sidecar, accepted.state == .ready else { throw notOpened() }
+        // A write proves that the connections are those of the file at the path, and that the keys are its own.
+        let remembered = try store.write { db in try RollbackTable.generation(of: store.storeID, in: db) } ?? 0
+        let written = try administration.restore(accepted, remembered: remembered)
+        store.keyring.changeKeys(administration.keys, written)
+        try store.remember(written)
+        return Summary(written)
+    }
+
     // MARK: Steps
 
     private var databasePath: String { StorePaths(store.path).database }

@@ -14,17 +14,19 @@ extension SharedStore {
     /// process that has the same secret.
     ///
     /// - Parameters:
-    ///   - path: The database file. Its sidecar and lock file are next to it, with the same name and a suffix.
+    ///   - path: The database file. Its sidecar and lock file are next to it, with the same name and a suffix. A relative
+    ///     path is made absolute here: the process may change its current directory later.
     ///   - source: The source of the key; read once.
     ///   - configuration: Its `readonly` is ignored: see `openReadOnly`.
     ///   - migrator: The migrations that the schema needs; nil accepts the schema as it is.
-    /// - Throws: `StoreError` with what happened, why and what to do; `SystemError` where the system refused;
-    ///   `DatabaseError` where SQLite did.
+    /// - Throws: `StoreError` with what happened, why and what to do, `erasureRefused` for a migrator with
+    ///   `eraseDatabaseOnSchemaChange`; `SystemError` where the system refused; `DatabaseError` where SQLite did.
     public static func open(
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore {
-        let configuration = configuration.forSharing(readonly: false)
+        let (path, configuration) = (Files.absolute(path), configuration.forSharing(readonly: false))
+        try migrator?.requireKeepingRows(in: configuration)
         let keyring = Keyring(path: path, configuration: configuration)
         try requireOpenable(path, keyring, configuration)
         let key = KeyOrigin.material(try source.read(), creatingWith: .plaintextHeader)
@@ -38,7 +40,7 @@ extension SharedStore {
         at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration(),
         acceptsFormerSidecar: Bool = false
     ) throws -> SharedStore {
-        let configuration = configuration.forSharing(readonly: false)
+        let (path, configuration) = (Files.absolute(path), configuration.forSharing(readonly: false))
         let keyring = Keyring(
             path: path, configuration: configuration, holding: keys, acceptsFormerSidecar: acceptsFormerSidecar)
         try requireOpenable(path, keyring, configuration)
@@ -105,6 +107,7 @@ extension SharedStore {
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore? {
+        let path = Files.absolute(path)
         let configuration = try configuration.forReading(path)
         guard try isCreated(StorePaths(path)) else { return nil }
         try SQLiteLibrary.requireCipher()
@@ -119,6 +122,7 @@ extension SharedStore {
     package static func openReadOnly(
         at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration()
     ) throws -> SharedStore? {
+        let path = Files.absolute(path)
         let configuration = try configuration.forReading(path)
         guard try isCreated(StorePaths(path)) else { return nil }
         try SQLiteLibrary.requireCipher()
@@ -381,6 +385,7 @@ extension Configuration {
         configuration.readonly = readonly
         configuration.persistentWAL = true
         configuration.requiresWAL = true
+        configuration.isShared = true
         configuration.allowsUnencrypted = false
         configuration.busyMode = chosenBusyMode ?? .timeout(Limits.busyWait)
         return configuration

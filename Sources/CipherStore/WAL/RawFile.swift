@@ -55,6 +55,14 @@ package final class RawFile: Sendable {
         }
     }
 
+    /// The first position from `offset` on that is not in a hole of the file; nil where only a hole follows, or nothing.
+    package func nextData(from offset: Int) throws -> Int? {
+        switch handle {
+        case .kept(let file): try file.nextData(from: offset)
+        case .closed(let file): try file.nextData(from: offset)
+        }
+    }
+
     /// Reads into a buffer and returns the number of bytes read.
     package func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
         switch handle {

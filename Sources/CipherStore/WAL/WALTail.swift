@@ -61,7 +61,7 @@ struct WALTail {
                 if let isAuthentic = try isAuthentic(frame, found), !isAuthentic { return true }
             }
             before = found
-            frame += 1
+            frame = try next(after: frame)
         }
         return false
     }
@@ -153,7 +153,7 @@ struct WALTail {
             if let before, before.pageNumber > 0, try follows(frame, before) { return false }
             if try isAuthentic(frame, found) == true { return false }
             before = found
-            frame += 1
+            frame = try next(after: frame)
         }
         return frame > first
     }
@@ -172,6 +172,20 @@ struct WALTail {
     private func frameHeader(_ frame: UInt32) throws -> WALFrameHeader? {
         guard header.frameOffset(frame) + header.frameStrideBytes <= bytes else { return nil }
         return try Self.header(of: frame, header, file)
+    }
+
+    /// The frame to read after one. Of the frames in a hole of the file all but the last are left out: they are zeros like
+    /// the one before, and a sparse WAL may have millions.
+    private func next(after frame: UInt32) throws -> UInt32 {
+        let offset = header.frameOffset(frame)
+        guard let data = try file.nextData(from: offset) else {
+            // Only zeros follow: the last frame stands for all of them.
+            let last = UInt32(clamping: (bytes - WALHeader.headerBytes) / header.frameStrideBytes)
+            return max(frame + 1, last)
+        }
+        // The frame before that with data begins in the hole; the one after `frame` follows where there is none.
+        let skipped = (data - offset) / header.frameStrideBytes
+        return frame + UInt32(clamping: max(1, skipped - 1))
     }
 
     /// Whether the page of a frame is authentic; nil where the key is not known.

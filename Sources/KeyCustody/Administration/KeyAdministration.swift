@@ -226,6 +226,40 @@ package struct KeyAdministration: Sendable {
         return try sidecar()
     }
 
+    /// Writes both copies of the sidecar again after they were lost, as a version above all that were there.
+    ///
+    /// - Parameters:
+    ///   - accepted: The sidecar that an open store has accepted last, with the keys of this administration.
+    ///   - remembered: The generation that the store has recorded; 0 for none.
+    /// - Returns: The new version.
+    /// - Throws: ``StoreError`` `alreadyExists` where a copy is there, `sidecarRolledBack` where the store has recorded a
+    ///   newer version; ``SystemError``.
+    package func restore(_ accepted: Sidecar, remembered: UInt64) throws -> Sidecar {
+        let locks = try KeyLocks.take(databasePath, wait: wait, isCancelled: isCancelled, onWait: onWait)
+        defer { locks.release() }
+        guard files.read().areAbsent else {
+            throw StoreError(
+                .alreadyExists, what: "The sidecar of \"\(databasePath)\" was not written again.",
+                why: "A copy of it is there.",
+                remedy: "Open the store: that repairs one copy by the other. Move copies away that are damaged.")
+        }
+        // Keys that were removed since would open the store again.
+        guard remembered <= accepted.generation else {
+            throw StoreError(
+                .sidecarRolledBack, what: "The sidecar of \"\(databasePath)\" was not written again.",
+                why: "Another process has changed the keys since: the store remembers version \(remembered), and this "
+                    + "process knows version \(accepted.generation).",
+                remedy: "Write it again in the process that has changed the keys, or restore a copy of the sidecar.")
+        }
+        try FileOwnership.requireKept(databasePath, what: "The sidecar of \"\(databasePath)\" was not written again.")
+        var next = accepted
+        // A lost copy that comes back is older than this version.
+        next.generation = accepted.generation + 1
+        try files.write(next, keys: keys)
+        record([.sidecarAccepted(generation: accepted.generation, remembered: remembered)])
+        return next
+    }
+
     /// Records events in the key log.
     package func record(_ events: [KeyEvent]) {
         for event in events {

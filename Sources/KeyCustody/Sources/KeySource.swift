@@ -12,13 +12,21 @@ public struct KeySource: Sendable {
     /// A source that returns a secret that was read already, for its kind of keyslot.
     package init(giving secret: Secret, name: String) { kind = .known(name: name, secret) }
 
+    /// A path as it was given, for descriptions, and the file that it named then.
+    private struct GivenPath: Sendable {
+        let given: String
+        let absolute: String
+
+        init(_ path: String) { (given, absolute) = (path, Files.absolute(path)) }
+    }
+
     private enum Kind: Sendable {
         case passphrase(SecretBytes)
         case rawKey(SecretBytes)
-        case keyFile(path: String)
-        case rawKeyFile(path: String)
+        case keyFile(GivenPath)
+        case rawKeyFile(GivenPath)
         case fileDescriptor(Int32)
-        case command([String], timeout: Duration, environment: [String])
+        case command([String], program: String, timeout: Duration, environment: [String])
         case environment(String)
         case systemdCredential(String)
         case prompt(String, confirmation: String?)
@@ -46,11 +54,12 @@ extension KeySource {
 
     /// A file that contains a passphrase; one line end (`\n` or `\r\n`) at its end is removed.
     ///
-    /// A file that its group or others may read or write is refused. Longest: 64 KiB.
-    public static func keyFile(path: String) -> KeySource { KeySource(kind: .keyFile(path: path)) }
+    /// A file that its group or others may read or write is refused. Longest: 64 KiB. A relative path is made absolute
+    /// here: the file is read again after a rotation, when the process may have another current directory.
+    public static func keyFile(path: String) -> KeySource { KeySource(kind: .keyFile(GivenPath(path))) }
 
     /// A file of exactly 32 random bytes; its permissions are checked like those of a key file.
-    public static func rawKeyFile(path: String) -> KeySource { KeySource(kind: .rawKeyFile(path: path)) }
+    public static func rawKeyFile(path: String) -> KeySource { KeySource(kind: .rawKeyFile(GivenPath(path))) }
 
     /// An open descriptor from which a passphrase is read to its end; one line end at its end is removed.
     ///
@@ -60,14 +69,20 @@ extension KeySource {
     /// A program that prints a passphrase; one line end at its end is removed.
     ///
     /// - Parameters:
-    ///   - arguments: The program, found by `PATH`, and its arguments. No shell is involved.
+    ///   - arguments: The program, found by `PATH`, and its arguments. No shell is involved. A relative path of the
+    ///     program is made absolute here; relative paths in its arguments are its own, and are taken from the current
+    ///     directory at each reading.
     ///   - timeout: The longest time it may run. After that it is killed, with the programs that it has started.
     ///   - environment: The names of environment variables that it gets, besides ``commandEnvironment``. It gets no other
     ///     ones: the environment may contain secrets that are not meant for it.
     public static func command(
         _ arguments: [String], timeout: Duration = .seconds(30), environment: [String] = []
     ) -> KeySource {
-        KeySource(kind: .command(arguments, timeout: timeout, environment: environment))
+        let name = arguments.first ?? ""
+        return KeySource(
+            kind: .command(
+                arguments, program: name.contains("/") ? Files.absolute(name) : name, timeout: timeout,
+                environment: environment))
     }
 
     /// The names of the environment variables that every key command gets: what programs need to find themselves, their
@@ -140,8 +155,8 @@ extension KeySource: CustomStringConvertible, CustomReflectable {
         switch kind {
         case .passphrase: "passphrase"
         case .rawKey: "raw key"
-        case .keyFile(let path): "key file \"\(path)\""
-        case .rawKeyFile(let path): "raw key file \"\(path)\""
+        case .keyFile(let path): "key file \"\(path.given)\""
+        case .rawKeyFile(let path): "raw key file \"\(path.given)\""
         case .fileDescriptor(let number): "file descriptor \(number)"
         // Only the program: its arguments may be secrets.
         case .command(let arguments, _, _): "command \"\(arguments.first ?? "")\""
@@ -178,15 +193,15 @@ extension KeySource {
         case .passphrase(let bytes): return .passphrase(try Passphrase(bytes))
         case .rawKey(let bytes): return .rawKey(try RawKey(bytes))
         case .known(_, let secret): return secret
-        case .keyFile(let path): return try passphrase(KeyFile.contents(of: path, checkingPermissions: true))
+        case .keyFile(let path): return try passphrase(KeyFile.contents(of: path.absolute, checkingPermissions: true))
         case .rawKeyFile(let path):
-            let bytes = try KeyFile.contents(of: path, checkingPermissions: true)
+            let bytes = try KeyFile.contents(of: path.absolute, checkingPermissions: true)
             return .rawKey(try RawKey(bytes.withBytes { SecretBytes(copying: $0) }))
         case .fileDescriptor(let number):
             let file = try FileDescriptor(duplicating: number, path: description)
             return try passphrase(KeyFile.contents(of: file))
-        case .command(let arguments, let timeout, let environment):
-            return try passphrase(output(of: arguments, timeout, environment))
+        case .command(let arguments, let program, let timeout, let environment):
+            return try passphrase(output(of: [program] + arguments.dropFirst(), timeout, environment))
         case .environment(let name): return try readEnvironment(name)
         case .systemdCredential(let name):
             return try passphrase(KeyFile.contents(of: credentialPath(name), checkingPermissions: false))

@@ -80,6 +80,8 @@ public struct StoreError: Error, Sendable {
         case storeClosed
         /// The schema was migrated by a newer program.
         case schemaAhead
+        /// A migrator would erase a store that other processes may have open (`eraseDatabaseOnSchemaChange`).
+        case erasureRefused
         /// No keyslot has this name.
         case slotNotFound
         /// The last keyslot cannot be removed.
@@ -150,6 +152,7 @@ extension StoreError {
     public static var hardLinked: Code { .hardLinked }
     public static var storeClosed: Code { .storeClosed }
     public static var schemaAhead: Code { .schemaAhead }
+    public static var erasureRefused: Code { .erasureRefused }
     public static var slotNotFound: Code { .slotNotFound }
     public static var lastSlot: Code { .lastSlot }
     public static var tooManySlots: Code { .tooManySlots }

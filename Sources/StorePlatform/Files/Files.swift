@@ -156,6 +156,19 @@ package enum Files {
 
     // MARK: Paths
 
+    /// A path that stays the same file when the process changes its current directory. It is not resolved further.
+    ///
+    /// A relative path is left as it is where the current directory has no path, as after its removal.
+    package static func absolute(_ path: String) -> String {
+        if path.hasPrefix("/") { return path }
+        guard let current = getcwd(nil, 0) else { return path }
+        defer { free(current) }
+        let folder = String(cString: current)
+        // Linux begins the path of a directory outside of the root with "(unreachable)".
+        guard folder.hasPrefix("/") else { return path }
+        return (folder == "/" ? "" : folder) + "/" + path
+    }
+
     /// The folder part of a path; `.` when it has none.
     package static func directory(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }

@@ -46,6 +46,20 @@ package final class OpenFile: Sendable {
         try writeAt(number, path, offset, bytes)
     }
 
+    /// The first position from `offset` on that is not in a hole of the file; nil where only a hole follows, or nothing.
+    ///
+    /// A filesystem that does not know holes reports none: then it is `offset` itself.
+    package func nextData(from offset: Int) throws(SystemError) -> Int? {
+        try requireOpen("lseek")
+        var found: Int64 = 0
+        return switch cplatform_next_data(number, Int64(offset), &found) {
+        case 0: Int(found)
+        case ENXIO: nil
+        case EINVAL, ENOTSUP: offset
+        case let failure: throw SystemError(call: "lseek", path: path, errorNumber: failure)
+        }
+    }
+
     /// The status of the file.
     package func status() throws(SystemError) -> FileStatus {
         try withDescriptor("fstat") { file throws(SystemError) in try file.status() }

@@ -115,6 +115,9 @@ package final class LiveFile: Sendable {
         try file.read(at: offset, into: buffer)
     }
 
+    /// The first position from `offset` on that is not in a hole of the file; nil where only a hole follows, or nothing.
+    package func nextData(from offset: Int) throws(SystemError) -> Int? { try file.nextData(from: offset) }
+
     /// Length of the file in bytes.
     package func byteCount() throws(SystemError) -> Int { try status().byteCount }
 

@@ -25,4 +25,41 @@ import Testing
             #expect(log < 6 << 20, "\(log) bytes")
         }
     }
+
+    // Story: reads that lasted longer than 20 ms and overlapped without a gap let the WAL grow without end, 212 MB in 6 s.
+    @Test("reads of 40 ms that always overlap bound the WAL by their length")
+    func overlappingReads() throws {
+        let folder = TemporaryFolder()
+        var config = Configuration()
+        config.checkpointFrames = 10
+        config.maximumReaderCount = 8
+        let store = try SharedStore.open(
+            at: folder.path("app.db"), unlockedBy: TestKeys.source("raw"), configuration: config)
+        try store.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        let isOver = Flag()
+        let readers = (0..<6).map { number in
+            let thread = Thread {
+                _ = waitUntil(within: .milliseconds(7 * number)) { isOver.isSet }
+                while !isOver.isSet {
+                    try? store.read { db in
+                        _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM t")
+                        _ = waitUntil(within: .milliseconds(40)) { isOver.isSet }
+                    }
+                }
+            }
+            thread.start()
+            return thread
+        }
+        var longest = 0
+        for _ in 0..<3_000 {
+            try store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
+            let bytes = try FileManager.default.attributesOfItem(atPath: folder.path("app.db-wal"))[.size] as? Int
+            longest = max(longest, (bytes ?? 0) / 4_120)
+        }
+        isOver.set()
+        #expect(waitUntil { readers.allSatisfy(\.isFinished) })
+        // At least one frame for each of 3,000 commits; a wait of 40 ms comes at 80 frames, one of 160 ms at 320.
+        #expect(longest < 1_000, "\(longest) frames")
+        try store.close()
+    }
 }

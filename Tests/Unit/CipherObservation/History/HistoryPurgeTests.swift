@@ -14,9 +14,12 @@ import Testing
         try pool.write { db in
             try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a)")
             try db.recordHistory(of: .tables(["t"]))
-            try db.setHistoryLimits(HistoryLimits(count: 0))
         }
         try insert(1...count, pool)
+        // By a connection that records nothing: the other one purges by itself after few changes.
+        let other = try file.pool()
+        try other.write { try $0.setHistoryLimits(HistoryLimits(count: 0)) }
+        try other.close()
         return pool
     }
 
@@ -45,6 +48,22 @@ import Testing
         part = try pool.writeWithoutTransaction { try $0.purgeHistory(count: 100_000, for: .seconds(600)) }
         #expect(part.count == 0)
         #expect(try pool.read { try $0.oldestHistoryToken() != $0.historyToken() })
+    }
+
+    // Story: a limit of 100 changes kept 2,000, because each connection purged after 5,000.
+    @Test("a small limit is exceeded by as many changes as it allows, not by thousands")
+    func smallLimit() throws {
+        let pool = try recorded(10)
+        try pool.write { try $0.setHistoryLimits(HistoryLimits(count: 100)) }
+        for id in 11...2_000 {
+            try insert(id...id, pool)
+            if id % 97 == 0 { #expect(try count(pool) <= 201) }
+        }
+        #expect(try count(pool) <= 201)
+        // A limit that is raised later is kept.
+        try pool.write { try $0.setHistoryLimits(HistoryLimits(count: 1_000)) }
+        for id in 2_001...3_500 { try insert(id...id, pool) }
+        #expect(try (1_000...2_001).contains(count(pool)))
     }
 
     @Test("between the parts others write, and what they record meanwhile is kept in order")

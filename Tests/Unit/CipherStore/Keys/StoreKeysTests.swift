@@ -28,6 +28,44 @@ import Testing
         }
     }
 
+    // Story: both sidecars were deleted under an open store, and nothing could write them again.
+    @Test("both lost copies of the sidecar are written again by a store that is open")
+    func lostSidecar() throws {
+        try fixture.add("second")
+        let files = SidecarFiles(databasePath: fixture.path)
+        let former = try Files.contents(of: files.mainPath, limitBytes: 1 << 16)
+        try fixture.withStore { store in
+            #expect(storeError { try store.keys.restoreSidecar() } == .alreadyExists)
+            for path in [files.mainPath, files.backupPath] { try Files.remove(path) }
+            #expect(throws: StoreError.self) { try store.keys.list() }
+            let summary = try store.keys.restoreSidecar()
+            #expect(summary.slots.count == 2)
+            #expect(try Files.contents(of: files.mainPath, limitBytes: 1 << 16) != former)
+            #expect(try store.keys.list() == summary.slots)
+            #expect(try store.keys.test(.passphrase("second"))?.number == 2)
+            // A copy that comes back does not count.
+            try Data(former).write(to: URL(fileURLWithPath: files.mainPath))
+            #expect(try store.keys.list() == summary.slots)
+            try store.write { try $0.execute(sql: "INSERT INTO note VALUES ('more')") }
+        }
+        try fixture.withStore { store in
+            #expect(try store.keys.list().count == 2)
+            try store.keys.label(2, "Anna")
+        }
+    }
+
+    @Test("a sidecar that another process has changed since is not written again")
+    func lostNewerSidecar() throws {
+        try fixture.add("second")
+        let files = SidecarFiles(databasePath: fixture.path)
+        try fixture.withStore { store in
+            try fixture.withStore { other in try other.keys.remove(2) }
+            for path in [files.mainPath, files.backupPath] { try Files.remove(path) }
+            #expect(storeError { try store.keys.restoreSidecar() } == .sidecarRolledBack)
+            #expect(files.read().areAbsent)
+        }
+    }
+
     @Test("a changed passphrase opens from then on, the former one nothing that is left beside the store")
     func changed() throws {
         try fixture.add("former")
