@@ -159,7 +159,7 @@ extension KeySource: CustomStringConvertible, CustomReflectable {
         case .rawKeyFile(let path): "raw key file \"\(path.given)\""
         case .fileDescriptor(let number): "file descriptor \(number)"
         // Only the program: its arguments may be secrets.
-        case .command(let arguments, _, _): "command \"\(arguments.first ?? "")\""
+        case .command(let arguments, _, _, _): "command \"\(arguments.first ?? "")\""
         case .environment(let name): "environment variable \(name)"
         case .systemdCredential(let name): "systemd credential \"\(name)\""
         case .prompt: "prompt"
