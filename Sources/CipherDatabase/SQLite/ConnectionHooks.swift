@@ -173,12 +173,22 @@ extension ConnectionHooks {
 }
 
 extension ConnectionHooks {
+    /// The request for an action on a table of the library's own that only the library makes; nil for any other action.
+    fileprivate func ownRequest(
+        _ action: CInt, _ first: UnsafePointer<CChar>?, _ second: UnsafePointer<CChar>?,
+        _ schema: UnsafePointer<CChar>?, by source: UnsafePointer<CChar>?
+    ) -> AuthorizerRequest? {
+        if let table = protectedTable(action, first, second, schema) { return .storeTable(name: table) }
+        guard let table = ownTable(action, first, second, schema, by: source) else { return nil }
+        return .storeRow(table: table)
+    }
+
     /// The table of the history or of a repository whose rows a statement of the program writes, or to which it gives a
     /// trigger or an index; nil for any other action. A trigger with a name of the library's own counts as such a table:
     /// it would be allowed what these triggers are.
     ///
     /// - Parameter source: The trigger that writes. Those of the history are the library's own.
-    fileprivate func ownTable(
+    private func ownTable(
         _ action: CInt, _ first: UnsafePointer<CChar>?, _ second: UnsafePointer<CChar>?,
         _ schema: UnsafePointer<CChar>?, by source: UnsafePointer<CChar>?
     ) -> String? {
@@ -288,12 +298,7 @@ private func authorizerCallback(
     {
         return SQLITE_DENY
     }
-    if let table = hooks.protectedTable(action, first, second, schema) {
-        return authorize(.storeTable(name: table)) == .allow ? SQLITE_OK : SQLITE_DENY
-    }
-    if let table = hooks.ownTable(action, first, second, schema, by: source),
-        authorize(.storeRow(table: table)) != .allow
-    {
+    if let own = hooks.ownRequest(action, first, second, schema, by: source), authorize(own) != .allow {
         return SQLITE_DENY
     }
     let request: AuthorizerRequest
