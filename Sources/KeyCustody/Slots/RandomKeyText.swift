@@ -2,7 +2,7 @@
 ///
 /// The text must decode without remainder to 32 bytes or more, by hexadecimal digits of one case or by base 64, and its
 /// characters must be distributed as those of random bytes are. Words with hyphens, repeated digits, numbers and
-/// sequences are not. A random key fails by chance about once in a thousand times: it is stretched then, which costs
+/// sequences are not. A random key fails by chance about four times in a thousand: it is stretched then, which costs
 /// 0.3 s for each opening.
 /// - SeeAlso: <https://www.rfc-editor.org/rfc/rfc4648>
 enum RandomKeyText {
