@@ -40,7 +40,7 @@ import Testing
             let disk = TemporaryFolder()
             try PowerCut(after: calls[..<count]).restore(
                 from: folder.url.path, to: disk.url.path, keeping: likelihood, ignoring: ["-shm"], using: &numbers)
-            let problems = StoreProof.problems(disk.path("app.db"))
+            let problems = StoreProof.problems(disk.path("app.db"), afterPowerCut: true)
             #expect(problems.isEmpty, "\(seed) \(likelihood) after call \(count): \(problems)")
         }
         print("power cuts: \(seed), \(calls.count + 1) with \(likelihood) of the unsaved kept")
@@ -59,7 +59,7 @@ import Testing
         var numbers = seed.numbers(0)
         try PowerCut(after: calls).restore(
             from: folder.url.path, to: disk.url.path, keeping: 0, ignoring: ["-shm"], using: &numbers)
-        let problems = StoreProof.problems(disk.path("app.db")) { db in
+        let problems = StoreProof.problems(disk.path("app.db"), afterPowerCut: true) { db in
             try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark") == 26 ? [] : ["rows are missing"]
         }
         #expect(problems.isEmpty, "\(problems)")

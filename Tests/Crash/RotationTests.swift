@@ -343,7 +343,7 @@ import Testing
             try PowerCut(after: calls[..<count]).restore(
                 from: folder.url.path, to: disk.url.path, keeping: likelihood, names: names, ignoring: ["-shm"],
                 using: &numbers)
-            let problems = StoreProof.problems(disk.path("app.db")) { db in
+            let problems = StoreProof.problems(disk.path("app.db"), afterPowerCut: true) { db in
                 // The commits before a completed checkpoint are durable, and so are the commits before the switch
                 // begins.
                 let rows = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark") ?? 0

@@ -69,11 +69,8 @@ struct PageTransfer: Sendable {
     private func scan(
         _ phase: BackupProgress.Phase, workers: Int? = nil, read: @escaping PageScan.Reader
     ) throws -> PageScan.Report {
-        let keys = try key.dataKey.withSecret { secret in
-            try PageKeys(dataKey: secret, salt: key.salt.bytes, settings: key.settings)
-        }
         let report = try PageScan.verifyPages(
-            keys: keys, pageCount: pages, workers: workers ?? self.workers, read: read,
+            keys: PageKeys(key), pageCount: pages, workers: workers ?? self.workers, read: read,
             progress: { [watch, pages, pageBytes] in watch.tell(phase, $0, of: pages, pageBytes: pageBytes) },
             isCancelled: watch.isCancelled)
         if report.wasCancelled { throw CancellationError() }

@@ -9,12 +9,17 @@ import StorePlatform
 public enum StoreProof {
     /// Opens the store as its next user would, without any hand, and looks at all of it; nobody else may have it open.
     ///
-    /// - Parameter body: Looks at the content.
+    /// - Parameters:
+    ///   - wasPowerCut: Whether the machine lost its power, and not only processes were killed: a later commit that was not
+    ///     synced may have reached the disk before an earlier one.
+    ///   - body: Looks at the content.
     /// - Returns: What is wrong; empty when nothing is.
-    public static func problems(_ path: String, _ body: (Database) throws -> [String] = { _ in [] }) -> [String] {
+    public static func problems(
+        _ path: String, afterPowerCut wasPowerCut: Bool = false, _ body: (Database) throws -> [String] = { _ in [] }
+    ) -> [String] {
         do {
             let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
-            var problems = store.notices.filter { !isTraceOfInterruption($0) }
+            var problems = store.notices.filter { !isTraceOfInterruption($0, wasPowerCut) }
             problems += try store.read { db in
                 try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" } + body(db)
             }
@@ -27,12 +32,12 @@ public enum StoreProof {
         }
     }
 
-    /// A second copy of the sidecar that is missing or a version behind, and was made anew, is what a cut leaves. So are
-    /// commits that were not synced, of which a later one reached the disk before an earlier one.
-    private static func isTraceOfInterruption(_ notice: String) -> Bool {
+    /// A second copy of the sidecar that is missing or a version behind, and was made anew, is what a kill leaves. Commits
+    /// behind a gap in the WAL are what only a power cut leaves.
+    private static func isTraceOfInterruption(_ notice: String, _ wasPowerCut: Bool) -> Bool {
         notice.contains("backup copy of the sidecar is missing")
             || notice.contains("backup copy of the sidecar is an older version")
-            || notice.contains("the WAL has commits from frame")
+            || wasPowerCut && notice.contains("the WAL has commits from frame")
     }
 
     private static func differentCopies(_ path: String) -> [String] {
@@ -47,9 +52,7 @@ public enum StoreProof {
             return ["the sidecar cannot be read"]
         }
         let sidecar = choice.sidecar
-        let keys = try choice.dataKey.withSecret { secret in
-            try PageKeys(dataKey: secret, salt: sidecar.salt.bytes, settings: sidecar.settings)
-        }
+        let keys = try PageKeys(choice.pageKey)
         let file = FileBytes(path)
         let log = FileBytes(path + "-wal")
         var superseded: Set<UInt32> = []
