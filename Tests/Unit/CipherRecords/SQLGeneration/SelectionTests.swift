@@ -142,7 +142,7 @@ struct SelectionTests {
             Player.all().selectWhenConnected { _ in [name, score + 1] }, #"SELECT "name", "score" + 1 FROM "player""#)
         table(
             Player.all().annotatedWhenConnected { _ in [score + 1] }, #"SELECT *, "score" + 1 FROM "player""#)
-        table(Player.all().filterWhenConnected { _ in 2 > 1 }, #"SELECT * FROM "player" WHERE 1"#)
+        table(Player.all().filterWhenConnected { _ in true }, #"SELECT * FROM "player" WHERE 1"#)
         table(
             Player.filter(name == "a").filterWhenConnected { db in
                 score > (try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM player") ?? 0)
