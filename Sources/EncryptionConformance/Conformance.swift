@@ -53,6 +53,8 @@ public struct Conformance: StoreTool {
 
         /// Whether no check failed.
         public var isConformant: Bool { failures.isEmpty }
+        /// Whether a check passed that has a remedy: a full-text index contradicts itself, and no row is damaged.
+        public var needsAttention: Bool { results.contains { $0.verdict == .pass && $0.remedy != nil } }
         /// The checks that failed.
         public var failures: [CheckResult] { results.filter { $0.verdict == .fail } }
 

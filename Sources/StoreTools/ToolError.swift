@@ -35,6 +35,8 @@ public struct ToolError: Error, Sendable {
         case sparse
         /// The sample store that is attacked in place of the one under test cannot be made.
         case noSample
+        /// A table cannot be copied without a function or a collation that only its program has.
+        case missingPart
         /// The result, read back, differs from its source. Nothing was put in place.
         case contentDiffers
         /// A store was made and verified, and a last step failed.
@@ -85,6 +87,20 @@ public struct ToolError: Error, Sendable {
         throw ToolError(
             .noDirectory, what: "\"\(path)\" cannot be created.",
             why: "The directory \"\(directory)\" does not exist.", remedy: "Create it, or check the path.")
+    }
+
+    /// Refuses to copy a table that only its program can copy.
+    ///
+    /// - Parameters:
+    ///   - parts: What is missing, such as `function uuid`; nil where that is not known.
+    ///   - reason: Why values alone do not suffice, as the end of a sentence.
+    static func missingPart(table: String, _ parts: String?, because reason: String) -> ToolError {
+        let needed = parts.map { "it needs \($0), which this program lacks, and " } ?? ""
+        return ToolError(
+            .missingPart, what: "The table \"\(table)\" cannot be copied.", why: "The reason: \(needed)\(reason).",
+            remedy: "Let the program copy the database that has these functions and collations: it gives its "
+                + "`prepareDatabase` to the `configuration` of StoreImport, StoreExport or StoreAdoption of StoreTools. "
+                + "Nothing was created.")
     }
 
     /// The text and the reason of any error that a tool throws.

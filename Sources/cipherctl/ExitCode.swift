@@ -71,6 +71,7 @@ enum ExitCode: Int32, CaseIterable {
             case .notPlain, .notAdoptable, .sparse: .damagedData
             case .plainNeedsRecovery, .needsWriting: .notPermitted
             case .importInterrupted, .noSample: .inputOutput
+            case .missingPart: .unsupported
             case .contentDiffers, .adoptionInterrupted, .incomplete: .failed
             }
     }

@@ -41,6 +41,22 @@ struct ConformanceTests {
         #expect(damaged.output.contains("page 6 is not authentic (bytes 20480 to 24575)"))
     }
 
+    @Test("conformance and verify say the same of a full-text index that contradicts itself: attention")
+    func fullTextIndex() throws {
+        let store = ["sql", place.path("s.db"), "--write", "--raw-key-file", place.key]
+        for statement in [
+            "CREATE VIRTUAL TABLE ft USING fts5(body)", "INSERT INTO ft VALUES ('some words')",
+            "DELETE FROM ft_data WHERE id > 10",
+        ] {
+            let outcome = try place.run(store + [statement])
+            try #require(outcome.status == 0, "\(outcome.errors)")
+        }
+        let verified = try place.ctl("verify", place.path("s.db"))
+        let found = try conformance("--json")
+        #expect(verified.status == 2 && found.status == 2, "\(verified.output) \(found.output)")
+        #expect(found.json["conformant"] as? Bool == true)
+    }
+
     @Test("a report that is there is not overwritten, and nothing is checked", arguments: ["--report", "--junit"])
     func existing(option: String) throws {
         try place.write("mine", to: "report")

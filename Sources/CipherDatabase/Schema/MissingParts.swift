@@ -96,6 +96,9 @@ package struct MissingParts: Hashable, Sendable {
                 depth -= 1
             } else if index + 1 < tokens.count {
                 let next = tokens[index + 1]
+                if Self.isRegularExpression(at: index, tokens), !known.functions.contains("regexp") {
+                    functions.insert("regexp")
+                }
                 if token.isWord("collate"), let name = next.name {
                     collations.insert(name)
                 }
@@ -106,6 +109,18 @@ package struct MissingParts: Hashable, Sendable {
                     functions.insert(name)
                 }
             }
+        }
+    }
+
+    /// Whether the word at a position is the operator REGEXP, which SQLite has no function for, and not a name.
+    /// - SeeAlso: <https://www.sqlite.org/lang_expr.html#the_like_glob_regexp_match_and_extract_operators>
+    private static func isRegularExpression(at index: Int, _ tokens: [SQLToken]) -> Bool {
+        guard tokens[index].isWord("regexp"), index > 0 else { return false }
+        let before = tokens[index - 1]
+        switch before.kind {
+        case .word: return before.isWord("not") || !KnownParts.keywords.contains(before.text.lowercasedASCII)
+        case .symbol: return before.isSymbol(")")
+        default: return true
         }
     }
 
@@ -128,11 +143,11 @@ package struct MissingParts: Hashable, Sendable {
 /// The names that a connection knows, in lower case.
 private struct KnownParts {
     let modules: Set<String>
-    private let functions: Set<String>
+    let functions: Set<String>
 
     /// Words before a bracket that are no functions.
     /// - SeeAlso: <https://www.sqlite.org/lang_keywords.html>
-    private static let keywords: Set<String> = [
+    static let keywords: Set<String> = [
         "all", "and", "as", "between", "by", "case", "cast", "check", "collate", "default", "distinct", "else",
         "except",
         "exists", "filter", "from", "glob", "having", "in", "intersect", "is", "isnull", "key", "like", "limit",

@@ -144,7 +144,7 @@ package struct WALContent {
 extension WALContent {
     /// Commits of a WAL that do not count any more.
     package enum Loss: Hashable, Sendable {
-        /// The WAL has bytes but no valid header.
+        /// The WAL has bytes after its header, but the header is not valid. SQLite makes it durable before the frames.
         case allContent
         /// A frame is damaged that is of a commit or has some after it, and SQLite ends the WAL before it.
         case afterFrame(UInt32)
@@ -162,6 +162,9 @@ extension WALContent {
 
         /// What to do about the loss.
         package var remedy: String { preventsOpening ? Self.removal : "compare with the last backup" }
+
+        /// Whether commits were there for certain. Bytes that are no frames may be what a power cut left.
+        package var needsAttention: Bool { if case .fromFrame = self { false } else { true } }
 
         /// Whether frames follow that a salvage can read.
         package var hasFrames: Bool { if case .afterFrame = self { true } else { false } }
@@ -202,7 +205,7 @@ extension WALContent {
     /// What the WAL that was read lost. It may have changed since.
     package func loss(of path: String, _ key: PageKey?) throws -> Loss? {
         if let unknownVersion { return .unknownVersion(unknownVersion) }
-        guard let scan else { return bytes > 0 ? .allContent : nil }
+        guard let scan else { return bytes > WALHeader.headerBytes ? .allContent : nil }
         if scan.committedFrames == 0, try isOfOtherPages(scan.header, than: path) { return .allContent }
         // The last process to close a database may remove its WAL.
         guard let file = try? RawFile(wal: StorePaths(path).wal) else { return nil }

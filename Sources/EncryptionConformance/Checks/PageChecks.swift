@@ -181,16 +181,18 @@ struct PageChecks {
         if problems.isEmpty, report.integrity == nil {
             return CheckResult(.content, .notApplicable, "SQLite was not asked")
         }
-        let faults = report.fullTextFaults.map { (isDamage: $0.isDamage, text: "\($0.what): \($0.remedy(file.path))") }
+        let faults = report.fullTextFaults.map { "\($0.what): \($0.remedy(file.path))" }
+        if !problems.isEmpty { return CheckResult(.content, .fail, problems + faults, remedy: Self.compare) }
         return CheckResult(
-            .content, findings: problems + faults.filter(\.isDamage).map(\.text),
-            passing: ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
+            .content, .pass,
+            ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
                 + report.notChecked.map { "not checked: \($0)" }
                 + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.impossible)
                 // SQLite permits such rows while foreign_keys is off: as for a verification they are no damage.
                 + report.orphans.map(\.text)
-                + faults.filter { !$0.isDamage }.map(\.text),
-            remedy: problems.isEmpty ? "Make the index again." : Self.compare)
+                + faults,
+            // No row is damaged: as for a verification such an index needs attention.
+            remedy: report.fullTextFaults.contains(where: \.isDamage) ? "Make the index again." : nil)
     }
 
     private static let compare = "Compare with the last backup."

@@ -108,7 +108,8 @@ public struct StoreAdoption: StoreTool {
         // Perhaps only the second copy has failed.
         let isReady = result?.isReady == true
         do {
-            let store = try SharedStore.open(at: path, unlockedBy: key.source)
+            let store = try SharedStore.open(
+                at: path, unlockedBy: key.source, configuration: StoreOpening.configuration(of: configuration))
             if let failure = result?.postponed {
                 // A directory whose fsync failed may still contain the former name after a power failure.
                 run.notice("this failed once and was repeated: \(ToolError.explanation(of: failure))")

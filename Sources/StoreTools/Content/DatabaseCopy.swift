@@ -24,16 +24,20 @@ struct DatabaseCopy {
     /// Both connections are inside a transaction; the target's schema may be written (`writable_schema`).
     ///
     /// - Returns: How many rows were copied.
-    /// - Throws: `DatabaseError`, or the error of `progress`.
+    /// - Throws: `DatabaseError`, ``ToolError`` `missingPart`, or the error of `progress`.
     mutating func run() throws -> Int {
         let schema = try SchemaEntry.all(source)
         let tables = schema.filter { $0.isStoredTable }
         for table in tables where table.name != Self.sequenceTable {
             if let values = try ValueTable(TableShape(table.name, in: source), in: source) {
+                if let obstacle = values.obstacle {
+                    let names = try MissingParts(of: source, table: table.name).names
+                    throw ToolError.missingPart(table: table.name, names.joined(separator: ", "), because: obstacle)
+                }
                 try values.create(in: target)
                 valueTables[table.name] = values
             } else {
-                try create(table)
+                try createOrdinary(table)
             }
         }
         try createSequenceTableIfLeftBehind(tables)
@@ -61,6 +65,18 @@ struct DatabaseCopy {
         // Indexes without SQL belong to a UNIQUE or PRIMARY KEY and are created with their table.
         guard let sql = entry.sql else { return }
         try target.makeStatement(sql: sql).execute()
+    }
+
+    /// Creates a table by its definition.
+    ///
+    /// - Throws: ``ToolError`` `missingPart` where SQLite refuses the definition.
+    private func createOrdinary(_ table: SchemaEntry) throws {
+        do {
+            try create(table)
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+            throw ToolError.missingPart(
+                table: table.name, nil, because: "SQLite says \"\(error.message ?? error.description)\"")
+        }
     }
 
     /// Replaces the definitions of tables whose rows were copied as values by their own, as text.
@@ -189,7 +205,6 @@ extension DatabaseCopy {
             try? queue.close()
             throw error
         }
-        for index in leftOut { run.notice(index.text) }
         let hash = try ContentHash.of(source, run, .rereadingSource, leavingOut: Set(leftOut.map(\.name)))
         return Copied(rows: rows, hash: hash, leftOut: leftOut)
     }
@@ -212,6 +227,13 @@ public struct LeftOutIndex: Hashable, Sendable {
     public let table: String
     /// What its table and the indexes of that need, such as `collation prog`.
     public let needs: [String]
+
+    /// What a copy has after it was verified, as the object of a sentence.
+    package static func sameContentHash(_ leftOut: [LeftOutIndex]) -> String {
+        leftOut.isEmpty
+            ? "the same content hash"
+            : "the content hash of the source without the indexes that were left out"
+    }
 
     /// The finding, as a sentence without its full stop.
     public var text: String {

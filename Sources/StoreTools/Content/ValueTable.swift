@@ -10,11 +10,12 @@ import CipherStore
 /// row id is NULL.
 ///
 /// Only the program can order a key with a collation of its own. The index of the source has that order already: its
-/// entries are inserted one after the other, each behind all others.
+/// entries are inserted one after the other, each behind all others. A key of generated columns that are not stored is
+/// filled in the same way, as the copy has no such columns.
 /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#representation_of_sql_tables>
 struct ValueTable {
     /// A key that SQLite keeps as an index of its own.
-    private struct Key {
+    struct Key {
         struct Column {
             let name: String
             let collation: String
@@ -26,6 +27,11 @@ struct ValueTable {
         let columns: [Column]
         /// Whether only the program knows its order.
         let isForeign: Bool
+        /// Whether a column of it is generated and not stored.
+        let isComputed: Bool
+
+        /// Whether it is filled as the index of another table.
+        var needsHelper: Bool { isForeign || isComputed }
 
         /// The columns, with their collations in the source.
         var list: String { terms { $0.collation } }
@@ -49,17 +55,19 @@ struct ValueTable {
         var number: Int { index.split(separator: "_").last.flatMap { Int($0) } ?? 0 }
     }
 
-    private let shape: TableShape
+    let shape: TableShape
     /// The column that stands for the row id; nil for none.
-    private let alias: String?
+    let alias: String?
     /// The keys, in the order of the names of their indexes.
-    private let keys: [Key]
+    let keys: [Key]
     private let isWithoutRowID: Bool
     /// The collations that the source does not have, as the schema writes them.
     let missingCollations: Set<String>
     private let missing: Set<String>
+    /// Why the copy cannot be made without the program, as the end of a sentence; nil where it can.
+    let obstacle: String?
 
-    /// Nil for a table whose rows SQLite can copy by its definition, and for one that hides its row ids.
+    /// Nil for a table whose rows SQLite can copy by its definition.
     ///
     /// - Throws: `DatabaseError`.
     init?(_ shape: TableShape, in db: Database) throws {
@@ -71,7 +79,6 @@ struct ValueTable {
             try Bool.fetchOne(
                 db, sql: "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", arguments: [shape.name])
             ?? false
-        guard isWithoutRowID || shape.rowIDName != nil else { return nil }
         self.shape = shape
         missingCollations = parts.collations
         let missing = Set(parts.collations.map(\.lowercasedASCII))
@@ -86,33 +93,61 @@ struct ValueTable {
             ).map { Key.Column(name: $0[0], collation: $0[1], isDescending: $0[2]) }
             return Key(
                 index: index[0], isPrimary: (index[1] as String) == "pk", columns: columns,
-                isForeign: columns.contains { missing.contains($0.collation.lowercasedASCII) })
+                isForeign: columns.contains { missing.contains($0.collation.lowercasedASCII) },
+                isComputed: columns.contains { !shape.storedColumns.contains($0.name) })
         }.sorted { $0.number < $1.number }
         alias = isWithoutRowID || keys.contains(where: \.isPrimary) ? nil : shape.rowIDColumn
+        obstacle = try Self.obstacle(shape, keys, isWithoutRowID: isWithoutRowID, in: db)
+    }
+
+    private static func obstacle(
+        _ shape: TableShape, _ keys: [Key], isWithoutRowID: Bool, in db: Database
+    ) throws -> String? {
+        if isWithoutRowID {
+            if keys.contains(where: \.isComputed) { return "it is WITHOUT ROWID, with a key of a generated column" }
+            return keys.count(where: \.isForeign) > 1 ? "it is WITHOUT ROWID, with several such keys" : nil
+        }
+        guard shape.rowIDName != nil else { return "its columns hide the row id" }
+        let computed = Set(keys.filter(\.isComputed).flatMap { $0.columns.map(\.name) })
+        return try computed.subtracting(shape.storedColumns).sorted().first { column in
+            do {
+                _ = try db.makeStatement(
+                    sql: "SELECT \(column.quotedIdentifier) FROM main.\(shape.name.quotedIdentifier)")
+                return false
+            } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+                return true
+            }
+        }.map { "its key has the generated column \"\($0)\"" }
     }
 
     private var table: String { "main.\(shape.name.quotedIdentifier)" }
-    private var hasForeignKeys: Bool { keys.contains(where: \.isForeign) }
+    /// Whether ``copyRows(from:to:progress:)`` has to fill keys.
+    var hasHelpers: Bool { !isWithoutRowID && keys.contains(where: \.needsHelper) }
 
-    /// The collations that only the program has and a key needs.
-    var keyCollations: Set<String> {
-        let all = keys.filter(\.isForeign).flatMap { $0.columns.map(\.collation) }
-        return Set(all.filter { missing.contains($0.lowercasedASCII) })
+    /// Why a salvage cannot make the table. It takes keys from the entries of their indexes.
+    var salvageObstacle: String? {
+        if isWithoutRowID, let leading, !leading.isPrimary {
+            return "it is WITHOUT ROWID, with a key beside the primary one"
+        }
+        return isWithoutRowID || shape.rowIDName == nil ? obstacle : nil
     }
+
+    /// Whether the rows are inserted in the order of the source, which only the program knows.
+    var isOrdered: Bool { leading != nil }
 
     /// The key in whose order the rows of a table WITHOUT ROWID are inserted; nil for any order.
     private var leading: Key? { isWithoutRowID ? keys.first(where: \.isForeign) : nil }
 
-    /// Creates the empty table.
+    /// Creates the empty table, where there is no ``obstacle``.
     ///
-    /// - Throws: `DatabaseError`, as where several keys of a table WITHOUT ROWID need collations that are missing.
+    /// - Throws: `DatabaseError`.
     func create(in db: Database) throws {
-        if hasForeignKeys {
+        if keys.contains(where: \.isForeign) {
             db.add(collation: .afterAll)
             db.add(collation: .beforeAll)
         }
         // The indexes of other tables are filled after their rows.
-        let inner = isWithoutRowID || !hasForeignKeys ? keys : []
+        let inner = hasHelpers ? [] : keys
         let parts =
             shape.storedColumns.map(\.quotedIdentifier)
             + inner.map { key in
@@ -139,7 +174,7 @@ struct ValueTable {
     func copyRows(from source: Database, to target: Database, progress: () throws -> Void) throws -> Int {
         try StandInCollations.with(missingCollations, on: source) {
             let count = try copyValues(from: source, to: target, progress: progress)
-            if hasForeignKeys, !isWithoutRowID {
+            if hasHelpers {
                 for key in keys { try fill(key, from: source, to: target) }
             }
             return count
@@ -168,46 +203,75 @@ struct ValueTable {
 
     private func helper(_ key: Key) -> String { "cipherstore_key_of_\(key.index)".quotedIdentifier }
 
+    private func made(_ key: Key) -> String { "cipherstore_index_of_\(key.index)" }
+
+    /// Builds the index of a key from the source, and gives it its place in the schema.
+    private func fill(_ key: Key, from source: Database, to target: Database) throws {
+        guard key.needsHelper, let rowID = shape.rowIDName else {
+            try create(key, in: target)
+            return try adopt(key, in: target)
+        }
+        let wanted = key.columns.map(\.name.quotedIdentifier) + [rowID]
+        let entries = try source.makeStatement(
+            sql: "SELECT \(wanted.joined(separator: ", ")) FROM \(table) "
+                + "INDEXED BY \(key.index.quotedIdentifier) ORDER BY \(key.list)")
+        let places = wanted.map { _ in "?" }.joined(separator: ", ")
+        try fill(key, in: target) { insertion in
+            _ = try target.makeStatement(sql: "\(insertion) VALUES (\(places))").insertRows(of: entries)
+        }
+    }
+
     /// Builds the index of a key under a name of its own, and gives it its place in the schema.
     ///
     /// The entries of a key that only the program can order are those of an index of another table, with the same row
     /// ids. Their format does not depend on the table.
+    ///
+    /// - Parameter insert: Inserts the columns and the row ids of the entries, in their order, by the beginning of an
+    ///   INSERT.
+    /// - Throws: `DatabaseError`, or the error of `insert`.
     /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#representation_of_sql_indices>
-    private func fill(_ key: Key, from source: Database, to target: Database) throws {
-        let made = "cipherstore_index_of_\(key.index)"
-        if key.isForeign, let rowID = shape.rowIDName {
-            let numbered = Key(
-                index: key.index, isPrimary: key.isPrimary,
-                columns: key.columns.enumerated().map { number, column in
-                    Key.Column(
-                        name: "c\(number)", collation: column.collation, isDescending: column.isDescending)
-                }, isForeign: true)
-            let names = numbered.columns.map(\.name)
-            try target.execute(
-                sql: """
-                    CREATE TABLE main.\(helper(key)) (\(names.joined(separator: ", ")));
-                    CREATE INDEX main.\(made.quotedIdentifier) ON \(helper(key)) (\(numbered.appendingList(missing)));
-                    """)
-            let wanted = key.columns.map(\.name.quotedIdentifier) + [rowID]
-            let entries = try source.makeStatement(
-                sql: "SELECT \(wanted.joined(separator: ", ")) FROM \(table) "
-                    + "INDEXED BY \(key.index.quotedIdentifier) ORDER BY \(key.list)")
-            let places = wanted.map { _ in "?" }.joined(separator: ", ")
-            _ = try target.makeStatement(
-                sql: "INSERT INTO main.\(helper(key)) (\(names.joined(separator: ", ")), rowid) VALUES (\(places))"
-            ).insertRows(of: entries)
-        } else {
-            let place = "main.\(made.quotedIdentifier) ON \(shape.name.quotedIdentifier)"
-            try target.execute(sql: "CREATE UNIQUE INDEX \(place) (\(key.list))")
-        }
+    func fill(_ key: Key, in target: Database, insert: (String) throws -> Void) throws {
+        let numbered = Key(
+            index: key.index, isPrimary: key.isPrimary,
+            columns: key.columns.enumerated().map { number, column in
+                Key.Column(name: "c\(number)", collation: column.collation, isDescending: column.isDescending)
+            }, isForeign: key.isForeign, isComputed: false)
+        let names = numbered.columns.map(\.name).joined(separator: ", ")
+        try target.execute(
+            sql: """
+                CREATE TABLE main.\(helper(key)) (\(names));
+                CREATE INDEX main.\(made(key).quotedIdentifier) ON \(helper(key)) (\(numbered.appendingList(missing)));
+                """)
+        try insert("INSERT INTO main.\(helper(key)) (\(names), rowid)")
+        try adopt(key, in: target)
+    }
+
+    /// Builds the keys that need no helper before the rows: a salvage may find several rows with one key.
+    ///
+    /// - Throws: `DatabaseError`.
+    func createKnownKeys(in target: Database) throws {
+        guard hasHelpers else { return }
+        for key in keys where !key.needsHelper { try create(key, in: target) }
+    }
+
+    private func create(_ key: Key, in target: Database) throws {
+        try target.execute(
+            sql: "CREATE UNIQUE INDEX main.\(made(key).quotedIdentifier) "
+                + "ON \(shape.name.quotedIdentifier) (\(key.list))")
+    }
+
+    /// Gives the index of a key its name and its table.
+    ///
+    /// - Throws: `DatabaseError`.
+    func adopt(_ key: Key, in target: Database) throws {
         try target.execute(
             sql: "UPDATE main.sqlite_schema SET name = ?, tbl_name = ?, sql = NULL WHERE type = 'index' AND name = ?",
-            arguments: [key.index, shape.name, made])
+            arguments: [key.index, shape.name, made(key)])
     }
 
     /// Removes what ``copyRows(from:to:progress:)`` has made beside the table, after SQLite has read the schema again.
     func removeHelpers(in target: Database) throws {
-        guard hasForeignKeys, !isWithoutRowID else { return }
-        for key in keys where key.isForeign { try target.execute(sql: "DROP TABLE main.\(helper(key))") }
+        guard hasHelpers else { return }
+        for key in keys where key.needsHelper { try target.execute(sql: "DROP TABLE main.\(helper(key))") }
     }
 }

@@ -156,8 +156,8 @@ private struct StoreCheckup {
                     remedy: "run `cipherctl adopt` again; until then it opens as before")
             ]
         }
-        // A WAL that prevents each opening is a finding of its own.
-        let log = status.walLoss.flatMap { $0.preventsOpening ? $0.note : nil }
+        // What the WAL has lost is a finding of its own.
+        let log = status.walLoss?.note
         var findings = status.attention.filter { text in log.map { !text.hasPrefix($0) } ?? true }
             .map { Finding(.problem, "attention", $0) }
         if let note = status.rotationNote {
@@ -213,7 +213,8 @@ private struct StoreCheckup {
                 return Finding(.problem, "logDamaged", loss.note, remedy: WALContent.Loss.removal)
             }
             return Finding(
-                loss.hasFrames ? .risk : .note, loss == .allContent ? "logWithoutContent" : "logDamaged", loss.note,
+                loss.needsAttention ? .risk : .note, loss == .allContent ? "logWithoutContent" : "logDamaged",
+                loss.note,
                 remedy: "compare with the last backup: cipherctl backup verify"
                     + (loss.hasFrames ? "; cipherctl salvage copies what it can read of them into another store" : ""))
         }

@@ -116,7 +116,8 @@ public struct StoreImport: StoreTool {
     /// - Throws: ``ToolError`` that says that the store exists, so that it is not imported again.
     private func open(_ key: UnlockedKey, _ run: ToolRun) throws -> SharedStore {
         do {
-            return try SharedStore.open(at: target, unlockedBy: key.source)
+            return try SharedStore.open(
+                at: target, unlockedBy: key.source, configuration: StoreOpening.configuration(of: configuration))
         } catch {
             StoreOpening.logCreation(target, scheme, run)
             throw ToolError(

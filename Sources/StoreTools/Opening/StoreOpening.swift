@@ -88,6 +88,13 @@ package enum StoreOpening {
         return store
     }
 
+    /// The configuration of a connection that has what the schema needs, and nothing else of the program's.
+    static func configuration(of program: Configuration) -> Configuration {
+        var configuration = Configuration()
+        configuration.prepareDatabase = program.prepareDatabase
+        return configuration
+    }
+
     /// Writes to the key log that a store was created, which was made elsewhere and then published.
     static func logCreation(_ path: String, _ scheme: KeyScheme, _ run: ToolRun) {
         let log = KeyLog(databasePath: StorePaths(path).database)

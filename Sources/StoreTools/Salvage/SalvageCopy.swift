@@ -15,6 +15,8 @@ final class SalvageCopy {
     private var counter: RowCounter
     /// The tables whose rows are inserted as values.
     private var definitions: [SalvagedDefinition] = []
+    /// Their keys that only the program can make, by the names of the tables.
+    private var keys: [String: SalvagedKeys] = [:]
 
     /// - Parameters:
     ///   - db: Inside a transaction; its schema may be written (`writable_schema`).
@@ -35,6 +37,9 @@ final class SalvageCopy {
         for index in trees.indices { try assignment.walk(&trees[index]) }
         let groups = try assignment.takeGroups()
         try place(groups)
+        for definition in definitions {
+            keys[definition.entry.name] = try SalvagedKeys(definition.values, source, trees, in: db)
+        }
         for tree in trees where tree.entry.name != Self.sequenceTable { try copyRows(of: tree) }
         outcome.indexPages = PageRanges(trees.filter { $0.entry.type == "index" }.flatMap { $0.lost.map(\.page) })
         if let tree = trees.first(where: { $0.entry.name == Self.sequenceTable }), tree.table != nil {
@@ -43,6 +48,7 @@ final class SalvageCopy {
             try copyRows(of: tree)
         }
         try completeSequences()
+        for made in keys.values { try made.fill() }
         try enterDefinitions()
         try createTheRest()
         try db.execute(sql: "PRAGMA main.user_version = \(source.userVersion)")
@@ -106,6 +112,7 @@ final class SalvageCopy {
                 do {
                     if let definition = try SalvagedDefinition(entry, in: db, program: program) {
                         try definition.values.create(in: db)
+                        try definition.values.createKnownKeys(in: db)
                         definitions.append(definition)
                         trees[index].table = definition.table
                     } else {
@@ -157,6 +164,7 @@ final class SalvageCopy {
         }
         // SQLite reads the schema again.
         try db.execute(sql: "PRAGMA writable_schema = RESET; PRAGMA writable_schema = ON")
+        for definition in definitions { try definition.values.removeHelpers(in: db) }
     }
 
     private func createIndex(_ entry: SchemaEntry, _ sql: String) throws {
@@ -234,7 +242,9 @@ final class SalvageCopy {
                 continue
             }
             let names = tables.map { trees[$0].entry.name }.sorted()
-            for page in group.pages { try list(page, candidates: names) }
+            // The entries of an index that nothing names look like rows of a table WITHOUT ROWID.
+            let mayBeEntries = group.isIndexTree && tables.isEmpty
+            for page in group.pages { try list(page, candidates: names, mayBeEntries: mayBeEntries) }
         }
     }
 
@@ -264,33 +274,54 @@ final class SalvageCopy {
             outcome.tables.append(report)
             return
         }
-        for page in tree.pages { try copy(page, table, &report, isMatched: false) }
-        for page in tree.matchedPages { try copy(page, table, &report, isMatched: true) }
+        if definitions.first(where: { $0.entry.name == tree.entry.name })?.values.isOrdered == true {
+            try copyInOrder(tree, table, &report)
+        } else {
+            for page in tree.pages {
+                try source.forEachRow(of: page) { try copy($0, page, table, &report, isMatched: false) }
+            }
+            for page in tree.matchedPages {
+                try source.forEachRow(of: page) { try copy($0, page, table, &report, isMatched: true) }
+            }
+        }
         outcome.tables.append(report)
     }
 
-    private func copy(
-        _ page: UInt32, _ table: SalvagedTable, _ report: inout StoreSalvage.Table, isMatched: Bool
+    /// Copies rows whose order only the program knows; those without a certain place are listed.
+    private func copyInOrder(
+        _ tree: SalvagedTree, _ table: SalvagedTable, _ report: inout StoreSalvage.Table
     ) throws {
-        try source.forEachRow(of: page) { row in
-            switch row {
-            case .lost(let rowID, let lost):
-                report.lostRowCount += 1
-                if report.lostRows.count < Limits.listedRows {
-                    report.lostRows.append(StoreSalvage.LostRow(rowID: rowID, page: page, missingPage: lost))
-                }
-            case .doubtful(let rowID, let values):
-                try counter.next(table: table.name)
+        if source.hasOlderPages(tree) {
+            for page in tree.pages { try list(page, candidates: [table.name]) }
+        } else {
+            try source.forEachRowInOrder(of: tree) { page, row in
+                try copy(row, page, table, &report, isMatched: false)
+            }
+        }
+        for page in tree.matchedPages { try list(page, candidates: [table.name]) }
+    }
+
+    private func copy(
+        _ row: SalvageSource.FoundRow, _ page: UInt32, _ table: SalvagedTable, _ report: inout StoreSalvage.Table,
+        isMatched: Bool
+    ) throws {
+        switch row {
+        case .lost(let rowID, let lost):
+            report.lostRowCount += 1
+            if report.lostRows.count < Limits.listedRows {
+                report.lostRows.append(StoreSalvage.LostRow(rowID: rowID, page: page, missingPage: lost))
+            }
+        case .doubtful(let rowID, let values):
+            try counter.next(table: table.name)
+            try list(values, rowID, page, candidates: [table.name])
+        case .row(let rowID, let values):
+            try counter.next(table: table.name)
+            if try insert(values, rowID, into: table) {
+                report.rowCount += 1
+                if isMatched { report.matchedRowCount += 1 }
+            } else {
+                // Another row has its key, and one of them is of an older image; or the entry of a key is lost.
                 try list(values, rowID, page, candidates: [table.name])
-            case .row(let rowID, let values):
-                try counter.next(table: table.name)
-                if try insert(values, rowID, into: table) {
-                    report.rowCount += 1
-                    if isMatched { report.matchedRowCount += 1 }
-                } else {
-                    // Another row has its key: one of them is of an older image.
-                    try list(values, rowID, page, candidates: [table.name])
-                }
             }
         }
     }
@@ -309,6 +340,11 @@ final class SalvageCopy {
         if let rowID, let name = table.rowIDName, table.asValues || !columns.contains(where: { $0.1.isRowID }) {
             names.append(name)
             arguments.append(SalvagedValue(rowID.databaseValue))
+        }
+        if let keys = keys[table.name] {
+            let given = columns.map(\.1.name) + added.map(\.name)
+            let row = Dictionary(zip(given, arguments)) { first, _ in first }
+            guard let rowID, try keys.haveEntries(of: row, rowID: rowID) else { return false }
         }
         return try insert(names, arguments, into: table)
     }
@@ -349,20 +385,23 @@ final class SalvageCopy {
     // MARK: Rows of unknown tables
 
     /// Lists the rows of a page whose table is not certain.
-    private func list(_ page: UInt32, candidates: [String]) throws {
+    private func list(_ page: UInt32, candidates: [String], mayBeEntries: Bool = false) throws {
         try source.forEachRow(of: page) { row in
             switch row {
             case .row(let rowID, let values), .doubtful(let rowID, let values):
                 try counter.next()
-                try list(values, rowID, page, candidates: candidates)
+                try list(values, rowID, page, candidates: candidates, mayBeEntries: mayBeEntries)
             case .lost: outcome.lostUnknownRows += 1
             }
         }
     }
 
-    private func list(_ values: [TableReader.Value], _ rowID: Int64?, _ page: UInt32, candidates: [String]) throws {
+    private func list(
+        _ values: [TableReader.Value], _ rowID: Int64?, _ page: UInt32, candidates: [String],
+        mayBeEntries: Bool = false
+    ) throws {
         let count = min(values.count, Limits.listedColumns)
-        let index = try listing(columns: count, candidates)
+        let index = try listing(columns: count, candidates, mayBeEntries)
         let names = ["page", "row_id"] + (0..<count).map { "c\($0)" }
         let arguments =
             [SalvagedValue(Int64(page).databaseValue), SalvagedValue(rowID?.databaseValue ?? .null)]
@@ -371,15 +410,15 @@ final class SalvageCopy {
     }
 
     /// The table for rows of one shape, which is created with the first of them.
-    private func listing(columns: Int, _ candidates: [String]) throws -> Int {
-        let key = "\(columns) \(candidates)"
+    private func listing(columns: Int, _ candidates: [String], _ mayBeEntries: Bool) throws -> Int {
+        let key = "\(columns) \(mayBeEntries) \(candidates)"
         if let index = listings[key] { return index }
         var number = outcome.listings.count + 1
         while try db.tableExists("salvaged_\(number)", in: "main") { number += 1 }
         let name = "salvaged_\(number)"
         let list = (0..<columns).map { ", c\($0)" }.joined()
         try db.execute(sql: "CREATE TABLE main.\(name) (page INTEGER, row_id INTEGER\(list))")
-        outcome.listings.append(StoreSalvage.Listing(name: name, candidates: candidates))
+        outcome.listings.append(StoreSalvage.Listing(name: name, candidates: candidates, mayBeEntries: mayBeEntries))
         listings[key] = outcome.listings.count - 1
         return outcome.listings.count - 1
     }

@@ -33,6 +33,7 @@ struct SalvageSource {
                 run.report(ToolProgress(.authenticatingPages, done: Int(number), total: Int(pages.pageCount)))
             }
             guard let found = try pages.page(number) else {
+                if try pages.isUnusedTail(number) { continue }
                 kinds.setDamaged(number)
                 lost.append(number)
                 continue
@@ -44,12 +45,14 @@ struct SalvageSource {
         self.pages = pages
         self.kinds = kinds
         olderPages = PageRanges(older)
-        var ranges = PageRanges(lost)
+        let free = try FreeList(pages)
+        // SQLite does not write a free page that it has no use for: it can be a hole of the file.
+        let leaves = Set(free.leaves)
+        var ranges = PageRanges(try lost.filter { try !leaves.contains($0) || !pages.isZero($0) })
         if pages.claimedPageCount > pages.pageCount, pages.pageCount > 0 {
             ranges.append(pages.pageCount + 1...pages.claimedPageCount, without: [])
         }
         lostPages = ranges
-        let free = try FreeList(pages)
         self.free = free.pages
         knowsFreePages = free.isComplete
         if let firstPage {
@@ -86,11 +89,11 @@ struct SalvageSource {
             SalvagedValue(Double(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }).databaseValue)
         case .blob(let bytes): SalvagedValue(Data(bytes).databaseValue)
         case .text(let bytes):
-            // What is no UTF-8 would not come back as the same bytes. Of UTF-16 what is valid comes back.
-            if encoding == .utf8, String(validating: bytes, as: UTF8.self) == nil {
-                SalvagedValue(textOf: bytes)
-            } else {
+            // What is not valid in the encoding would not come back as the same bytes.
+            if encoding.isValid(bytes) {
                 SalvagedValue(encoding.text(bytes).databaseValue)
+            } else {
+                SalvagedValue(textOf: bytes)
             }
         }
     }
@@ -125,25 +128,48 @@ struct SalvageSource {
         guard let found = try pages.page(number),
             let page = TreePage(found.bytes, number: number, usableBytes: pages.usableBytes)
         else { return }
-        for index in 0..<page.cellCount {
-            guard let cell = page.cell(index) else {
-                try body(.lost(rowID: nil, page: number))
-                continue
-            }
-            var record = Array(page.localRecord(cell))
-            var origins = [found.origin]
-            if let overflow = cell.overflow, let lost = try append(overflow, to: &record, cell.recordBytes, &origins) {
-                try body(.lost(rowID: cell.rowID, page: lost))
-                continue
-            }
-            if let values = PageFormat.Record.completeValues(record[...]) {
-                try body(
-                    pages.areOfOneMoment(origins)
-                        ? .row(rowID: cell.rowID, values: values) : .doubtful(rowID: cell.rowID, values: values))
-            } else {
-                try body(.lost(rowID: cell.rowID, page: number))
-            }
+        for index in 0..<page.cellCount { try body(row(index, of: page, number, found.origin)) }
+    }
+
+    private func row(
+        _ index: Int, of page: TreePage, _ number: UInt32, _ origin: AuthenticPages.Origin
+    ) throws -> FoundRow {
+        guard let cell = page.cell(index) else { return .lost(rowID: nil, page: number) }
+        var record = Array(page.localRecord(cell))
+        var origins = [origin]
+        if let overflow = cell.overflow, let lost = try append(overflow, to: &record, cell.recordBytes, &origins) {
+            return .lost(rowID: cell.rowID, page: lost)
         }
+        guard let values = PageFormat.Record.completeValues(record[...]) else {
+            return .lost(rowID: cell.rowID, page: number)
+        }
+        return pages.areOfOneMoment(origins)
+            ? .row(rowID: cell.rowID, values: values) : .doubtful(rowID: cell.rowID, values: values)
+    }
+
+    /// The entries of the tree of an index, or the rows of a table WITHOUT ROWID, in the order of the tree, with the page
+    /// of each. What is on lost pages is missing.
+    ///
+    /// - Throws: The errors of reading, or of `body`.
+    func forEachRowInOrder(of tree: SalvagedTree, _ body: (UInt32, FoundRow) throws -> Void) throws {
+        var waiting = Set(tree.pages)
+        func visit(_ number: UInt32) throws {
+            // Each page once: pages that name each other in a circle would not end.
+            guard waiting.remove(number) != nil, let found = try pages.page(number),
+                let page = TreePage(found.bytes, number: number, usableBytes: pages.usableBytes)
+            else { return }
+            for index in 0..<page.cellCount {
+                if let child = page.cell(index)?.child { try visit(child) }
+                try body(number, row(index, of: page, number, found.origin))
+            }
+            if let last = page.lastChild { try visit(last) }
+        }
+        try visit(tree.root)
+    }
+
+    /// Whether a page of a tree is older than others may be.
+    func hasOlderPages(_ tree: SalvagedTree) -> Bool {
+        tree.pages.contains { page in olderPages.ranges.contains { $0.contains(page) } }
     }
 
     /// Appends the rest of a record, and where its pages come from.
@@ -196,6 +222,7 @@ struct SalvagedValue {
 
     init(_ value: DatabaseValue) { (self.value, place) = (value, "?") }
 
-    /// A text of a database in UTF-8, whether its bytes are valid or not.
+    /// A text in the encoding of the database, whether its bytes are valid or not.
+    /// - SeeAlso: <https://www.sqlite.org/lang_expr.html#castexpr>
     init(textOf bytes: [UInt8]) { (value, place) = (Data(bytes).databaseValue, "CAST(? AS TEXT)") }
 }

@@ -19,8 +19,7 @@ struct SalvagedDefinition {
     ///   - db: The connection that writes the new store, with what the program has given to it.
     ///   - program: Its `prepareDatabase` has given that.
     /// - Returns: Nil for a table that SQLite can create and fill.
-    /// - Throws: `DatabaseError` where SQLite cannot read the definition, or where only the program can order a key:
-    ///   pages that are lost may have had the order.
+    /// - Throws: `DatabaseError` where SQLite cannot read the definition, or where only the program can make the table.
     init?(_ entry: SchemaEntry, in db: Database, program: Configuration) throws {
         guard let sql = entry.sql, !entry.name.lowercased().hasPrefix("sqlite_") else { return nil }
         let missing = try MissingParts(ofTable: sql, in: db)
@@ -39,10 +38,10 @@ struct SalvagedDefinition {
             return (values, try SalvagedTable(entry.name, in: memory, asValues: true))
         }
         guard let (values, table) = found else { return nil }
-        guard values.keyCollations.isEmpty else {
-            let names = values.keyCollations.sorted().joined(separator: ", ")
+        if let obstacle = values.salvageObstacle {
+            let names = missing.names.joined(separator: ", ")
             throw DatabaseError(
-                message: "its key needs collation \(names), which this program lacks, so its rows are listed")
+                message: "it needs \(names), which this program lacks, and \(obstacle), so its rows are listed")
         }
         self.values = values
         self.table = table

@@ -76,13 +76,16 @@ public struct StoreSalvage: StoreTool {
     /// their pages may be of different moments.
     public struct Listing: Sendable {
         public let name: String
+        /// Whether they may be the entries of an index: they are of the tree of an index, or of a table WITHOUT ROWID.
+        public let mayBeEntries: Bool
         /// The tables to which they may belong; none where they fit no table that is known.
         public let candidates: [String]
         public internal(set) var rowCount = 0
 
-        init(name: String, candidates: [String]) {
+        init(name: String, candidates: [String], mayBeEntries: Bool) {
             self.name = name
             self.candidates = candidates
+            self.mayBeEntries = mayBeEntries
         }
     }
 
@@ -123,8 +126,11 @@ public struct StoreSalvage: StoreTool {
         /// Notices that are not failures.
         public let notices: [String]
 
-        /// Rows in the new store.
-        public var rowCount: Int { tables.reduce(0) { $0 + $1.rowCount } + listings.reduce(0) { $0 + $1.rowCount } }
+        /// Rows in the new store, without what may be entries of indexes.
+        public var rowCount: Int {
+            tables.reduce(0) { $0 + $1.rowCount }
+                + listings.filter { !$0.mayBeEntries }.reduce(0) { $0 + $1.rowCount }
+        }
 
         /// Whether something is lost, or not in the place where it was.
         ///
@@ -165,7 +171,8 @@ public struct StoreSalvage: StoreTool {
             run.notice("the list of free pages is damaged: rows that were deleted may be among the salvaged ones")
         }
         let (outcome, check) = try makeStore(found, key, choice.sidecar, at: place, run)
-        let store = try SharedStore.open(at: target, unlockedBy: key.source)
+        let store = try SharedStore.open(
+            at: target, unlockedBy: key.source, configuration: StoreOpening.configuration(of: configuration))
         defer { try? store.close() }
         StoreOpening.logCreation(target, scheme(choice.sidecar), run)
         return Report(

@@ -14,14 +14,23 @@ enum TextEncoding: UInt32, CaseIterable {
         }
     }
 
-    /// A text; what is not valid in the encoding is replaced.
-    func text(_ bytes: [UInt8]) -> String {
-        if self == .utf8 { return String(decoding: bytes, as: UTF8.self) }
-        let units = stride(from: 0, to: bytes.count - 1, by: 2).map { index in
+    /// Whether a text of these bytes is stored as the same bytes.
+    func isValid(_ bytes: [UInt8]) -> Bool {
+        if self == .utf8 { return String(validating: bytes, as: UTF8.self) != nil }
+        return bytes.count.isMultiple(of: 2) && String(validating: units(bytes), as: UTF16.self) != nil
+    }
+
+    private func units(_ bytes: [UInt8]) -> [UInt16] {
+        stride(from: 0, to: bytes.count - 1, by: 2).map { index in
             let (one, other) = (UInt16(bytes[index]), UInt16(bytes[index + 1]))
             return self == .utf16LittleEndian ? other << 8 | one : one << 8 | other
         }
-        return String(decoding: units, as: UTF16.self)
+    }
+
+    /// A text; what is not valid in the encoding is replaced.
+    func text(_ bytes: [UInt8]) -> String {
+        if self == .utf8 { return String(decoding: bytes, as: UTF8.self) }
+        return String(decoding: units(bytes), as: UTF16.self)
     }
 }
 

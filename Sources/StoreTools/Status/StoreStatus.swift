@@ -397,7 +397,7 @@ extension StoreStatus.Report {
                 }
             attention.append("\(lengthFault.text): \(remedy)")
         }
-        if let walLoss, backup == nil, walLoss.preventsOpening || walLoss.hasFrames {
+        if let walLoss, backup == nil, walLoss.needsAttention {
             attention.append("\(walLoss.note): \(walLoss.remedy)")
         }
         if let holders { attention += Self.attention(to: holders) }

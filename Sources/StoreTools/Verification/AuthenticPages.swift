@@ -27,6 +27,8 @@ package final class AuthenticPages {
     /// Bytes of a page that SQLite uses for itself.
     package let usableBytes: Int
     package let layout: PageLayout
+    /// Pages that page 1 counts, or the last commit in the WAL; nil where neither says so.
+    private let countedPages: UInt32?
     private let file: RawFile
     private let log: RawFile?
     /// The frame of each page that counts.
@@ -58,7 +60,8 @@ package final class AuthenticPages {
         let byLog = frames?.databasePages ?? 0
         // After a commit that removed pages the file is longer until a checkpoint truncates it.
         pageCount = byLog > 0 ? max(min(inFile, byLog), inLog) : inFile
-        claimedPageCount = max(byLog > 0 ? byLog : header?.pageCount ?? 0, pageCount)
+        countedPages = byLog > 0 ? byLog : header?.pageCount
+        claimedPageCount = max(countedPages ?? 0, pageCount)
         // Byte 20 is not authenticated, and no reserve is smaller than what the page's own code needs.
         let reserved = header.map(\.reservedBytes) ?? layout.reservedBytes
         let isPlausible = layout.hasPlaintextHeader && (layout.reservedBytes...80).contains(reserved)
@@ -95,6 +98,23 @@ package final class AuthenticPages {
         guard try readAuthentic(number, { try file.read(at: offset, into: $0) }) else { return nil }
         let isOlder = frame != nil || frames?.isPassed(number, after: 0) == true
         return (try decrypted(number), Origin(frame: 0, isOlder: isOlder))
+    }
+
+    /// Whether a page has zeros only, in the file, and the WAL has no image of the page.
+    ///
+    /// - Throws: `SystemError`.
+    func isZero(_ number: UInt32) throws -> Bool {
+        guard frames?.last[number] == nil else { return false }
+        let bytes = try file.bytes(at: (Int(number) - 1) * layout.pageBytes, count: layout.pageBytes)
+        return bytes.allSatisfy { $0 == 0 }
+    }
+
+    /// Whether a page of zeros follows the pages that the database counts, as where the file was allocated in advance.
+    ///
+    /// - Throws: `SystemError`.
+    func isUnusedTail(_ number: UInt32) throws -> Bool {
+        guard let countedPages, countedPages > 0, number > countedPages else { return false }
+        return try isZero(number)
     }
 
     /// Whether frames after a damaged one of the WAL count.

@@ -78,7 +78,9 @@ public struct OrphanRow: Hashable, Sendable {
     /// Reports the first such rows as notices. A check that SQLite cannot do is left to a verification.
     static func report(_ db: Database, _ run: ToolRun) {
         guard let found = try? find(db) else { return }
-        for row in found.first { run.notice(row.text) }
+        var said: Set<String> = []
+        // A row may refer to two rows of one table that do not exist.
+        for row in found.first where said.insert(row.text).inserted { run.notice(row.text) }
         let more = found.count - found.first.count
         if more > 0 { run.notice("further rows without a parent: \(more)") }
     }

@@ -70,14 +70,14 @@ public struct StoreVerification: StoreTool {
         /// Whether nothing is damaged.
         public var isSound: Bool { problems.isEmpty }
         /// Whether a sound store needs attention: rows refer to rows which do not exist, something could not be checked
-        /// for want of a part of the program, or commits are lost behind a damaged frame of the WAL.
+        /// for want of a part of the program, or commits are lost because the header or a frame of the WAL is damaged.
         public var needsAttention: Bool {
             !fullTextFaults.isEmpty || hasOtherFindings
         }
         /// Whether nothing but full-text indexes needs attention.
         public var hasOnlyFullTextFaults: Bool { !fullTextFaults.isEmpty && !hasOtherFindings }
         private var hasOtherFindings: Bool {
-            foreignKeyViolations ?? 0 > 0 || !notChecked.isEmpty || walLoss?.hasFrames == true
+            foreignKeyViolations ?? 0 > 0 || !notChecked.isEmpty || walLoss?.needsAttention == true
         }
         /// Pages of the main file that were read and authenticated.
         public var pagesChecked: Int { scan.pagesChecked }

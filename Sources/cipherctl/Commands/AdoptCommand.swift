@@ -54,7 +54,8 @@ struct AdoptCommand: Command {
         if let hash = report.contentHash {
             lines += [
                 "content     \(hash.hex)",
-                "verified    the store, read back, has the same content as the original file",
+                "verified    the store, read back, has the same content as the original file"
+                    + (report.leftOut.isEmpty ? "" : ", without the indexes that were left out"),
             ]
         }
         if let original = report.original {
@@ -63,6 +64,8 @@ struct AdoptCommand: Command {
         lines.append(
             "sidecar     \(path)-sidecar and its .bak: keep both with the store; they hold its salt from now on")
         lines += report.leftOut.map { "left out    \($0.text)" }
+        // The lines have the sentences, the JSON has the names.
+        if console.isJSON { for index in report.leftOut { console.note(index.text) } }
         try console.report(
             json: .object([
                 "store": .string(path), "store_id": .string("\(report.storeID)"), "scheme": .string(scheme.rawValue),

@@ -46,6 +46,8 @@ struct ExportCommand: Command {
         let tool = StoreExport(of: storePath, toInsecurePlaintext: plainPath, key: ToolKey(arguments))
         let report = try console.run(tool, "exporting")
         console.warn("everything in \"\(plainPath)\" can be read without a key")
+        // The lines have the sentences, the JSON has the names.
+        if console.isJSON { for index in report.leftOut { console.note(index.text) } }
         try console.report(
             json: .object([
                 "store": .string(storePath), "plain": .string(plainPath), "rows": .int(report.rowCount),
@@ -58,7 +60,7 @@ struct ExportCommand: Command {
                 "exported      \(storePath) -> \(plainPath)",
                 "rows          \(report.rowCount)",
                 "content hash  \(report.contentHash.hex)",
-                "verified      the plain database, read back, has the same content hash",
+                "verified      the plain database, read back, has \(LeftOutIndex.sameContentHash(report.leftOut))",
             ] + report.leftOut.map { "left out      \($0.text)" })
         return report.leftOut.isEmpty ? .ok : .needsAttention
     }

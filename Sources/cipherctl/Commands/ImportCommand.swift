@@ -51,6 +51,8 @@ struct ImportCommand: Command {
         if report.didEnlargePages {
             console.note("pages have \(report.pageBytes) bytes now; the source's were smaller")
         }
+        // The lines have the sentences, the JSON has the names.
+        if console.isJSON { for index in report.leftOut { console.note(index.text) } }
         try console.report(
             json: .object([
                 "store": .string(storePath), "store_id": .string("\(report.storeID)"),
@@ -64,7 +66,7 @@ struct ImportCommand: Command {
                 "imported      \(plainPath) -> \(storePath)",
                 "rows          \(report.rowCount)",
                 "content hash  \(report.contentHash.hex)",
-                "verified      the store, read back, has the same content hash",
+                "verified      the store, read back, has \(LeftOutIndex.sameContentHash(report.leftOut))",
             ] + report.leftOut.map { "left out      \($0.text)" })
         return report.leftOut.isEmpty ? .ok : .needsAttention
     }

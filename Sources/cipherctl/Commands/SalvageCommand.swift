@@ -63,7 +63,7 @@ struct SalvageCommand: Command {
                 report.listings.map {
                     .object([
                         "name": .string($0.name), "rows": .int($0.rowCount),
-                        "candidates": .array($0.candidates.map(JSON.string)),
+                        "candidates": .array($0.candidates.map(JSON.string)), "may_be_entries": .bool($0.mayBeEntries),
                     ])
                 }),
             "lost_schema_pages": .array(report.lostSchemaPages.map { .int($0) }),
@@ -121,7 +121,11 @@ struct SalvageCommand: Command {
             let tables =
                 listing.candidates.isEmpty
                 ? "no known table" : "one of: \(listing.candidates.joined(separator: ", "))"
-            lines.append("listing   \(listing.name): \(CountText.text(listing.rowCount, "row")) of \(tables)")
+            lines.append(
+                listing.mayBeEntries
+                    ? "listing   \(listing.name): \(CountText.text(listing.rowCount, "entry", "entries")) of an index, or "
+                        + "rows of a table WITHOUT ROWID; they are not counted as rows"
+                    : "listing   \(listing.name): \(CountText.text(listing.rowCount, "row")) of \(tables)")
         }
         if !report.indexPages.isEmpty {
             let pages = CountText.text(report.indexPages.count, "page")

@@ -94,7 +94,7 @@ struct StatusCommand: Command {
     private func notes(_ found: StoreStatus.Report) -> [String] {
         let origin = found.sidecar?.slotted?.dataKey.origin == .direct ? [StoreStatus.Report.formerPassphrase] : []
         let age = found.age?.finding.map { $0.needsAttention ? [] : [$0.text] } ?? []
-        return [found.rotationNote, found.walLoss.flatMap { $0.preventsOpening || $0.hasFrames ? nil : $0.note }]
+        return [found.rotationNote, found.walLoss.flatMap { $0.needsAttention ? nil : $0.note }]
             .compactMap(\.self)
             + origin + age + libraryNotes
     }

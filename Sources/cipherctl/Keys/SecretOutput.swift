@@ -14,6 +14,7 @@ struct SecretOutput {
     init(_ arguments: ParsedArguments) throws {
         path = arguments.value(Self.option.name)
         if let path {
+            try ToolError.requireDirectory(for: path)
             if try Files.entryExists(path) { throw Self.taken(path) }
             if let store = arguments.operands.first { try ToolError.requireForeign(path, to: store, "file of a key") }
         } else if !arguments.has("--yes") {

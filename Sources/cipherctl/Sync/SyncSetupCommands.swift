@@ -82,6 +82,7 @@ struct SyncInviteCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let file = arguments.operands[1]
+        try ToolError.requireDirectory(for: file)
         guard try !Files.entryExists(file) else {
             throw CommandFailure(
                 .usage, "exists", what: "\"\(file)\" is there already.", why: "An invitation replaces no file.",

@@ -157,6 +157,7 @@ struct MissingPartsTests {
             of: fixture.store, toInsecurePlaintext: fixture.plain, unlockedBy: fixture.source
         ).run()
         #expect(exported.rowCount == 52 && exported.leftOut.map(\.name) == ["doc_name", "doc_f"])
+        #expect(exported.notices == [], "the report has them already")
         let other = fixture.path("other.db")
         let imported = try StoreImport(of: fixture.plain, to: other, unlockedBy: fixture.source).run()
         #expect(imported.rowCount == 52 && imported.leftOut == [])

@@ -286,15 +286,17 @@ struct StoreSalvageTests {
         #expect(try new.read { try String.fetchOne($0, sql: "PRAGMA encoding") } == name)
     }
 
-    @Test("texts that are no UTF-8 keep their bytes")
-    func invalidTexts() throws {
+    @Test("texts that are not valid keep their bytes", arguments: ["UTF-8", "UTF-16le", "UTF-16be"])
+    func invalidTexts(encoding: String) throws {
         // Story: each byte that is no UTF-8 became U+FFFD, two keys became one, and the result was called complete.
+        // In UTF-16 each lone surrogate did.
+        let more = encoding == "UTF-8" ? "fffefeff" : "41d842d8"
         try makeStore(
-            encoding: "UTF-8",
+            encoding: encoding,
             """
             CREATE TABLE word (id INTEGER PRIMARY KEY, text TEXT UNIQUE);
             INSERT INTO word VALUES (1, CAST(x'ff00fe00' AS TEXT)), (2, CAST(x'00d84100' AS TEXT)),
-                (3, CAST(x'd8000041' AS TEXT)), (4, CAST(x'fffefeff' AS TEXT)), (5, ''), (6, 'ok'), (7, x'ff');
+                (3, CAST(x'd8000041' AS TEXT)), (4, CAST(x'\(more)' AS TEXT)), (5, ''), (6, 'ok'), (7, x'ff');
             CREATE TABLE pair (text TEXT PRIMARY KEY, number) WITHOUT ROWID;
             INSERT INTO pair SELECT text, id FROM word;
             """)
@@ -316,6 +318,60 @@ struct StoreSalvageTests {
                     UNION ALL SELECT number || typeof(text) || hex(text) FROM pair ORDER BY 1
                     """)
         }
+    }
+
+    @Test("pages of zeros after the last one, and free ones, are no loss; other bytes there are")
+    func zeros() throws {
+        // Story: one page of zeros, which a filesystem had allocated, was called a lost page.
+        let store = try fixture.openStore()
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT);
+                    CREATE TABLE gone (text TEXT);
+                    INSERT INTO gone VALUES (hex(zeroblob(20000)));
+                    INSERT INTO note VALUES (1, 'kept');
+                    """)
+        }
+        try store.write { try $0.execute(sql: "DROP TABLE gone") }
+        try store.checkpoint(.truncate)
+        try store.close()
+        let files = SidecarFiles(databasePath: fixture.store)
+        let key = try #require(try files.choose(files.read(), unlock: try UnlockedKey(fixture.source).unlock)).pageKey
+        let free = try FreeList(AuthenticPages(path: fixture.store, file: RawFile(fixture.store), key: key))
+        let leaf = try #require(free.leaves.first)
+        func salvage(_ name: String) throws -> StoreSalvage.Report {
+            try StoreSalvage(of: fixture.store, to: fixture.path(name), unlockedBy: fixture.source).run()
+        }
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: fixture.store))
+        defer { try? file.close() }
+        try file.seek(toOffset: UInt64(leaf - 1) * 4096)
+        try file.write(contentsOf: Data(repeating: 0, count: 4096))
+        let freed = try salvage("freed.db")
+        #expect(!freed.hasLosses && freed.lostPages.isEmpty && freed.rowCount == 1, "\(freed.lostPages)")
+        try file.seekToEnd()
+        try file.write(contentsOf: Data(repeating: 0, count: 4096))
+        let longer = try salvage("longer.db")
+        #expect(!longer.hasLosses && longer.lostPages.isEmpty && longer.rowCount == 1, "\(longer.lostPages)")
+        try file.write(contentsOf: Data(repeating: 7, count: 4096))
+        #expect(try salvage("noise.db").lostPages.count == 1)
+    }
+
+    @Test("entries of an index that nothing names are not counted as rows")
+    func entriesWithoutSchema() throws {
+        // Story: page 1 was lost, and of 400 rows the salvage counted 800.
+        try makeStore(
+            encoding: "UTF-8",
+            """
+            CREATE TABLE word (text, number);
+            CREATE INDEX word_text ON word (text);
+            WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < 400)
+            INSERT INTO word SELECT 'word ' || i, i FROM c;
+            """)
+        try damage([1])
+        let report = try salvage()
+        #expect(report.rowCount == 400, "\(report.listings)")
+        #expect(report.listings.filter(\.mayBeEntries).reduce(0) { $0 + $1.rowCount } == 400, "\(report.listings)")
     }
 
     @Test("a file of less than a page, whose WAL has no commit, is refused", arguments: [1, 20, 100, 4095])
