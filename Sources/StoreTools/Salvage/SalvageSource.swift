@@ -223,6 +223,7 @@ struct SalvagedValue {
     init(_ value: DatabaseValue) { (self.value, place) = (value, "?") }
 
     /// A text in the encoding of the database, whether its bytes are valid or not.
-    /// - SeeAlso: <https://www.sqlite.org/lang_expr.html#castexpr>
-    init(textOf bytes: [UInt8]) { (value, place) = (Data(bytes).databaseValue, "CAST(? AS TEXT)") }
+    ///
+    /// `CAST` takes the bytes of a parameter for UTF-8. The result of `||` is a text in the encoding of the database.
+    init(textOf bytes: [UInt8]) { (value, place) = (Data(bytes).databaseValue, "(? || x'')") }
 }
