@@ -49,10 +49,20 @@ struct VerifyCommand: Command {
             throw CommandFailure(
                 .damagedData, "damaged", what: "\"\(path)\" is damaged.",
                 why: "\(count) problem\(count == 1 ? "" : "s"): \(report.problems[0]).",
-                hint: "Keep the file as it is, and restore the store from a backup; `cipherctl salvage` copies what is "
-                    + "still authentic.")
+                hint: Self.hint(report))
         }
         return report.needsAttention ? .needsAttention : .ok
+    }
+
+    private static func hint(_ report: StoreVerification.Report) -> String {
+        // SQLite is asked only where every page is authentic.
+        guard let integrity = report.integrity, integrity != ["ok"] else {
+            return "Keep the file as it is, and restore the store from a backup; `cipherctl salvage` copies what is "
+                + "still authentic."
+        }
+        return "Every page is authentic. If only an index is wrong, build it again with REINDEX. If the program "
+            + "replaces a function or collation of SQLite (as lower or NOCASE), verify with StoreVerification and its "
+            + "prepareDatabase. Otherwise restore a backup."
     }
 
     private func json(_ report: StoreVerification.Report) -> JSON {
