@@ -20,8 +20,6 @@ enum Limits {
     static let manifestBytes = 64 * 1024
     /// The most names of a staging directory: this library makes about ten.
     static let stagedFiles = 100
-    /// The names that are looked for in a folder of former files.
-    static let formerFiles = 1000
     /// How long what a WAL says is read again before it is believed: another process may be writing it.
     static let recheckTime = Duration.milliseconds(100)
     /// The pause between two such reads.

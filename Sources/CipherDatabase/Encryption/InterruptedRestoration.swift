@@ -11,23 +11,31 @@ package enum InterruptedRestoration {
     /// The folder in which the present database has a second name; nil when there is none.
     ///
     /// A link to the database in a folder that another user has put there is no second name.
+    ///
+    /// It opens nothing: a message names the folder also where the system opens no file any more.
     package static func folder(of paths: StorePaths) throws(SystemError) -> String? {
-        try openFolder(of: paths)?.path
+        guard let database = try Files.ownStatus(of: paths.database), database.kind == .regular else { return nil }
+        let parent = Files.directory(of: paths.database)
+        let name = Files.name(of: paths.database)
+        return try Files.names(inDirectory: parent).filter { $0.hasPrefix(name + folderInfix) }
+            .map { parent == "/" ? "/\($0)" : "\(parent)/\($0)" }
+            .first { folder in
+                guard let status = (try? Files.ownStatus(of: folder)) ?? nil, status.kind == .directory,
+                    isCredible(status, owner: database.owner)
+                else { return false }
+                return ((try? Files.ownStatus(of: folder + "/" + name)) ?? nil)?.identity == database.identity
+            }
     }
 
-    /// The same folder, open.
-    ///
-    /// - Parameter isPrivate: Whether only a folder counts that is this user's alone, so that no other user can have put
-    ///   the second name there.
-    package static func openFolder(of paths: StorePaths, isPrivate: Bool = false) throws(SystemError) -> OpenFolder? {
+    /// The same folder, open, if it is this user's alone: so no other user can have put the second name there.
+    package static func openPrivateFolder(of paths: StorePaths) throws(SystemError) -> OpenFolder? {
         guard let database = try Files.ownStatus(of: paths.database), database.kind == .regular else { return nil }
         let parent = Files.directory(of: paths.database)
         let name = Files.name(of: paths.database)
         let open = try OpenFolder(opening: parent)
         for found in try Files.names(inDirectory: parent) where found.hasPrefix(name + folderInfix) {
             // One that cannot be read, and a link to one, is not the work of a restoration of this user.
-            guard let folder = (try? open.folder(found)) ?? nil,
-                isPrivate ? folder.isPrivate : isCredible(folder, owner: database.owner),
+            guard let folder = (try? open.folder(found)) ?? nil, folder.isPrivate,
                 ((try? folder.status(of: name)) ?? nil)?.identity == database.identity
             else { continue }
             return folder
@@ -37,9 +45,8 @@ package enum InterruptedRestoration {
 
     /// Whether a restoration can have made a folder: one of root, of the owner of the database or of this user, that no
     /// other user may write.
-    private static func isCredible(_ folder: OpenFolder, owner: UInt32) -> Bool {
-        guard let status = try? folder.status() else { return false }
-        return [0, owner, ProcessInspector.effectiveUser].contains(status.owner) && status.permissions & 0o022 == 0
+    private static func isCredible(_ folder: FileStatus, owner: UInt32) -> Bool {
+        [0, owner, ProcessInspector.effectiveUser].contains(folder.owner) && folder.permissions & 0o022 == 0
     }
 
     /// The error for a program that opens such a store.

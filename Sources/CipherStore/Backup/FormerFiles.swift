@@ -14,6 +14,14 @@ struct FormerFiles {
     let paths: StorePaths
     /// The sidecar of the store that is restored.
     let newSidecar: [UInt8]
+    /// The folder of the store, open from the beginning: to put files back needs no file to be opened.
+    private let parent: OpenFolder
+
+    init(paths: StorePaths, newSidecar: [UInt8]) throws(SystemError) {
+        self.paths = paths
+        self.newSidecar = newSidecar
+        parent = try OpenFolder(opening: Files.directory(of: paths.database))
+    }
 
     /// The files that may exist at the place of a store. The lock file and the key log stay: they belong to the place.
     private var names: [String] {
@@ -39,7 +47,6 @@ struct FormerFiles {
     ///
     /// - Returns: The folder; nil when there is nothing to keep.
     func keep() throws -> OpenFolder? {
-        let parent = try OpenFolder(opening: Files.directory(of: paths.database))
         let present = try names.map { Files.name(of: $0) }.filter { try parent.status(of: $0) != nil }
         // A link would be kept as a link, which leads elsewhere from there.
         for name in present where try parent.status(of: name)?.kind != .regular {
@@ -49,17 +56,17 @@ struct FormerFiles {
                 remedy: "Move it away yourself.")
         }
         if present.isEmpty { return nil }
-        if let begun = try InterruptedRestoration.openFolder(of: paths, isPrivate: true) {
-            try link(present, of: parent, into: begun)
+        if let begun = try InterruptedRestoration.openPrivateFolder(of: paths) {
+            try link(present, into: begun)
             return begun
         }
-        let folder = try makeFolder(in: parent)
+        let folder = try makeFolder()
         do {
-            try link(present, of: parent, into: folder)
+            try link(present, into: folder)
         } catch {
             // No file has lost its name yet.
             for name in present { try? folder.remove(name) }
-            removeFolder(folder, in: parent)
+            removeFolder(folder)
             throw error
         }
         return folder
@@ -67,7 +74,7 @@ struct FormerFiles {
 
     /// A name in the folder is this user's work, but it may be that of another file: after an interruption a new sidecar
     /// has the name of the one that is kept. A file that is neither kept nor new gets a name with a number.
-    private func link(_ present: [String], of parent: OpenFolder, into folder: OpenFolder) throws {
+    private func link(_ present: [String], into folder: OpenFolder) throws {
         for name in present {
             var kept = name
             var number = 2
@@ -102,7 +109,6 @@ struct FormerFiles {
             if try isKept || isNew(path) { try Files.remove(path) }
         }
         guard let folder else { return }
-        let parent = try OpenFolder(opening: Files.directory(of: paths.database))
         let kept = try names.map { Files.name(of: $0) }.filter { try folder.status(of: $0) != nil }
         // The sidecars last: until then no process opens a database that may still lack its WAL.
         for name in kept.reversed() where try parent.status(of: name) == nil {
@@ -113,12 +119,12 @@ struct FormerFiles {
         for name in kept where try parent.status(of: name)?.identity == folder.status(of: name)?.identity {
             try folder.remove(name)
         }
-        if try folder.names(limit: Limits.formerFiles).isEmpty { removeFolder(folder, in: parent) }
+        removeFolder(folder)
     }
 
     // MARK: The folder
 
-    private func makeFolder(in parent: OpenFolder) throws -> OpenFolder {
+    private func makeFolder() throws -> OpenFolder {
         let base =
             Files.name(of: paths.database) + InterruptedRestoration.folderInfix
             + WallClock.compactUTC(WallClock.secondsSince1970)
@@ -137,7 +143,7 @@ struct FormerFiles {
     }
 
     /// Removes the folder if it is empty and still has its name.
-    private func removeFolder(_ folder: OpenFolder, in parent: OpenFolder) {
+    private func removeFolder(_ folder: OpenFolder) {
         let name = Files.name(of: folder.path)
         if folder.isNamed(name, in: parent) { try? parent.removeFolder(name) }
     }

@@ -33,7 +33,7 @@ struct StoreRestoration {
         let directory = Files.directory(of: paths.database)
         try SharedStore.requireSafe(try FilesystemKind.of(directory), of: directory, Configuration())
         try MissingDatabase.requireNoDestruction(paths)
-        let former = FormerFiles(paths: paths, newSidecar: try verified.sidecar.encoded(keys: verified.keys))
+        let former = try FormerFiles(paths: paths, newSidecar: try verified.sidecar.encoded(keys: verified.keys))
         try requireFree(former)
         let reference = try Files.kind(paths.database) == .regular ? paths.database : bundle.databasePath
         let isPlaceNew = try !Files.entryExists(paths.lock)

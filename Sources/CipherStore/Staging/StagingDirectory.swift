@@ -36,13 +36,27 @@ package final class StagingDirectory: Sendable {
             let name = Files.name(of: target) + suffix
             try parent.createFolder(name)
             try afterMaking(target + suffix)
-            guard let place = try Place(parent, name, target: Files.name(of: target), purpose),
-                let lock = try place.takeOver()
-            else { continue }
+            guard let (place, lock) = try Self.takeOver(parent, name, Files.name(of: target), purpose) else { continue }
             path = target + suffix
             self.place = place
             self.lock = lock
             return
+        }
+    }
+
+    /// Opens and locks a new directory, or removes it if that fails; nil when another process has locked or removed it.
+    private static func takeOver(
+        _ parent: OpenFolder, _ name: String, _ target: String, _ purpose: Purpose
+    ) throws(SystemError) -> (Place, HeldLock)? {
+        do {
+            guard let place = try Place(parent, name, target: target, purpose), let lock = try place.takeOver() else {
+                return nil
+            }
+            return (place, lock)
+        } catch {
+            // One that another user has given this name stays.
+            if !error.isStale { try? parent.removeFolder(name) }
+            throw error
         }
     }
 

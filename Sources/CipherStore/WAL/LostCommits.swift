@@ -7,32 +7,19 @@ import StoreSharing
 /// of them.
 ///
 /// A process that is killed leaves a commit in part, which nobody was told of; `status` and `verify` note it. An opening
-/// notes what no kill leaves: a frame that SQLite does not accept, and a commit behind it; or a header that SQLite does
-/// not accept, and frames behind it.
+/// notes what no kill leaves: a frame that SQLite does not accept, and a commit behind it. A header that SQLite does not
+/// accept is what a kill leaves while the WAL begins anew, when every commit is in the database file.
 enum LostCommits {
     /// Reports the loss as a notice. What cannot be read is left to `verify`.
     ///
     /// - Parameter pool: It has written nothing yet.
     static func report(_ pool: DatabasePool, _ keyring: Keyring) {
         let position = pool.writeWithoutTransaction(\.commitPosition)
-        guard let key = keyring.pageKey,
-            hasDamagedHeader(pool.path) || hasCommit(pool.path, behind: (position?.frame ?? 0) + 1),
-            let loss = try? WALContent.loss(of: pool.path, key)
+        guard let key = keyring.pageKey, hasCommit(pool.path, behind: (position?.frame ?? 0) + 1),
+            let loss = try? WALContent.loss(of: pool.path, key), case .afterFrame(let broken) = loss,
+            hasCommit(pool.path, behind: broken)
         else { return }
-        switch loss {
-        case .allContent: break
-        case .afterFrame(let broken): if !hasCommit(pool.path, behind: broken) { return }
-        case .fromFrame, .unknownVersion: return
-        }
         keyring.opening.report(["\(loss.note): \(loss.remedy)"])
-    }
-
-    /// Whether the WAL is longer than a header and does not begin with one.
-    private static func hasDamagedHeader(_ path: String) -> Bool {
-        guard let file = try? RawFile(wal: StorePaths(path).wal),
-            let bytes = try? file.bytes(at: 0, count: WALHeader.headerBytes + 1), bytes.count > WALHeader.headerBytes
-        else { return false }
-        return bytes.withUnsafeBytes { WALHeader($0) } == nil
     }
 
     /// Whether a frame of this run of the WAL ends a transaction behind another one, itself excluded.

@@ -90,6 +90,8 @@ extension SystemError {
     public var isNotFound: Bool { [ENOENT, ENOTDIR].contains(errorNumber) }
     /// Whether a name or a path is longer than the filesystem takes.
     package var isNameTooLong: Bool { errorNumber == ENAMETOOLONG }
+    /// Whether something else has got the name of what was opened.
+    package var isStale: Bool { errorNumber == ESTALE }
     /// Whether there is a folder in the place of a file.
     package var isDirectory: Bool { errorNumber == EISDIR }
     /// Whether the disk failed.
