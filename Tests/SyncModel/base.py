@@ -1,0 +1,196 @@
+"""The base: what the joined commits give. It joins commits write by write, and snapshots place by place.
+
+A place is (key, incarnation). It is living (in rows), dead (in dead), or absent. Absent with a vector that covers its insertion
+means that it is dead and its tombstone is forgotten.
+"""
+from knowledge import Knowledge, covers, frozen, union
+from rows import Row, dot_of
+from rules import on
+
+
+class Tombstone:
+    """What the deletions of an incarnation knew, and the updates that none of them knew."""
+
+    def __init__(self, known=(), seen=frozenset(), owed=frozenset()):
+        self.known, self.seen, self.owed = dict(known), frozenset(seen), frozenset(owed)
+
+    def knows(self, dot):
+        return covers(self.known, dot) or dot in self.seen
+
+    def merged(self, other, owed):
+        both = Tombstone(union(self.known, other.known), self.seen | other.seen)
+        both.owed = frozenset(d for d in owed if not both.knows(d)) if on('owed') else frozenset()
+        return both
+
+    def frozen(self):
+        return (frozen(self.known), self.seen, frozenset(self.owed))
+
+
+class Lost:
+    """An update that a deletion did not know: input of the revival. The row is as this store last had it, if it had it."""
+
+    def __init__(self, place, row, dots):
+        self.place, self.row, self.dots = place, row, dots
+
+
+class Base:
+    def __init__(self):
+        self.vector, self.rows, self.dead = {}, {}, {}
+        self.spent = set()      # (place, dot): seen and replaced here, though the vector does not cover the dot
+        self.removed = {}       # member -> what the removals knew of its commits
+        self.names = {}         # (table, name) -> identity of the column that was declared renamed
+
+    def copy(self):
+        other = Base()
+        other.vector, other.removed, other.names = dict(self.vector), dict(self.removed), dict(self.names)
+        other.rows = {p: r.copy() for p, r in self.rows.items()}
+        other.dead = {p: Tombstone(t.known, t.seen, t.owed) for p, t in self.dead.items()}
+        other.spent = set(self.spent)
+        return other
+
+    def frozen(self):
+        return (frozen(self.vector), self.frozen_rows(), frozenset((p, t.frozen()) for p, t in self.dead.items()),
+                frozenset(self.spent), frozenset((m, frozen(v)) for m, v in self.removed.items()))
+
+    def frozen_rows(self):
+        return frozenset((p, r.frozen()) for p, r in self.rows.items())
+
+    def incarnations(self, key):
+        return sorted(i for k, i in self.rows if k == key)
+
+    # commits
+
+    def apply(self, commit, write, lost):
+        """Joins one write. May be repeated."""
+        place = commit.place(write)
+        if write.kind == 'insert':
+            self.insert(commit, write, place)
+        elif write.kind == 'update':
+            self.update(commit, write, place, lost)
+        elif write.kind == 'delete':
+            self.kill(place, Tombstone(commit.context, write.seen | {commit.dot}), frozenset(), lost)
+        elif write.kind == 'remove':
+            self.removed[write.key[1]] = union(self.removed.get(write.key[1], {}), dict(commit.context))
+
+    def insert(self, commit, write, place):
+        knowledge = Knowledge(commit.context, write.seen)
+        for revived in write.revives:
+            if revived in self.dead:
+                tombstone = self.dead[revived]
+                tombstone.owed = frozenset(d for d in tombstone.owed if d not in knowledge)
+        if place in self.dead and on('insert-respects-tombstone') or place in self.rows and on('older-write-loses'):
+            return
+        if write.copied:
+            self.rows[place] = Row.thawed(write.copied)
+        else:
+            self.rows[place] = Row(commit.stamp)
+        self.rows[place].write(commit.stamp, write.cells, write.steps, place[1], knowledge)
+
+    def update(self, commit, write, place, lost):
+        knowledge = Knowledge(commit.context, write.seen)
+        if place in self.rows:
+            row = self.rows[place]
+            row.write(commit.stamp, write.cells, write.steps, place[1], knowledge)
+            if (place, commit.dot) in self.spent and on('siblings'):
+                for column, _ in write.cells:
+                    row.cells[column].pop(commit.stamp, None)
+        elif place in self.dead:
+            tombstone = self.dead[place]
+            if not tombstone.knows(commit.dot):
+                if on('owed'):
+                    tombstone.owed |= {commit.dot}
+                row = Row(commit.stamp)
+                row.write(commit.stamp, write.cells, write.steps, place[1], knowledge)
+                lost.append(Lost(place, row, {commit.dot}))
+        elif covers(self.vector, place[1]) and on('owed'):
+            self.dead[place] = Tombstone(owed={commit.dot})
+
+    def kill(self, place, tombstone, owed_there, lost, covered_there=lambda dot: False):
+        """Joins a tombstone of the other side to whatever is here."""
+        row, former = self.rows.pop(place, None), self.dead.get(place, Tombstone())
+        owed_here = former.owed | (row.dots() if row else frozenset())
+        owed = {d for d in owed_here if d in owed_there or not covered_there(d)}
+        owed |= {d for d in owed_there if d in owed_here or not self.covered(place, d)}
+        both = former.merged(tombstone, owed)
+        self.dead[place] = both
+        unknown = {d for d in owed if not both.knows(d)}
+        if row and unknown:
+            lost.append(Lost(place, row, unknown))
+
+    def covered(self, place, dot):
+        return covers(self.vector, dot) or (place, dot) in self.spent
+
+    # snapshots
+
+    def join_place(self, place, other, lost):
+        """Joins what a snapshot says of one place."""
+        here, there = lambda d: self.covered(place, d), lambda d: covers(other.vector, d)
+        if place in other.dead:
+            self.kill(place, other.dead[place], other.dead[place].owed, lost, there)
+        elif place in other.rows:
+            self.join_living(place, other.rows[place], here, there, lost)
+        elif place in self.rows:
+            if there(place[1]) and on('absence-is-deletion'):
+                row = self.rows.pop(place)
+                self.forgotten(place, row, other.vector, there, lost)
+        elif place in self.dead and there(place[1]):
+            self.dead[place].owed = frozenset(d for d in self.dead[place].owed if not there(d))
+
+    def join_living(self, place, row, here, there, lost):
+        if place in self.dead:
+            tombstone = self.dead[place]
+            late = {d for d in row.dots() if not tombstone.knows(d) and (d in tombstone.owed or not here(d))}
+            kept = {d for d in tombstone.owed if d in row.dots() or not there(d)}
+            new = late - tombstone.owed
+            tombstone.owed = frozenset(late | kept) if on('owed') else frozenset()
+            if new:
+                lost.append(Lost(place, row.copy(), new))
+        elif place in self.rows:
+            self.rows[place].join(row, here, there)
+        elif covers(self.vector, place[1]) and on('absence-here-is-deletion'):
+            self.forgotten(place, row, self.vector, here, [])
+        else:
+            self.rows[place] = row.copy()
+
+    def forgotten(self, place, row, vector, covered, lost):
+        """One side has forgotten the row, the other has it: the updates that the forgetting side lacks are owed."""
+        owed = {d for d in row.dots() if not covered(d)}
+        if owed:
+            if on('owed'):
+                self.dead[place] = Tombstone(vector, owed=owed)
+            lost.append(Lost(place, row, owed))
+
+    def places(self, other):
+        """The places that a join of a snapshot visits, in order."""
+        return sorted(set(other.rows) | set(other.dead) | set(self.rows) | set(self.dead))
+
+    def cover(self, other):
+        """The end of a join of a snapshot."""
+        self.vector = union(self.vector, other.vector)
+        for member, known in other.removed.items():
+            self.removed[member] = union(self.removed.get(member, {}), known)
+        self.names.update(other.names)
+        self.settle()
+
+    def settle(self):
+        self.spent = {(p, d) for p, d in self.spent if not covers(self.vector, d)}
+
+    def snapshot(self):
+        other = self.copy()
+        other.spent = set()
+        if not on('snapshot-has-tombstones'):
+            other.dead = {}
+        return other
+
+    def forget(self):
+        """The grace period is over: tombstones go, except those that owe a revival or precede their insertion."""
+        self.dead = {p: t for p, t in self.dead.items() if t.owed or not covers(self.vector, p[1])}
+
+
+def joined(one, other):
+    """The join of two states as a function: for the laws of the join."""
+    result, lost = one.copy(), []
+    for place in result.places(other):
+        result.join_place(place, other, lost)
+    result.cover(other)
+    return result
