@@ -109,7 +109,7 @@ class Base:
         """Joins a tombstone of the other side to whatever is here."""
         row, former = self.rows.pop(place, None), self.dead.get(place, Tombstone())
         owed_here = former.owed | (row.dots() if row else frozenset())
-        owed = {d for d in owed_here if d in owed_there or not covered_there(d)}
+        owed = {d for d in owed_here if d in owed_there or not covered_there(d) or not on('owed')}
         owed |= {d for d in owed_there if d in owed_here or not self.covered(place, d)}
         both = former.merged(tombstone, owed)
         self.dead[place] = both

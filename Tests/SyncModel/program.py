@@ -16,7 +16,17 @@ def run(replica, actions):
         if made is None:
             return None
         writes += made
-    return replica.commit(writes) if writes else None
+    commit = replica.commit(writes) if writes else None
+    replica.surprise = commit and surprise(replica, rows, {(table, pk) for _, table, pk, _ in actions})
+    return commit
+
+
+def surprise(replica, rows, keys):
+    """What the program reads after its transaction, if it is not what the program wrote."""
+    after = replica.shown()[0]
+    for key in keys:
+        if after.get(key) != (tuple(sorted(rows[key].items())) if key in rows else None):
+            return '%s wrote %s of %s and reads %s' % (replica.name, rows.get(key), key, after.get(key))
 
 
 def insert(replica, rows, key, values):
@@ -28,7 +38,7 @@ def insert(replica, rows, key, values):
         return None
     rows[key] = full
     if replica.base.incarnations(key):                 # the row is hidden: the insertion overwrites it
-        return update_writes(replica, key, values)
+        return update_writes(replica, key, full)
     return [Write('insert', key, None, *split(table, full))]
 
 

@@ -157,10 +157,28 @@ def an_old_state_adds_nothing(run):
                     return '%s changes by a snapshot that it covers' % r.name
 
 
+def a_program_reads_what_it_wrote(run):
+    for r in run.replicas:
+        if r.surprise:
+            return r.surprise
+
+
+def a_column_that_nobody_wrote_has_its_local_default(run):
+    for r in whole(run):
+        rows, hidden = shown_of(run, r)
+        for key in {k for k, _ in r.base.rows if k[0] in r.schema}:
+            written = {c for (k, _), row in r.base.rows.items() if k == key for c in row.cells}
+            for c in r.schema[key[0]].columns:
+                if c.counter or c.parent or c.id in written:
+                    continue
+                if key in rows and dict(rows[key])[c.name] != c.default or hidden.get(key) == 'NOT NULL ' + c.name:
+                    return '%s of %s at %s' % (c.name, key, r.name)
+
+
 def own_commits_are_kept(run):
     for r in run.replicas:
         for commit in run.history:
-            if commit.author == r.name and not covers(r.vector, commit.dot):
+            if commit.author == r.name and commit.path.endswith(r.letter) and not covers(r.vector, commit.dot):
                 return '%s lacks %s' % (r.name, commit.dot)
 
 
@@ -269,7 +287,7 @@ def removed_members_write_nothing_new(run):
 EACH_STATE = [rows_are_what_the_commits_of_the_vector_give, equal_vectors_mean_equal_rows,
               equal_vectors_and_schemas_mean_equal_shown_rows, shown_rows_satisfy_the_constraints, what_is_not_shown_is_listed,
               the_join_is_idempotent, the_join_is_commutative, the_join_is_associative, an_old_state_adds_nothing,
-              own_commits_are_kept]
+              own_commits_are_kept, a_program_reads_what_it_wrote, a_column_that_nobody_wrote_has_its_local_default]
 SETTLED = [everybody_receives_everything, an_update_is_not_lost_to_a_deletion_that_did_not_know_it,
            a_write_that_knew_another_wins, a_step_of_a_counter_counts_once, a_living_child_under_restrict_has_a_parent,
            no_row_of_one_schema_fails_a_check, removed_members_write_nothing_new]

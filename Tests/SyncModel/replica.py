@@ -17,12 +17,13 @@ class Replica:
         self.former = set()         # names that this store had before it was restored or copied
         self.base, self.time, self.clock = Base(), 0, 0
         self.log, self.inbox = {}, {}
-        self.grave = {}             # place -> the row at the store's own deletion of it (the change history has it)
-        self.corpses = {}           # place -> dead row; only for the literal reading of RESTRICT
+        self.grave = {}             # place -> the row when it died (the change history has it until the grace is over)
+        self.deleted = set()        # places that this store deleted itself
         self.ahead = ()             # vectors of joins that have begun and that the vector does not cover yet
         self.joining = None         # ('commit', commit, position) or ('snapshot', snapshot, last place)
         self.pending = []           # revivals that wait; only if they are not in the transaction of the slice
         self.letter = 'o'
+        self.surprise = None        # what the program reads in place of what its last transaction wrote
         self.made = []              # commits of this step, for the history of the run
 
     def copy(self):
@@ -30,7 +31,7 @@ class Replica:
         other.former, other.base = set(self.former), self.base.copy()
         other.time, other.clock, other.letter = self.time, self.clock, self.letter
         other.log, other.inbox, other.grave = dict(self.log), dict(self.inbox), dict(self.grave)
-        other.corpses, other.ahead, other.joining = dict(self.corpses), self.ahead, self.joining
+        other.deleted, other.ahead, other.joining = set(self.deleted), self.ahead, self.joining
         other.pending, other.made = list(self.pending), []
         return other
 
@@ -38,14 +39,14 @@ class Replica:
         joining = self.joining and (self.joining[0], self.joining[1].dot if self.joining[0] == 'commit' else 0,
                                     self.joining[2])
         return (self.base.frozen(), self.time, frozenset(self.log), frozenset(self.grave), self.ahead, joining,
-                tuple(repr(p) for p in self.pending), frozenset(self.corpses))
+                tuple(repr(p) for p in self.pending), frozenset(self.deleted))
 
     @property
     def vector(self):
         return self.base.vector
 
     def shown(self):
-        return shown(self.base, self.schema, self.corpses)
+        return shown(self.base, self.schema, self.grave)
 
     def is_ahead(self):
         return any(not includes(self.vector, dict(v)) for v in self.ahead)
@@ -56,7 +57,7 @@ class Replica:
         return max(self.clock, self.time + 1)
 
     def adopt(self, time):
-        if not on('no-hold') or not on('siblings') or time <= self.clock + CLOCK_BOUND:
+        if not on('far-time-is-not-adopted') or time <= self.clock + CLOCK_BOUND:
             self.time = max(self.time, time)
 
     # commits
@@ -70,7 +71,7 @@ class Replica:
             place = commit.place(write)
             if write.kind == 'delete' and place in self.base.rows:
                 self.grave[place] = self.base.rows[place].copy()
-                self.corpses[place] = self.base.rows[place].copy()
+                self.deleted.add(place)
             if on('spent'):
                 self.base.spent |= {(place, d) for d in write.seen}
             self.base.apply(commit, write, [])
@@ -164,7 +165,7 @@ class Replica:
         for write in writes:
             place = commit.place(write)
             if write.kind == 'delete' and place in self.base.rows:
-                self.corpses[place] = self.base.rows[place].copy()
+                self.grave[place] = self.base.rows[place].copy()
             self.base.apply(commit, write, lost)
             self.orphaned(write, place, lost)
         self.revive(lost, frozenset([commit.dot]))
@@ -198,7 +199,7 @@ class Replica:
         lost = []
         for place in part:
             if place in self.base.rows and place not in snapshot.base.rows:
-                self.corpses[place] = self.base.rows[place].copy()
+                self.grave[place] = self.base.rows[place].copy()
             here = place in self.base.rows
             self.base.join_place(place, snapshot.base, lost)
             if here and place not in self.base.rows:
@@ -216,6 +217,17 @@ class Replica:
 
     def kill(self):
         self.joining, self.pending = None, []
+
+    def restamp(self, commits, first_time):
+        """Gives commits that were not pushed new times, in their order, after the clock was set right."""
+        new = {}
+        for i, commit in enumerate(commits):
+            new[commit.stamp] = (first_time + i,) + commit.stamp[1:]
+            self.log[commit.dot] = commit._replace(time=first_time + i)
+        for row in self.base.rows.values():
+            row.born = new.get(row.born, row.born)
+            row.cells = {c: {new.get(s, s): v for s, v in siblings.items()} for c, siblings in row.cells.items()}
+        self.time = max([t for t, _, _ in new.values()] + [self.time if on('restamp-above-joined') else 0])
 
     # revival
 
@@ -248,16 +260,14 @@ class Replica:
             self.commit(writes)
 
     def row_to_revive(self, loss):
+        """The row as it was with the update that is lost, or None if others revive it."""
         row = loss.row
         if loss.place in self.grave:
             row = self.grave[loss.place].copy()
             row.join(loss.row, lambda d: False, lambda d: False)
             self.grave[loss.place] = row
-            if on('deleter-revives'):
-                return row
-        if not any(self.own(author) for author, _ in loss.dots):
-            return None
-        return row if loss.place in self.grave or len(loss.row.cells) + len(loss.row.counters) > 0 else None
+        deleter = loss.place in self.deleted and on('deleter-revives')
+        return row if deleter or any(self.own(author) for author, _ in loss.dots) else None
 
     def revival(self, places, row, seen):
         beyond = frozenset(d for d in seen if not covers(self.vector, d))
@@ -284,14 +294,14 @@ class Replica:
         if not on('restrict-by-revival'):
             return
         if write.kind == 'delete':
-            corpse = self.corpses.get(place)
+            corpse = self.grave.get(place)
             if corpse and not self.base.incarnations(place[0]):
                 authors = self.child_authors(place[0])
                 if authors:
                     lost.append(Orphans(place, corpse, {(a, '') for a in authors}))
         elif write.kind in ('insert', 'update'):
             for parent in self.missing_parents(write.key):
-                for grave in [p for p in self.grave if p[0] == parent]:
+                for grave in [p for p in self.deleted if p[0] == parent and p in self.grave]:
                     lost.append(Orphans(grave, self.grave[grave].copy(), set()))
 
     def child_authors(self, parent):
@@ -333,7 +343,7 @@ class Replica:
         self.log = {}
         if tombstones:
             self.base.forget()
-            self.corpses = {}
+            self.grave = {p: r for p, r in self.grave.items() if p in self.base.dead or p in self.deleted}
 
 
 class Orphans:

@@ -17,7 +17,8 @@ RULES = {
     'removal-is-checked': 'A removed member writes nothing new.',
     # added by the model: each repairs a finding
     'siblings': 'F1: a cell keeps the values of concurrent writes; a write replaces the values that it knew.',
-    'no-hold': 'F1: a commit whose time is far ahead is joined at once; only its time is not adopted.',
+    'no-hold': 'F1: a commit whose time is far ahead is joined at once.',
+    'far-time-is-not-adopted': 'F1: a replica does not set its own time by a time that is far ahead of its clock.',
     'restamp-above-joined': 'F2: restamped commits get times above every time that the store has joined.',
     'revival-keeps-stamps': 'F3: a revival copies cells with their stamps and the age of the row.',
     'revival-copies-sums': 'F4: a revival copies each sum of a counter under its origin.',
@@ -35,11 +36,11 @@ RULES = {
     'column-ids': 'F14: a commit names columns by identity, not by the name that they have at the time.',
     'vouch': 'F15: a commit of a removed member is joined if the commit of a member knew it; who has one vouches.',
     'content-dots': 'F16: a vector names the contents of commits, so two contents of one number are two commits.',
-    'own-number-first': 'F17: a restored store renames what it wrote since, when it meets its own later commits.',
     'former-names': 'F17: a store revives the updates of its former names as well.',
     'writers-make-snapshots': 'F18: a snapshot of one who may not write is not joined.',
+    'covered-snapshots-go': 'F23: a snapshot goes from a remote only when another one there covers it.',
     'update-all-incarnations': 'F19: an update is written to every living incarnation of its key.',
-    'epoch-for-members': 'F20: one seals only with an epoch whose recipients are the members; anybody begins one.',
+    'epoch-for-members': 'F20: one seals only with an epoch whose recipients are the members, and begins one if none is.',
     'epoch-chain': 'F21: each epoch carries the secrets of the former ones.',
     'senior-admin': 'F22: of two admins who remove each other the senior stays.',
 }

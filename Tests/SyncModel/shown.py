@@ -91,7 +91,8 @@ def shown(base, schema, corpses=None):
         else:
             remaining.append(candidate)
     if not on('shown-terminates'):
-        return fixed_point(remaining, schema), hidden
+        winners = fixed_point(remaining, schema)
+        return winners, hidden | {c.key: 'other rows' for c in remaining if c.key not in winners}
     for _ in range(MOST_ROUNDS):
         hidden = {k: r for k, r in hidden.items() if r != 'UNIQUE'}
         winners = unique_winners(remaining, schema, hidden)

@@ -71,8 +71,9 @@ def family_menu(a, n):
 
 
 def self_menu(a, n):
-    return [[('insert', 't', a, {'u': 1, 'boss': None})], [('set', 't', a, {'boss': 'a' if a == 'b' else 'b'})],
-            [('set', 't', a, {'u': 2})], [('delete', 't', a, {})]]
+    other = 'a' if a == 'b' else 'b'
+    return [[('set', 't', a, {'boss': other})], [('set', 't', a, {'u': 3})], [('set', 't', a, {'u': 3, 'boss': other})],
+            [('delete', 't', a, {})]]
 
 
 def rename_menu(a, n):
@@ -86,6 +87,20 @@ def version_menu(a, n):
         [('delete', 't', '1', {})], [('insert', 't', '1', {name: value(a, n, name) for name in names})]]
 
 
+def relay_menu(a, n):
+    """Three replicas: the third one only receives, makes snapshots and passes on."""
+    x = {'x': value(a, n, 'x')}
+    return {'a': [[('set', 't', '1', x)], [('insert', 't', '1', x)]],
+            'b': [[('delete', 't', '1', {})], [('set', 't', '1', x)]], 'c': []}[a]
+
+
+def sliced_relay_menu(a, n):
+    """One makes commits of two rows, another writes single rows, perhaps between two slices; the third one receives."""
+    x = {'x': value(a, n, 'x')}
+    return {'a': [[('insert', 't', '1', x), ('insert', 't', '2', x)], [('set', 't', '1', x), ('set', 't', '2', x)]],
+            'b': [[('delete', 't', '1', {})], [('set', 't', '1', x)]], 'c': []}[a]
+
+
 ROW = [[('insert', 't', '1', {'x': 'x0', 'y': 'y0'})]]
 ROWS = [[('insert', 't', '1', {'x': 'x0'}), ('insert', 't', '2', {'x': 'x0'})]]
 PARENT = [[('insert', 'p', '1', {'x': 'x0'})]]
@@ -94,6 +109,8 @@ WORLDS = [
     World('rows', [PLAIN, PLAIN], ROW, plain_menu),
     World('deletions win', [WINS, WINS], [], wins_menu),
     World('slices', [VERSION1, VERSION1], ROWS, sliced_menu, slice_rows=1, commits=3),
+    World('three', [VERSION1] * 3, [[('insert', 't', '1', {'x': 'x0'})]], relay_menu, commits=2),
+    World('slices of three', [VERSION1] * 3, [], sliced_relay_menu, slice_rows=1, commits=2),
     World('unique', [UNIQUE, UNIQUE], [], unique_menu),
     World('counters', [COUNTER, COUNTER], [[('insert', 't', '1', {'x': 'x0'})]], counter_menu),
     World('counters in slices', [COUNTER, COUNTER],
@@ -109,7 +126,8 @@ WORLDS = [
           [[('insert', 'p', '0', {'x': 'x0'}), ('insert', 'p', '1', {'x': 'x0'})]],
           lambda a, n: [[('delete', 'p', '1', {})], [('insert', 'c', a, {'parent': '1'})], [('insert', 'c', a, {'parent': '0'})],
                         [('insert', 'p', '1', {'x': value(a, n, 'x')})]]),
-    World('self reference', [SELF, SELF], [], self_menu),
+    World('self reference', [SELF, SELF],
+          [[('insert', 't', 'a', {'u': 1, 'boss': None})], [('insert', 't', 'b', {'u': 2, 'boss': None})]], self_menu),
     World('renames', [OLD, NEW], [[('insert', 't', '1', {'old': 'x0'})]], rename_menu),
     World('versions', [VERSION1, VERSION2], [[('insert', 't', '1', {'x': 'x0'})]], version_menu),
 ]
