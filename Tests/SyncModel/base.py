@@ -4,7 +4,7 @@ A place is (key, incarnation). It is living (in rows), dead (in dead), or absent
 means that it is dead and its tombstone is forgotten.
 """
 from knowledge import Knowledge, covers, frozen, union
-from rows import Row, dot_of
+from rows import Row
 from rules import on
 
 
@@ -29,28 +29,36 @@ class Tombstone:
 class Lost:
     """An update that a deletion did not know: input of the revival. The row is as this store last had it, if it had it."""
 
-    def __init__(self, place, row, dots):
+    def __init__(self, place, row, dots, late=None):
         self.place, self.row, self.dots = place, row, dots
+        self.late = late        # (commit, write) of an update that arrives after the deletion, to be applied to the row
+
+    def onto(self, former):
+        """The row as it was at its death, with what is lost."""
+        row = former.copy()
+        if self.late:
+            commit, write = self.late
+            row.write(commit.stamp(write), write.cells, write.steps, self.place[1])
+        else:
+            row.join(self.row)
+        return row
 
 
 class Base:
     def __init__(self):
         self.vector, self.rows, self.dead = {}, {}, {}
-        self.spent = set()      # (place, dot): seen and replaced here, though the vector does not cover the dot
         self.removed = {}       # member -> what the removals knew of its commits
-        self.names = {}         # (table, name) -> identity of the column that was declared renamed
 
     def copy(self):
         other = Base()
-        other.vector, other.removed, other.names = dict(self.vector), dict(self.removed), dict(self.names)
+        other.vector, other.removed = dict(self.vector), dict(self.removed)
         other.rows = {p: r.copy() for p, r in self.rows.items()}
         other.dead = {p: Tombstone(t.known, t.seen, t.owed) for p, t in self.dead.items()}
-        other.spent = set(self.spent)
         return other
 
     def frozen(self):
         return (frozen(self.vector), self.frozen_rows(), frozenset((p, t.frozen()) for p, t in self.dead.items()),
-                frozenset(self.spent), frozenset((m, frozen(v)) for m, v in self.removed.items()))
+                frozenset((m, frozen(v)) for m, v in self.removed.items()))
 
     def frozen_rows(self):
         return frozenset((p, r.frozen()) for p, r in self.rows.items())
@@ -78,30 +86,24 @@ class Base:
             if revived in self.dead:
                 tombstone = self.dead[revived]
                 tombstone.owed = frozenset(d for d in tombstone.owed if d not in knowledge)
-        if place in self.dead and on('insert-respects-tombstone') or place in self.rows and on('older-write-loses'):
+        if place in self.dead and on('insert-respects-tombstone'):
             return
-        if write.copied:
-            self.rows[place] = Row.thawed(write.copied)
-        else:
-            self.rows[place] = Row(commit.stamp)
-        self.rows[place].write(commit.stamp, write.cells, write.steps, place[1], knowledge)
+        if place not in self.rows:
+            self.rows[place] = Row.thawed(write.copied) if write.copied else Row(commit.stamp(write))
+        self.rows[place].write(commit.stamp(write), write.cells, write.steps, place[1])
 
     def update(self, commit, write, place, lost):
-        knowledge = Knowledge(commit.context, write.seen)
         if place in self.rows:
-            row = self.rows[place]
-            row.write(commit.stamp, write.cells, write.steps, place[1], knowledge)
-            if (place, commit.dot) in self.spent and on('siblings'):
-                for column, _ in write.cells:
-                    row.cells[column].pop(commit.stamp, None)
+            self.rows[place].write(commit.stamp(write), write.cells, write.steps, place[1])
         elif place in self.dead:
             tombstone = self.dead[place]
-            if not tombstone.knows(commit.dot):
-                if on('owed'):
-                    tombstone.owed |= {commit.dot}
-                row = Row(commit.stamp)
-                row.write(commit.stamp, write.cells, write.steps, place[1], knowledge)
-                lost.append(Lost(place, row, {commit.dot}))
+            unknown = set() if tombstone.knows(commit.dot) else {commit.dot}
+            if on('owed'):
+                tombstone.owed |= unknown
+            if unknown or on('history-follows'):
+                late = Lost(place, None, unknown, (commit, write))
+                late.row = late.onto(Row(commit.stamp(write)))
+                lost.append(late)
         elif covers(self.vector, place[1]) and on('owed'):
             self.dead[place] = Tombstone(owed={commit.dot})
 
@@ -110,21 +112,18 @@ class Base:
         row, former = self.rows.pop(place, None), self.dead.get(place, Tombstone())
         owed_here = former.owed | (row.dots() if row else frozenset())
         owed = {d for d in owed_here if d in owed_there or not covered_there(d) or not on('owed')}
-        owed |= {d for d in owed_there if d in owed_here or not self.covered(place, d)}
+        owed |= {d for d in owed_there if d in owed_here or not covers(self.vector, d)}
         both = former.merged(tombstone, owed)
         self.dead[place] = both
         unknown = {d for d in owed if not both.knows(d)}
         if row and unknown:
             lost.append(Lost(place, row, unknown))
 
-    def covered(self, place, dot):
-        return covers(self.vector, dot) or (place, dot) in self.spent
-
     # snapshots
 
     def join_place(self, place, other, lost):
         """Joins what a snapshot says of one place."""
-        here, there = lambda d: self.covered(place, d), lambda d: covers(other.vector, d)
+        here, there = lambda d: covers(self.vector, d), lambda d: covers(other.vector, d)
         if place in other.dead:
             self.kill(place, other.dead[place], other.dead[place].owed, lost, there)
         elif place in other.rows:
@@ -146,7 +145,7 @@ class Base:
             if new:
                 lost.append(Lost(place, row.copy(), new))
         elif place in self.rows:
-            self.rows[place].join(row, here, there)
+            self.rows[place].join(row)
         elif covers(self.vector, place[1]) and on('absence-here-is-deletion'):
             self.forgotten(place, row, self.vector, here, [])
         else:
@@ -169,15 +168,9 @@ class Base:
         self.vector = union(self.vector, other.vector)
         for member, known in other.removed.items():
             self.removed[member] = union(self.removed.get(member, {}), known)
-        self.names.update(other.names)
-        self.settle()
-
-    def settle(self):
-        self.spent = {(p, d) for p, d in self.spent if not covers(self.vector, d)}
 
     def snapshot(self):
         other = self.copy()
-        other.spent = set()
         if not on('snapshot-has-tombstones'):
             other.dead = {}
         return other

@@ -2,7 +2,8 @@
 
 A dot is (author, path). The path has one letter for each commit of the author: 'ooo' is the third one. A member that makes
 two commits with one number writes 'oop' and 'ooq': the letters stand for the hash of the content. A vector maps an author to
-its tips, which is one path unless the author lied. The stamp of a commit is (time, author, path).
+its tips, which is one path unless the author lied. The stamp of a write is (era, time, author, path); the era is 0 unless
+the write replaces a cell whose time is far ahead of the clock of its author.
 """
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ class Write(NamedTuple):
     seen: frozenset = frozenset()
     copied: object = None         # a revival: the frozen row
     revives: tuple = ()           # a revival: the places that it revives
+    era: int = 0
 
 
 class Commit(NamedTuple):
@@ -58,9 +60,8 @@ class Commit(NamedTuple):
     def dot(self):
         return (self.author, self.path)
 
-    @property
-    def stamp(self):
-        return (self.time, self.author, self.path)
+    def stamp(self, write):
+        return (write.era, self.time, self.author, self.path)
 
     def place(self, write):
         return (write.key, self.dot if write.kind == 'insert' else write.incarnation)

@@ -1,9 +1,9 @@
 """The oracle: from all commits at once, what the rows have to be. It shares no code with the join."""
-from knowledge import Knowledge, covers
+from knowledge import covers
 
 
 def living(history, vector):
-    """{(key, incarnation): (born, {column: {stamp: value}}, {column: {source: sum}})} of the commits that a vector covers."""
+    """{(key, incarnation): (born, {column: (stamp, value)}, {column: {source: sum}})} of the commits that a vector covers."""
     commits = [c for c in history if covers(vector, c.dot)]
     dead = {(w.key, w.incarnation) for c in commits for w in c.writes if w.kind == 'delete'}
     result = {}
@@ -16,30 +16,21 @@ def living(history, vector):
 
 
 def row_of(insertion, write, place, commits):
-    born, cells, sums = insertion.stamp, {}, {}
+    born, cells, sums = insertion.stamp(write), {}, {}
     if write.copied:
         born = write.copied[0]
-        cells = {c: dict(s) for c, s in write.copied[1]}
+        cells = dict(write.copied[1])
         sums = {c: {source: total for source, (_, total) in s} for c, s in write.copied[2]}
-    writers = [(c, w) for c in commits for w in c.writes if c.place(w) == place]
-    for commit, w in writers:
+    for commit, w in [(c, w) for c in commits for w in c.writes if c.place(w) == place]:
         for column, value in w.cells:
-            cells.setdefault(column, {})[commit.stamp] = value
+            cells[column] = max(cells.get(column, (commit.stamp(w), value)), (commit.stamp(w), value), key=lambda cell: cell[0])
         for column, step in w.steps:
             source = (place[1], commit.author, commit.path.rstrip(commit.path[-1]) + commit.path[-1])
             total = sums.setdefault(column, {})
             total[source] = total.get(source, 0) + step
-    for column, siblings in cells.items():
-        knowing = [Knowledge(c.context, w.seen) for c, w in writers for name, _ in w.cells if name == column]
-        cells[column] = {s: v for s, v in siblings.items() if not any((s[1], s[2]) in k for k in knowing)}
     return born, cells, sums
 
 
 def of_base(base):
     return {place: (row.born, row.cells, {c: {source: total for source, (_, total) in s.items()}
                                           for c, s in row.counters.items()}) for place, row in base.rows.items()}
-
-
-def greatest_only(rows):
-    """For SYNC.md read literally: a cell has the value with the greatest stamp."""
-    return {p: (born, {c: {max(s): s[max(s)]} for c, s in cells.items()}, sums) for p, (born, cells, sums) in rows.items()}

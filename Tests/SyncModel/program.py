@@ -3,7 +3,6 @@
 An action is (verb, table, primary key, values). It acts on shown rows and fails as SQLite would fail it: then no commit is made.
 """
 from knowledge import Write
-from rows import merged
 from rules import on
 from shown import Candidate, fits
 
@@ -53,9 +52,7 @@ def update(replica, rows, key, values):
 
 def update_writes(replica, key, values):
     cells, _ = split(replica.schema[key[0]], values)
-    places = replica.base.incarnations(key)
-    places = places if on('update-all-incarnations') else places[-1:]
-    return [Write('update', key, i, cells) for i in places]
+    return [Write('update', key, replica.base.incarnations(key)[-1], cells)]
 
 
 def step(replica, rows, key, values):

@@ -6,7 +6,6 @@ A run has: replicas (list of Replica), history (all commits ever made), snapshot
 from base import joined
 from knowledge import Knowledge, covers, frozen
 import oracle
-from rules import on
 from shown import Candidate, fits
 
 
@@ -49,14 +48,12 @@ def rows_are_what_the_commits_of_the_vector_give(run):
         if not first_time(run, 'rows', r):
             continue
         expected, found = oracle.living(run.history, r.vector), oracle.of_base(r.base)
-        if not on('siblings'):
-            expected = oracle.greatest_only(expected)
         if without_empty(expected) != without_empty(found):
             return '%s has %s, expected %s' % (r.name, found, expected)
 
 
 def without_empty(rows):
-    return {p: (b, {c: s for c, s in cells.items() if s}, {c: s for c, s in sums.items() if s})
+    return {p: (b, cells, {c: s for c, s in sums.items() if s})
             for p, (b, cells, sums) in rows.items()}
 
 
@@ -203,10 +200,18 @@ def an_update_is_not_lost_to_a_deletion_that_did_not_know_it(run):
     writes = user_writes(run)
     living = {k for k, _ in run.replicas[0].base.rows}
     for commit, w, _ in writes:
-        if w.kind != 'update' or w.key in living or deletions_win(run, w.key):
+        if w.kind != 'update' or w.key in living or deletions_win(run, w.key) or overwritten(commit, w, writes):
             continue
         if not any(d.kind == 'delete' and d.key == w.key and (commit.dot in k or c.dot == commit.dot) for c, d, k in writes):
             return '%s of %s' % (w.key, commit.dot)
+
+
+def overwritten(commit, write, writes):
+    """Whether each cell of the write has lost to a concurrent write of the cell, which a deletion knew."""
+    deletions = [k for _, d, k in writes if d.kind == 'delete' and d.key == write.key]
+    greater = {column for c, w, _ in writes if w.key == write.key and c.stamp(w) > commit.stamp(write)
+               and any(c.dot in k for k in deletions) for column, _ in w.cells}
+    return not write.steps and all(column in greater for column, _ in write.cells)
 
 
 def deletions_win(run, key):

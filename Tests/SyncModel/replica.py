@@ -2,13 +2,14 @@
 
 Each public method is one transaction. What a kill loses is in self.joining and self.pending; all else is durable.
 """
-from base import Base
+from base import Base, Lost
 from knowledge import Commit, Write, advanced_tips, covers, frozen, includes, union
 from rows import merged
 from rules import on
 from shown import shown
 
 CLOCK_BOUND = 1000
+ORPHAN = (None, '')           # in place of an update: a child that needs its parent
 
 
 class Replica:
@@ -65,19 +66,24 @@ class Replica:
     def commit(self, writes):
         """Records writes of this store as a commit and joins it to the base, in one transaction."""
         path = self.own_tip() + self.letter
-        writes = tuple(w._replace(seen=w.seen | self.seen(w)) for w in writes) if on('seen') else tuple(writes)
-        commit = Commit(self.name, path, self.next_time(), frozen(self.vector), writes)
+        time = self.next_time()
+        writes = tuple(w._replace(seen=w.seen | self.seen(w), era=self.era(w, (time, self.name, path))) for w in writes)
+        commit = Commit(self.name, path, time, frozen(self.vector), writes)
         for write in writes:
             place = commit.place(write)
             if write.kind == 'delete' and place in self.base.rows:
                 self.grave[place] = self.base.rows[place].copy()
                 self.deleted.add(place)
-            if on('spent'):
-                self.base.spent |= {(place, d) for d in write.seen}
             self.base.apply(commit, write, [])
         self.finish(commit)
         self.made.append(commit)
         return commit
+
+    def era(self, write, stamp):
+        """The least era in which the write is above every cell of its key that it replaces."""
+        replaced = [row.cells[c][0] for (key, _), row in self.base.rows.items() if key == write.key
+                    for c, _ in write.cells if c in row.cells]
+        return max([s[0] + (s[1:] > stamp) for s in replaced] + [0]) if on('era') else 0
 
     def own_tip(self):
         tips = self.vector.get(self.name, ('',))
@@ -87,7 +93,7 @@ class Replica:
     def seen(self, write):
         """The dots in the row of the write that the vector lacks: the row is ahead of the vector between two slices."""
         row = self.base.rows.get((write.key, write.incarnation))
-        if not row:
+        if not row or not on('seen'):
             return frozenset()
         return frozenset(d for d in row.dots() | {write.incarnation} if not covers(self.vector, d))
 
@@ -97,7 +103,6 @@ class Replica:
         self.adopt(commit.time)
         self.log[commit.dot] = commit
         self.inbox.pop(commit.dot, None)
-        self.base.settle()
 
     # receiving
 
@@ -129,7 +134,7 @@ class Replica:
         return any(c.author not in self.base.removed and covers(dict(c.context), commit.dot) for c in self.inbox.values())
 
     def waiting(self):
-        return sorted((c for c in self.inbox.values() if self.ready(c)), key=lambda c: c.stamp)
+        return sorted((c for c in self.inbox.values() if self.ready(c)), key=lambda c: (c.time, c.author, c.path))
 
     def begin(self, commit):
         """Begins to join a commit. Without slices it is joined whole."""
@@ -220,14 +225,15 @@ class Replica:
 
     def restamp(self, commits, first_time):
         """Gives commits that were not pushed new times, in their order, after the clock was set right."""
-        new = {}
-        for i, commit in enumerate(commits):
-            new[commit.stamp] = (first_time + i,) + commit.stamp[1:]
-            self.log[commit.dot] = commit._replace(time=first_time + i)
+        new = {c.dot: first_time + i for i, c in enumerate(commits)}
+        for commit in commits:
+            self.log[commit.dot] = commit._replace(time=new[commit.dot])
+
+        def stamp(s):
+            return (s[0], new.get((s[2], s[3]), s[1]), s[2], s[3])
         for row in self.base.rows.values():
-            row.born = new.get(row.born, row.born)
-            row.cells = {c: {new.get(s, s): v for s, v in siblings.items()} for c, siblings in row.cells.items()}
-        self.time = max([t for t, _, _ in new.values()] + [self.time if on('restamp-above-joined') else 0])
+            row.born = stamp(row.born)
+            row.cells = {c: (stamp(s), v) for c, (s, v) in row.cells.items()}
 
     # revival
 
@@ -246,7 +252,7 @@ class Replica:
                 former, places = rows.get(loss.place[0], (None, ()))
                 if former:
                     row = row.copy()
-                    row.join(former, lambda d: False, lambda d: False)
+                    row.join(former)
                 rows[loss.place[0]] = (row, places + (loss.place,))
         writes = [self.revival(places, row, seen) for row, places in rows.values()]
         if writes and on('revival-in-slice'):
@@ -263,11 +269,10 @@ class Replica:
         """The row as it was with the update that is lost, or None if others revive it."""
         row = loss.row
         if loss.place in self.grave:
-            row = self.grave[loss.place].copy()
-            row.join(loss.row, lambda d: False, lambda d: False)
-            self.grave[loss.place] = row
+            row = self.grave[loss.place] = loss.onto(self.grave[loss.place])
         deleter = loss.place in self.deleted and on('deleter-revives')
-        return row if deleter or any(self.own(author) for author, _ in loss.dots) else None
+        unknown = loss.dots if loss.late is None else loss.dots & (row.dots() | {ORPHAN})
+        return row if unknown and (deleter or any(self.own(author) for author, _ in unknown)) else None
 
     def revival(self, places, row, seen):
         beyond = frozenset(d for d in seen if not covers(self.vector, d))
@@ -298,11 +303,11 @@ class Replica:
             if corpse and not self.base.incarnations(place[0]):
                 authors = self.child_authors(place[0])
                 if authors:
-                    lost.append(Orphans(place, corpse, {(a, '') for a in authors}))
+                    lost.append(Lost(place, corpse, {(a, '') for a in authors}))
         elif write.kind in ('insert', 'update'):
             for parent in self.missing_parents(write.key):
                 for grave in [p for p in self.deleted if p[0] == parent and p in self.grave]:
-                    lost.append(Orphans(grave, self.grave[grave].copy(), set()))
+                    lost.append(Lost(grave, self.grave[grave].copy(), {ORPHAN}))
 
     def child_authors(self, parent):
         authors = set()
@@ -313,7 +318,7 @@ class Replica:
             for column in self.schema[key[0]].columns:
                 if column.parent == parent[0] and column.on_delete == 'restrict' and column.id in cells:
                     stamp, value = cells[column.id]
-                    authors |= {stamp[1]} if value == parent[1] else set()
+                    authors |= {stamp[2]} if value == parent[1] else set()
         return authors
 
     def missing_parents(self, key):
@@ -344,13 +349,6 @@ class Replica:
         if tombstones:
             self.base.forget()
             self.grave = {p: r for p, r in self.grave.items() if p in self.base.dead or p in self.deleted}
-
-
-class Orphans:
-    """A dead parent of a living child, as an input of the revival."""
-
-    def __init__(self, place, row, dots):
-        self.place, self.row, self.dots = place, row, dots
 
 
 class Snapshot:
