@@ -3,6 +3,7 @@
 An action is (verb, table, primary key, values). It acts on shown rows and fails as SQLite would fail it: then no commit is made.
 """
 from knowledge import Write
+from rows import merged
 from rules import on
 from shown import Candidate, fits
 
@@ -32,11 +33,13 @@ def insert(replica, rows, key, values):
     table = replica.schema[key[0]]
     if key in rows:
         return None
-    full = {c.name: 0 if c.counter else c.default for c in table.columns} | values
+    hidden = [row for (k, _), row in replica.base.rows.items() if k == key]
+    totals = merged(hidden)[2] if hidden else {}
+    full = {c.name: totals.get(c.id, 0) if c.counter else c.default for c in table.columns} | values
     if not allowed(replica, rows, key, full):
         return None
     rows[key] = full
-    if replica.base.incarnations(key):                 # the row is hidden: the insertion overwrites it
+    if hidden:                                         # the insertion overwrites the cells of the hidden row
         return update_writes(replica, key, full)
     return [Write('insert', key, None, *split(table, full))]
 

@@ -80,8 +80,9 @@ class Replica:
         return commit
 
     def era(self, write, stamp):
-        """The least era in which the write is above every cell of its key that it replaces."""
-        replaced = [row.cells[c][0] for (key, _), row in self.base.rows.items() if key == write.key
+        """The least era in which the write is above every cell of its key that it replaces, also of dead rows."""
+        known = list(self.base.rows.items()) + (list(self.grave.items()) if on('era-above-dead') else [])
+        replaced = [row.cells[c][0] for (key, _), row in known if key == write.key
                     for c, _ in write.cells if c in row.cells]
         return max([s[0] + (s[1:] > stamp) for s in replaced] + [0]) if on('era') else 0
 

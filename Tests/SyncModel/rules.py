@@ -19,6 +19,7 @@ RULES = {
     'no-hold': 'F1: a commit whose time is far ahead is joined at once.',
     'far-time-is-not-adopted': 'F1: a replica does not set its own time by a time that is far ahead of its clock.',
     'era': 'F1: a stamp begins with an era: the least one in which the write is above the cells that it replaces.',
+    'era-above-dead': 'F19: an insertion is also above the cells of the dead rows of its key that the history has.',
     'restamp-above-joined': 'F2: restamped commits get times above every time that the store has joined.',
     'revival-keeps-stamps': 'F3: a revival copies cells with their stamps and the age of the row.',
     'revival-copies-sums': 'F4: a revival copies each sum of a counter under its origin.',
