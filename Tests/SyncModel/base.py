@@ -100,10 +100,9 @@ class Base:
             unknown = set() if tombstone.knows(commit.dot) else {commit.dot}
             if on('owed'):
                 tombstone.owed |= unknown
-            if unknown or on('history-follows'):
-                late = Lost(place, None, unknown, (commit, write))
-                late.row = late.onto(Row(commit.stamp(write)))
-                lost.append(late)
+            late = Lost(place, None, unknown, (commit, write))     # also a known one: the history follows
+            late.row = late.onto(Row(commit.stamp(write)))
+            lost.append(late)
         elif covers(self.vector, place[1]) and on('owed'):
             self.dead[place] = Tombstone(owed={commit.dot})
 

@@ -137,8 +137,9 @@ class Result:
         self.states, self.ends, self.seconds, self.failure, self.complete = 0, 0, 0.0, None, True
 
 
-def explore(world, commits=None, seconds=None):
+def explore(world, commits=None, seconds=None, only=None):
     """Depth first over canonical states. The failure is (property, sentence, events)."""
+    always, ends = properties_of(only)
     found, started = Result(), time.monotonic()
     first = begin(world, world.commits if commits is None else commits)
     CHECKED.clear()
@@ -146,11 +147,11 @@ def explore(world, commits=None, seconds=None):
     while stack:
         run = stack.pop()
         found.states += 1
-        problem = check(run, EACH_STATE)
+        problem = check(run, always)
         following = list(moves(run, world)) if not problem else []
         if not problem and not run.left and not any(after.received for after in following):
             found.ends += 1
-            problem = check(settle(run), EACH_STATE + SETTLED)
+            problem = check(settle(run), ends)
         if problem:
             found.failure = problem + (run.events,)
             break
@@ -167,13 +168,21 @@ def explore(world, commits=None, seconds=None):
     return found
 
 
-def smallest(world, commits, limit=200000):
+def properties_of(only):
+    """The properties to check at each state and at the ends: all, or one."""
+    if only is None:
+        return EACH_STATE, EACH_STATE + SETTLED
+    return [only] if only in EACH_STATE else [], [only]
+
+
+def smallest(world, commits, only=None, limit=30000):
     """Breadth first: the shortest sequence of events that breaks a property."""
     first = begin(world, commits)
     CHECKED.clear()
+    always, ends = properties_of(only)
     seen, line = {first.key()}, [first]
     for run in line:
-        problem = check(run, EACH_STATE) or check(settle(run), EACH_STATE + SETTLED)
+        problem = check(run, always) or check(settle(run), ends)
         if problem:
             return problem + (run.events,)
         if len(line) > limit:

@@ -6,6 +6,8 @@ A run has: replicas (list of Replica), history (all commits ever made), snapshot
 from base import joined
 from knowledge import Knowledge, covers, frozen
 import oracle
+from replica import Replica
+from rows import merged
 from shown import Candidate, fits
 
 
@@ -190,6 +192,20 @@ def everybody_receives_everything(run):
             return '%s is still joining' % r.name
 
 
+def a_newcomer_gets_the_same_rows(run):
+    first = run.replicas[0]
+    newcomer = Replica('newcomer', first.schema)
+    for snapshot in run.snapshots:
+        newcomer.begin_snapshot(snapshot)
+    for r in run.replicas:
+        for commit in r.log.values():
+            newcomer.fetch(commit)
+    while newcomer.waiting():
+        newcomer.begin(newcomer.waiting()[0])
+    if frozen(newcomer.vector) == frozen(first.vector) and newcomer.base.frozen_rows() != first.base.frozen_rows():
+        return 'the newcomer has %s' % oracle.of_base(newcomer.base)
+
+
 def user_writes(run):
     """(commit, write, knowledge) of all writes that a program made; revivals are not."""
     return [(c, w, Knowledge(c.context, w.seen)) for c in run.history for w in c.writes
@@ -233,7 +249,6 @@ def a_write_that_knew_another_wins(run):
 
 
 def wrong_value(base, key, column, written, alive):
-    from rows import merged
     _, cells, _ = merged([r for (k, _), r in base.rows.items() if k == key])
     value = cells.get(column, (None, 'nothing'))[1]
     best = [v for c, v, _ in written if not any(c.dot in k for _, _, k in alive)]
@@ -293,7 +308,7 @@ EACH_STATE = [rows_are_what_the_commits_of_the_vector_give, equal_vectors_mean_e
               equal_vectors_and_schemas_mean_equal_shown_rows, shown_rows_satisfy_the_constraints, what_is_not_shown_is_listed,
               the_join_is_idempotent, the_join_is_commutative, the_join_is_associative, an_old_state_adds_nothing,
               own_commits_are_kept, a_program_reads_what_it_wrote, a_column_that_nobody_wrote_has_its_local_default]
-SETTLED = [everybody_receives_everything, an_update_is_not_lost_to_a_deletion_that_did_not_know_it,
+SETTLED = [everybody_receives_everything, a_newcomer_gets_the_same_rows, an_update_is_not_lost_to_a_deletion_that_did_not_know_it,
            a_write_that_knew_another_wins, a_step_of_a_counter_counts_once, a_living_child_under_restrict_has_a_parent,
            no_row_of_one_schema_fails_a_check, removed_members_write_nothing_new]
 

@@ -23,7 +23,6 @@ RULES = {
     'restamp-above-joined': 'F2: restamped commits get times above every time that the store has joined.',
     'revival-keeps-stamps': 'F3: a revival copies cells with their stamps and the age of the row.',
     'revival-copies-sums': 'F4: a revival copies each sum of a counter under its origin.',
-    'history-follows': 'F6: the history applies later updates to the dead row, also those that a deletion knew.',
     'owed': 'F5: a tombstone lists updates that no deletion knew, and is kept until a revival knows them.',
     'deleter-revives': 'F6: the author of the deletion also revives, from its own history.',
     'revival-in-slice': 'F7: the revival is in the transaction of the slice that deletes.',

@@ -5,10 +5,14 @@ from properties import EACH_STATE, SETTLED, check
 from replica import Replica
 
 
+EVENTS = []         # of the last script
+
+
 class Script:
     def __init__(self, names, schema):
         self.run = Run([Replica(n, schema) for n in names], immutable=False)
-        self.events = []
+        self.events = EVENTS
+        self.events.clear()
 
     def __getitem__(self, name):
         return next(r for r in self.run.replicas if r.name == name)

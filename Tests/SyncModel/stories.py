@@ -5,8 +5,9 @@ from program import run as transaction
 from properties import removed_members_write_nothing_new
 from replica import Replica, Snapshot
 from rules import on
+from script import EVENTS as LAST_EVENTS
 from script import Script
-from worlds import COUNTER, VERSION1
+from worlds import VERSION1
 
 X0 = ('insert', 't', '1', {'x': 'x0'})
 
@@ -81,7 +82,7 @@ def an_author_that_is_lost():
     return s.failures()
 
 
-def a_restored_store(deleter_is_lost=True):
+def a_restored_store():
     """a's update reaches b, a is restored from an older backup and takes a new name. c deletes, reaches b, and is lost."""
     s = begin('abc')
     backup = s['a'].copy()
@@ -130,6 +131,14 @@ def a_lie_of_two_contents():
     s.do('b', put('b', '2'))
     s.do('c', put('c', '3'))
     return s.failures()
+
+
+def a_removed_writer_that_is_silent():
+    return a_removed_writer(True)
+
+
+def a_removed_writer_that_others_knew():
+    return a_removed_writer(False)
 
 
 def a_removed_writer(silent):
@@ -209,12 +218,21 @@ def two_snapshots_at_a_remote():
     return {}
 
 
-def a_counter_in_two_inserts():
-    """Two devices insert one key with a counter: both steps count."""
-    s = Script('ab', COUNTER)
-    s.do('a', ('insert', 't', '1', {'x': 'a', 'n': 1}))
-    s.do('b', ('insert', 't', '1', {'x': 'b', 'n': 10}))
-    s.give('a', 'b')
-    s.do('b', ('step', 't', '1', {'n': 100}))
-    s.do('a', ('step', 't', '1', {'n': 1000}))
+def a_revival_after_an_insertion():
+    """d replaces a value with a far time, deletes the row and inserts it anew; e, who has deleted it too, revives it."""
+    s = begin('ed')
+    s.clock(100000, 'e')
+    s.do('e', put('far'))
+    s.give('e', 'd')
+    s.clock(20, 'e', 'd')
+    s.do('d', put('d'))
+    early = [s['d'].log[c.dot] for c in s.run.history if c.author == 'd']
+    s.do('d', ('delete', 't', '1', {}))
+    s.do('d', ('insert', 't', '1', {'x': 'd anew'}))
+    s.do('e', ('delete', 't', '1', {}))
+    for commit in early:
+        s['e'].fetch(commit)
+        s['e'].begin(commit)
+    s.events.append('e receives the update of d, not yet its deletion, and revives the row')
+    s.run.collect()
     return s.failures()
