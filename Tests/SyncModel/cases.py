@@ -69,6 +69,8 @@ CASES = [
     story(('writers-make-snapshots',), RIGHT_ROWS, stories.a_reader_makes_a_snapshot),
     story(('era-above-dead',), KNOWING_WINS, stories.a_revival_after_an_insertion),
     story(('covered-snapshots-go',), RECEIVED, stories.two_snapshots_at_a_remote),
+    story(('hidden-row-is-overwritten',), 'a_program_reads_what_it_wrote', stories.an_insertion_of_a_hidden_key),
+    story(('one-value-for-a-stamp',), 'the_join_is_commutative', stories.a_forged_snapshot),
     story(('epoch-for-members',), 'a_removed_member_reads_nothing_new', epochs.failures),
     story(('epoch-chain',), 'every_member_reads_everything', epochs.failures),
     story(('senior-admin',), 'somebody_can_always_invite', epochs.failures),

@@ -34,6 +34,7 @@ def insert(replica, rows, key, values):
     if key in rows:
         return None
     hidden = [row for (k, _), row in replica.base.rows.items() if k == key]
+    hidden = hidden if on('hidden-row-is-overwritten') else []
     totals = merged(hidden)[2] if hidden else {}
     full = {c.name: totals.get(c.id, 0) if c.counter else c.default for c in table.columns} | values
     if not allowed(replica, rows, key, full):

@@ -61,9 +61,11 @@ class Row:
 
     def join(self, other):
         """Joins another state of the same incarnation."""
-        for column, (stamp, value) in other.cells.items():
-            if column not in self.cells or self.cells[column][0] < stamp:
-                self.cells[column] = (stamp, value)
+        for column, cell in other.cells.items():
+            mine = self.cells.get(column, cell)
+            if mine[0] < cell[0] or mine[0] == cell[0] and repr(mine[1]) < repr(cell[1]) and on('one-value-for-a-stamp'):
+                mine = cell
+            self.cells[column] = mine
         for column, sums in other.counters.items():
             mine = self.counters.setdefault(column, {})
             for source, counted in sums.items():

@@ -39,6 +39,8 @@ RULES = {
     'former-names': 'F17: a store revives the updates of its former names as well.',
     'writers-make-snapshots': 'F18: a snapshot of one who may not write is not joined.',
     'covered-snapshots-go': 'F23: a snapshot goes from a remote only when another one there covers it.',
+    'hidden-row-is-overwritten': 'F24: an insertion of a key whose row is hidden is an update of that row.',
+    'one-value-for-a-stamp': 'F25: of two values with one stamp, which only a lie can make, the greater is taken.',
     'epoch-for-members': 'F20: one seals only with an epoch whose recipients are the members, and begins one if none is.',
     'epoch-chain': 'F21: each epoch carries the secrets of the former ones.',
     'senior-admin': 'F22: of two admins who remove each other the senior stays.',

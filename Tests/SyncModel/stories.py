@@ -7,6 +7,7 @@ from replica import Replica, Snapshot
 from rules import on
 from script import EVENTS as LAST_EVENTS
 from script import Script
+from schema import Column, Schema, Table
 from worlds import VERSION1
 
 X0 = ('insert', 't', '1', {'x': 'x0'})
@@ -236,3 +237,25 @@ def a_revival_after_an_insertion():
     s.events.append('e receives the update of d, not yet its deletion, and revives the row')
     s.run.collect()
     return s.failures()
+
+
+def an_insertion_of_a_hidden_key():
+    """b's row 2 is hidden at a, because a's older row has its unique value. a's program inserts a row 2."""
+    s = Script('ab', Schema(Table('t', (Column('u', unique=True), Column('n', counter=True)))))
+    s.do('a', ('insert', 't', '1', {'u': 1}))
+    s.do('b', ('insert', 't', '2', {'u': 1, 'n': 10}))
+    s.give('b', 'a')
+    s.do('a', ('insert', 't', '2', {'u': 2}))
+    return s.failures()
+
+
+def a_forged_snapshot():
+    """l, a writer, makes a snapshot with another value under a stamp of b. Rows may be wrong then, but equal everywhere."""
+    s = begin('bcl')
+    s.do('b', put('b'))
+    s.give('b', 'c', 'l')
+    forged = s['l'].base.snapshot()
+    for row in forged.rows.values():
+        row.cells['x'] = (row.cells['x'][0], 'forged')
+    s.run.snapshots = [Snapshot(forged, 9)]
+    return {name: problem for name, problem in s.failures().items() if name == 'the_join_is_commutative'}
