@@ -49,6 +49,7 @@ CASES = [
     story(('era', 'far-time-is-not-adopted'), LATER_WINS, stories.a_wrong_clock_once),
     story(('restamp-above-joined',), 'equal_vectors_mean_equal_rows', stories.a_restamp),
     Case(('revival-keeps-stamps',), KNOWING_WINS, 'rows', 3),
+    story(('revival-keeps-stamps', 'deleter-revives'), KNOWING_WINS, stories.two_updates_and_a_deletion),
     Case(('revival-copies-sums',), COUNTS_ONCE, 'counters', 3),
     Case(('owed',), NOT_LOST, 'three'),
     story(('deleter-revives',), NOT_LOST, stories.an_author_that_is_lost),

@@ -297,6 +297,15 @@ def no_row_of_one_schema_fails_a_check(run):
                 return '%s hides %s: %s' % (r.name, key, reason)
 
 
+def nothing_is_owed_at_the_end(run):
+    writes = user_writes(run)
+    for r in run.replicas:
+        for place, tombstone in r.base.dead.items():
+            for commit, w, _ in writes:
+                if commit.dot in tombstone.owed and w.key == place[0] and not overwritten(commit, w, writes):
+                    return '%s owes %s of %s' % (r.name, commit.dot, place)
+
+
 def removed_members_write_nothing_new(run):
     for r in run.replicas:
         for commit in run.history:
@@ -310,7 +319,7 @@ EACH_STATE = [rows_are_what_the_commits_of_the_vector_give, equal_vectors_mean_e
               own_commits_are_kept, a_program_reads_what_it_wrote, a_column_that_nobody_wrote_has_its_local_default]
 SETTLED = [everybody_receives_everything, a_newcomer_gets_the_same_rows, an_update_is_not_lost_to_a_deletion_that_did_not_know_it,
            a_write_that_knew_another_wins, a_step_of_a_counter_counts_once, a_living_child_under_restrict_has_a_parent,
-           no_row_of_one_schema_fails_a_check, removed_members_write_nothing_new]
+           no_row_of_one_schema_fails_a_check, nothing_is_owed_at_the_end, removed_members_write_nothing_new]
 
 
 def check(run, properties):

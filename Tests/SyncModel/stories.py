@@ -8,7 +8,7 @@ from rules import on
 from script import EVENTS as LAST_EVENTS
 from script import Script
 from schema import Column, Schema, Table
-from worlds import VERSION1
+from worlds import PLAIN, VERSION1
 
 X0 = ('insert', 't', '1', {'x': 'x0'})
 
@@ -70,6 +70,18 @@ def a_restamp():
     s['a'].restamp([wrong], time)
     s.events.append('a restamps its commit to %d' % time)
     s.run.history = tuple(s['a'].log[c.dot] if c.dot == wrong.dot else c for c in s.run.history)
+    return s.failures()
+
+
+def two_updates_and_a_deletion():
+    """a and c update two cells of a row; b deletes it. Both updates have to be shown."""
+    s = Script('abc', PLAIN)
+    s.do('a', ('insert', 't', '1', {'x': 'x0', 'y': 'y0'}))
+    s.give('a', 'b', 'c')
+    s.do('a', put('a'))
+    s.do('c', ('set', 't', '1', {'y': 'c'}))
+    s.do('b', ('delete', 't', '1', {}))
+    s.give('b', 'a', 'c')
     return s.failures()
 
 
