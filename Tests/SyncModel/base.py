@@ -11,8 +11,9 @@ from rules import on
 class Tombstone:
     """What the deletions of an incarnation knew, and the updates that none of them knew."""
 
-    def __init__(self, known=(), seen=frozenset(), owed=frozenset()):
+    def __init__(self, known=(), seen=frozenset(), owed=frozenset(), row=None):
         self.known, self.seen, self.owed = dict(known), frozenset(seen), frozenset(owed)
+        self.row = row          # in a snapshot: the row with what is owed, for the author of the deletion
 
     def knows(self, dot):
         return covers(self.known, dot) or dot in self.seen
@@ -20,10 +21,11 @@ class Tombstone:
     def merged(self, other, owed):
         both = Tombstone(union(self.known, other.known), self.seen | other.seen)
         both.owed = frozenset(d for d in owed if not both.knows(d)) if on('owed') else frozenset()
+        both.row = self.row or other.row
         return both
 
     def frozen(self):
-        return (frozen(self.known), self.seen, frozenset(self.owed))
+        return (frozen(self.known), self.seen, frozenset(self.owed), self.row and self.row.frozen())
 
 
 class Lost:
@@ -53,7 +55,7 @@ class Base:
         other = Base()
         other.vector, other.removed = dict(self.vector), dict(self.removed)
         other.rows = {p: r.copy() for p, r in self.rows.items()}
-        other.dead = {p: Tombstone(t.known, t.seen, t.owed) for p, t in self.dead.items()}
+        other.dead = {p: Tombstone(t.known, t.seen, t.owed, t.row) for p, t in self.dead.items()}
         return other
 
     def frozen(self):
@@ -82,10 +84,11 @@ class Base:
 
     def insert(self, commit, write, place):
         knowledge = Knowledge(commit.context, write.seen)
+        had = Row.thawed(write.copied).dots() if write.copied else ()
         for revived in write.revives:
             if revived in self.dead:
                 tombstone = self.dead[revived]
-                tombstone.owed = frozenset(d for d in tombstone.owed if d not in knowledge)
+                tombstone.owed = frozenset(d for d in tombstone.owed if d not in knowledge and d not in had)
         if place in self.dead and on('insert-respects-tombstone'):
             return
         if place not in self.rows:
@@ -100,6 +103,8 @@ class Base:
             unknown = set() if tombstone.knows(commit.dot) else {commit.dot}
             if on('owed'):
                 tombstone.owed |= unknown
+            if tombstone.row:
+                tombstone.row = Lost(place, None, None, (commit, write)).onto(tombstone.row)
             late = Lost(place, None, unknown, (commit, write))     # also a known one: the history follows
             late.row = late.onto(Row(commit.stamp(write)))
             lost.append(late)
@@ -115,8 +120,9 @@ class Base:
         both = former.merged(tombstone, owed)
         self.dead[place] = both
         unknown = {d for d in owed if not both.knows(d)}
-        if row and unknown:
-            lost.append(Lost(place, row, unknown))
+        known_row = row or tombstone.row
+        if known_row and unknown:
+            lost.append(Lost(place, known_row.copy(), unknown))
 
     # snapshots
 

@@ -53,6 +53,7 @@ CASES = [
     Case(('revival-copies-sums',), COUNTS_ONCE, 'counters', 3),
     Case(('owed',), NOT_LOST, 'three'),
     story(('deleter-revives',), NOT_LOST, stories.an_author_that_is_lost),
+    story(('owed-has-row',), NOT_LOST, stories.a_deleter_that_joins_a_snapshot),
     Case(('revival-in-slice',), NOT_LOST, 'slices'),
     Case(('seen',), RIGHT_ROWS, 'slices of three'),
     Case(('insert-respects-tombstone',), RIGHT_ROWS, 'slices of three'),

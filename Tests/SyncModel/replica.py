@@ -340,6 +340,9 @@ class Replica:
         if self.is_ahead() and on('no-snapshot-while-ahead'):
             return None
         base = self.base.snapshot()
+        for place, tombstone in base.dead.items():
+            if on('owed-has-row'):
+                tombstone.row = tombstone.owed and self.grave.get(place, tombstone.row) or None
         if not on('keep-unknown'):
             for (key, _), row in base.rows.items():
                 row.cells = {c: s for c, s in row.cells.items() if self.knows_column((key, None), c)}

@@ -24,6 +24,7 @@ RULES = {
     'revival-keeps-stamps': 'F3: a revival copies cells with their stamps and the age of the row.',
     'revival-copies-sums': 'F4: a revival copies each sum of a counter under its origin.',
     'owed': 'F5: a tombstone lists updates that no deletion knew, and is kept until a revival knows them.',
+    'owed-has-row': 'F5: in a snapshot a tombstone that owes a revival has the row, for the author of the deletion.',
     'deleter-revives': 'F6: the author of the deletion also revives, from its own history.',
     'revival-in-slice': 'F7: the revival is in the transaction of the slice that deletes.',
     'seen': 'F8: a write names the commits that it saw in its row beyond the vector of its author.',

@@ -95,6 +95,21 @@ def an_author_that_is_lost():
     return s.failures()
 
 
+def a_deleter_that_joins_a_snapshot():
+    """As before, but c learns of the update by a snapshot of b, who has forgotten the commits."""
+    s = begin('abc')
+    s.do('a', put('a'))
+    s.give('a', 'b')
+    s.lose('a')
+    s.do('c', ('delete', 't', '1', {}))
+    s.give('c', 'b')
+    snapshot = s['b'].snapshot()
+    s['b'].forget()
+    s.events.append('b makes a snapshot and forgets the commits')
+    s.join('c', snapshot)
+    return s.failures()
+
+
 def a_restored_store():
     """a's update reaches b, a is restored from an older backup and takes a new name. c deletes, reaches b, and is lost."""
     s = begin('abc')
