@@ -14,6 +14,7 @@ class Tombstone:
     def __init__(self, known=(), seen=frozenset(), owed=frozenset(), row=None):
         self.known, self.seen, self.owed = dict(known), frozenset(seen), frozenset(owed)
         self.row = row          # in a snapshot: the row with what is owed, for the author of the deletion
+        self.late = ()          # updates that arrived after the deletion: (commit, write)
 
     def knows(self, dot):
         return covers(self.known, dot) or dot in self.seen
@@ -22,7 +23,13 @@ class Tombstone:
         both = Tombstone(union(self.known, other.known), self.seen | other.seen)
         both.owed = frozenset(d for d in owed if not both.knows(d)) if on('owed') else frozenset()
         both.row = self.row or other.row
+        both.late = tuple((c, w) for c, w in {**dict(self.late), **dict(other.late)}.items() if c.dot in both.owed)
         return both
+
+    def copy(self):
+        other = Tombstone(self.known, self.seen, self.owed, self.row)
+        other.late = self.late
+        return other
 
     def frozen(self):
         return (frozen(self.known), self.seen, frozenset(self.owed), self.row and self.row.frozen())
@@ -46,6 +53,12 @@ class Lost:
         return row
 
 
+def late_update(place, dots, commit, write):
+    late = Lost(place, None, dots, (commit, write))
+    late.row = late.onto(Row(commit.stamp(write)))
+    return late
+
+
 class Base:
     def __init__(self):
         self.vector, self.rows, self.dead = {}, {}, {}
@@ -55,7 +68,7 @@ class Base:
         other = Base()
         other.vector, other.removed = dict(self.vector), dict(self.removed)
         other.rows = {p: r.copy() for p, r in self.rows.items()}
-        other.dead = {p: Tombstone(t.known, t.seen, t.owed, t.row) for p, t in self.dead.items()}
+        other.dead = {p: t.copy() for p, t in self.dead.items()}
         return other
 
     def frozen(self):
@@ -105,11 +118,13 @@ class Base:
                 tombstone.owed |= unknown
             if tombstone.row:
                 tombstone.row = Lost(place, None, None, (commit, write)).onto(tombstone.row)
-            late = Lost(place, None, unknown, (commit, write))     # also a known one: the history follows
-            late.row = late.onto(Row(commit.stamp(write)))
-            lost.append(late)
+            elif unknown and on('owed-has-row'):
+                tombstone.late += ((commit, write),)
+            lost.append(late_update(place, unknown, commit, write))     # also a known one: the history follows
         elif covers(self.vector, place[1]) and on('owed'):
             self.dead[place] = Tombstone(owed={commit.dot})
+            if on('owed-has-row'):
+                self.dead[place].late = ((commit, write),)
 
     def kill(self, place, tombstone, owed_there, lost, covered_there=lambda dot: False):
         """Joins a tombstone of the other side to whatever is here."""
@@ -123,6 +138,7 @@ class Base:
         known_row = row or tombstone.row
         if known_row and unknown:
             lost.append(Lost(place, known_row.copy(), unknown))
+        lost += [late_update(place, {c.dot}, c, w) for c, w in tombstone.late if c.dot in unknown and not row]
 
     # snapshots
 
