@@ -5,6 +5,7 @@ import epochs
 from explore import explore, smallest
 from properties import EACH_STATE, SETTLED
 from rules import RULES, Without
+from script import EVENTS
 import stories
 from worlds import WORLDS
 
@@ -87,7 +88,7 @@ def failing(case, find_smallest=False):
     with Without(*case.off):
         if case.story:
             found = case.story()
-            return found, stories.LAST_EVENTS if case.story is not epochs.failures else ()
+            return found, EVENTS if case.story is not epochs.failures else ()
         world, only = BY_NAME[case.world], PROPERTIES[case.red]
         problem = (smallest if find_smallest else first_failure)(world, case.commits, only)
         return ({problem[0]: problem[1]}, problem[2]) if problem else ({}, ())

@@ -22,8 +22,8 @@ def explore_worlds(names, commits, seconds):
         depth = min(commits or world.commits, world.commits)
         result = explore(world, depth, seconds)
         states += result.states
-        print('%-20s %d commits, %7d states, %6d ends, %6.1f s%s' % (
-            world.name, depth, result.states, result.ends, result.seconds, '' if result.complete else ', not complete'), flush=True)
+        print('%-20s %d commits, %7d states, %6d ends, %6.1f s' % (world.name, depth, result.states, result.ends, result.seconds),
+              end='\n' if result.complete else ', not complete\n', flush=True)
         if result.failure:
             failed += 1
             name, sentence, events = result.failure

@@ -64,7 +64,8 @@ def moves(run, world):
             yield after
         if not run.snapshots and run.history:
             for tombstones in (False, True):
-                after = run.copy('%s makes a snapshot and forgets %s' % (r.name, 'tombstones too' if tombstones else 'commits'), i)
+                event = '%s makes a snapshot and forgets %s' % (r.name, 'tombstones too' if tombstones else 'commits')
+                after = run.copy(event, i)
                 if tombstones and not r.is_ahead():
                     after.replicas[i].forget()
                 snapshot = after.replicas[i].snapshot()

@@ -4,7 +4,7 @@ EACH_STATE hold at every state of a run; SETTLED hold after everybody has exchan
 A run has: replicas (list of Replica), history (all commits ever made), snapshots (list of Snapshot).
 """
 from base import joined
-from knowledge import Knowledge, covers, frozen
+from knowledge import Knowledge, covers, frozen, includes
 import oracle
 from replica import Replica
 from rows import merged
@@ -151,7 +151,7 @@ def the_join_is_associative(run):
 def an_old_state_adds_nothing(run):
     for r in whole(run):
         for s in run.snapshots:
-            if first_time(run, 'old', r, s.base) and all(covers(r.vector, (a, t)) for a, tips in s.base.vector.items() for t in tips):
+            if first_time(run, 'old', r, s.base) and includes(r.vector, s.base.vector):
                 if result(joined(r.base, s.base)) != result(r.base):
                     return '%s changes by a snapshot that it covers' % r.name
 
@@ -225,8 +225,15 @@ def an_update_is_not_lost_to_a_deletion_that_did_not_know_it(run):
 def overwritten(commit, write, writes):
     """Whether each cell of the write has lost to a concurrent write of the cell, which a deletion knew."""
     deletions = [k for _, d, k in writes if d.kind == 'delete' and d.key == write.key]
+    known = Knowledge(commit.context, write.seen)
     greater = {column for c, w, _ in writes if w.key == write.key and c.stamp(w) > commit.stamp(write)
-               and any(c.dot in k for k in deletions) for column, _ in w.cells}
+               and c.dot not in known and any(c.dot in k for k in deletions) for column, _ in w.cells}
+    return not write.steps and all(column in greater for column, _ in write.cells)
+
+
+def lost_all_cells(commit, write, writes):
+    """Whether each cell of the write has lost to another write."""
+    greater = {column for c, w, _ in writes if w.key == write.key and c.stamp(w) > commit.stamp(write) for column, _ in w.cells}
     return not write.steps and all(column in greater for column, _ in write.cells)
 
 
@@ -242,7 +249,8 @@ def a_write_that_knew_another_wins(run):
         deletions = [k for _, w, k in mine if w.kind == 'delete']
         for column in {c for _, w, _ in mine for c, _ in w.cells}:
             written = [(c, dict(w.cells)[column], k) for c, w, k in mine if column in dict(w.cells)]
-            alive = [(c, v, k) for c, v, k in written if not any(c.dot in d for d in deletions)]
+            dead = {c.dot for c, w, _ in mine if any(c.dot in d for d in deletions) or overwritten(c, w, writes)}
+            alive = [(c, v, k) for c, v, k in written if c.dot not in dead]
             problem = alive and wrong_value(rows, key, column, written, alive)
             if problem:
                 return problem
@@ -301,8 +309,10 @@ def nothing_is_owed_at_the_end(run):
     writes = user_writes(run)
     for r in run.replicas:
         for place, tombstone in r.base.dead.items():
+            if deletions_win(run, place[0]):
+                continue
             for commit, w, _ in writes:
-                if commit.dot in tombstone.owed and w.key == place[0] and not overwritten(commit, w, writes):
+                if commit.dot in tombstone.owed and w.key == place[0] and not lost_all_cells(commit, w, writes):
                     return '%s owes %s of %s' % (r.name, commit.dot, place)
 
 

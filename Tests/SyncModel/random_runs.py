@@ -1,8 +1,9 @@
-"""Larger runs by seed: 2 to 5 replicas, several remotes, slices and kills, wrong clocks, older schemas, lies, removals."""
+"""Larger runs by seed: 2 to 5 replicas, several remotes, slices and kills, wrong clocks, older schemas, lies, removals, and
+stores and remotes that are set back."""
 import random
 
 from explore import Run
-from knowledge import Write, covers, frozen, includes, union
+from knowledge import Write, covers
 from program import run as transaction
 from properties import EACH_STATE, SETTLED, check
 from remote import Remote
@@ -40,7 +41,7 @@ class RandomRun:
         self.far_clock = rng.random() < 0.4      # then nobody forgets: see 'what is left' in FINDINGS.md
         for name in 'abcde'[:rng.randint(2, 5)]:
             self.newcomer(name)
-        self.removed = None
+        self.removed, self.saved, self.backup, self.letters = None, None, None, list('tsr')
 
     def newcomer(self, name):
         schema = self.older if self.mixed and self.rng.random() < 0.4 else self.newer
@@ -133,6 +134,26 @@ class RandomRun:
             self.run.history += tuple(liar.made)
             remote.put_commits(liar)
 
+    def rewind(self):
+        """A remote is set back to an earlier state, or emptied."""
+        remote, commits, snapshots = self.saved or (self.rng.choice(self.remotes), {}, [])
+        remote.commits, remote.snapshots, self.saved = dict(commits), list(snapshots), None
+
+    def save(self):
+        remote, r = self.rng.choice(self.remotes), self.rng.choice(self.run.replicas)
+        self.saved = (remote, dict(remote.commits), list(remote.snapshots))
+        self.backup = r.copy()
+        self.backup.kill()
+
+    def restore(self):
+        """A store is restored from its backup and goes on under its name: what it wrote since comes back from the others."""
+        names = [r.name for r in self.run.replicas]
+        if self.backup and self.backup.name in names and self.letters:
+            self.run.collect()
+            self.backup.letter = self.letters.pop()
+            self.run.replicas[names.index(self.backup.name)] = self.backup
+            self.backup = None
+
     def tick(self):
         self.steps += 1
         for r in self.run.replicas:
@@ -152,11 +173,17 @@ class RandomRun:
                 self.remove_member()
             if rng.random() < 0.005 and not hasattr(self, 'liar'):
                 self.lie()
+            if rng.random() < 0.05:
+                rng.choice([self.save, self.save, self.rewind, self.restore])()
             self.run.collect()
             problem = check(self.run, CHEAP) or self.steps % 8 == 0 and check(self.run, LAWS)
             if problem:
                 return problem
         return self.settle()
+
+    def kept(self, commit):
+        """Whether the author of a commit is there and has not been restored from before it."""
+        return any(r.name == commit.author and commit.path.endswith(r.letter) for r in self.run.replicas)
 
     def settle(self):
         for _ in range(12):
@@ -169,7 +196,7 @@ class RandomRun:
                         remote.put_snapshot(r.snapshot())
                     self.run.collect()
         have = self.run.replicas[0].vector
-        self.run.history = tuple(c for c in self.run.history if c.author not in (self.removed, 'z') or covers(have, c.dot))
+        self.run.history = tuple(c for c in self.run.history if covers(have, c.dot) or self.kept(c))
         return check(self.run, EACH_STATE + SETTLED)
 
 

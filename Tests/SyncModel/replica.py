@@ -172,6 +172,8 @@ class Replica:
             place = commit.place(write)
             if write.kind == 'delete' and place in self.base.rows:
                 self.grave[place] = self.base.rows[place].copy()
+            if write.kind == 'delete' and self.own(commit.author):
+                self.deleted.add(place)              # from before this store was restored
             self.base.apply(commit, write, lost)
             self.orphaned(write, place, lost)
         self.revive(lost, frozenset([commit.dot]))

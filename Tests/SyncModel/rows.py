@@ -34,7 +34,8 @@ class Row:
         return row
 
     def frozen(self):
-        return (self.born, tuple(sorted(self.cells.items())), tuple(sorted((c, tuple(sorted(s.items()))) for c, s in self.counters.items())))
+        counters = tuple(sorted((c, tuple(sorted(sums.items()))) for c, sums in self.counters.items()))
+        return (self.born, tuple(sorted(self.cells.items())), counters)
 
     @staticmethod
     def thawed(value):

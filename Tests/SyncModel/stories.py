@@ -5,7 +5,6 @@ from program import run as transaction
 from properties import removed_members_write_nothing_new
 from replica import Replica, Snapshot
 from rules import on
-from script import EVENTS as LAST_EVENTS
 from script import Script
 from schema import Column, Schema, Table
 from worlds import PLAIN, VERSION1

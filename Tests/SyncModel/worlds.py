@@ -40,7 +40,8 @@ def plain_menu(a, n):
 
 
 def wins_menu(a, n):
-    return [[('insert', 't', '1', {'x': value(a, n, 'x')})], [('set', 't', '1', {'x': value(a, n, 'x')})], [('delete', 't', '1', {})]]
+    x = {'x': value(a, n, 'x')}
+    return [[('insert', 't', '1', x)], [('set', 't', '1', x)], [('delete', 't', '1', {})]]
 
 
 def sliced_menu(a, n):
@@ -61,8 +62,14 @@ def counter_menu(a, n):
             [('insert', 't', '1', {'x': value(a, n, 'x'), 'n': step})]]
 
 
+def sliced_counter_menu(a, n):
+    step = {'n': 10 ** (2 * n + (a == 'b'))}
+    return [[('step', 't', '1', step), ('step', 't', '2', step)], [('set', 't', '1', {'x': value(a, n, 'x')})],
+            [('delete', 't', '1', {})]]
+
+
 def check_menu(a, n):
-    return [[('set', 't', '1', {'x': 7})], [('set', 't', '1', {'y': 8})], [('set', 't', '1', {'x': 0})], [('set', 't', '1', {'y': 1})]]
+    return [[('set', 't', '1', values)] for values in ({'x': 7}, {'y': 8}, {'x': 0}, {'y': 1})]
 
 
 def family_menu(a, n):
@@ -115,8 +122,7 @@ WORLDS = [
     World('counters', [COUNTER, COUNTER], [[('insert', 't', '1', {'x': 'x0'})]], counter_menu),
     World('counters in slices', [COUNTER, COUNTER],
           [[('insert', 't', '1', {'x': 'x0'}), ('insert', 't', '2', {'x': 'x0'})]],
-          lambda a, n: [[('step', 't', '1', {'n': 10 ** (2 * n + (a == 'b'))}), ('step', 't', '2', {'n': 10 ** (2 * n + (a == 'b'))})],
-                        [('set', 't', '1', {'x': value(a, n, 'x')})], [('delete', 't', '1', {})]], slice_rows=1, commits=3),
+          sliced_counter_menu, slice_rows=1, commits=3),
     World('check', [CHECK, CHECK], [[('insert', 't', '1', {'x': 1, 'y': 2})]], check_menu),
     World('restrict', [family('restrict')] * 2, PARENT, family_menu),
     World('cascade', [family('cascade')] * 2, PARENT, family_menu),
