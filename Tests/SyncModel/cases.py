@@ -1,4 +1,4 @@
-"""Each rule switched off, and the property that has to become red: the mutants, and SYNC.md read literally (findings)."""
+"""Each rule switched off, and the property that has to become red: the mutants, and the draft read literally (findings)."""
 from typing import NamedTuple
 
 import epochs

@@ -363,7 +363,7 @@ class Snapshot:
 
 
 def without_contents(commit):
-    """SYNC.md read literally: a number names a commit, whatever its content."""
+    """the draft read literally: a number names a commit, whatever its content."""
     def plain(path):
         return 'o' * len(path)
     context = tuple(sorted((a, tuple(sorted({plain(t) for t in tips}))) for a, tips in commit.context))

@@ -1,7 +1,7 @@
-"""The rules that can be switched off. A rule that is off is a mutant, or SYNC.md read literally (see findings.py)."""
+"""The rules that can be switched off. A rule that is off is a mutant, or the draft read literally (see findings.py)."""
 
 RULES = {
-    # the core, as SYNC.md has it
+    # the core, as the draft has it
     'older-write-loses': 'A write that another write knew does not replace it.',
     'revive': 'An author whose update a deletion did not know inserts the row anew.',
     'absence-is-deletion': 'A row absent from a snapshot that covers its insertion is dead.',

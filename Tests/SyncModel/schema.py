@@ -2,7 +2,7 @@
 from typing import NamedTuple
 from rules import on
 
-DECLARED_RENAMES = {'old': 'new'}     # only for SYNC.md read literally: the repository maps names
+DECLARED_RENAMES = {'old': 'new'}     # only for the draft read literally: the repository maps names
 
 
 

@@ -125,7 +125,7 @@ def orphans(winners, schema, hidden):
 
 
 def fixed_point(everything, schema):
-    """SYNC.md without an order of the rules: each row is shown if its reasons to be hidden are not shown."""
+    """the draft without an order of the rules: each row is shown if its reasons to be hidden are not shown."""
     def may_show(candidate, current):
         before = [c for c in everything if (c.born, c.key) < (candidate.born, candidate.key) and c.key in current]
         columns = [c.name for c in schema[candidate.key[0]].columns if c.unique]
@@ -141,7 +141,7 @@ def fixed_point(everything, schema):
 
 
 def show_corpses(winners, schema, corpses):
-    """SYNC.md read literally: under RESTRICT a deleted parent of a living child is shown again, from what this store kept."""
+    """the draft read literally: under RESTRICT a deleted parent of a living child is shown again, from what this store kept."""
     for candidate in list(winners.values()):
         column = orphan_column(candidate, schema, winners)
         if column and column.on_delete == 'restrict':
