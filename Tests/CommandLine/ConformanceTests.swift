@@ -46,6 +46,8 @@ struct ConformanceTests {
         let store = try SharedStore.open(at: place.path("s.db"), unlockedBy: .rawKeyFile(path: place.key))
         try store.write { db in
             try db.execute(sql: "CREATE VIRTUAL TABLE ft USING fts5(body); INSERT INTO ft VALUES ('some words')")
+        }
+        try store.write { db in
             // SQL of a program may not write the tables of an index.
             db.mayChangeStoreTables = true
             defer { db.mayChangeStoreTables = false }

@@ -134,15 +134,21 @@ package final class OpenFolder: Sendable {
     ///
     /// - Throws: ``SystemError`` with `EFBIG` when there are more than `limit`.
     package func names(limit: Int) throws(SystemError) -> [String] {
-        // A descriptor of its own, because the stream closes it and moves its position.
-        let number = retryingInterrupts { openat(descriptor.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
-        guard number >= 0 else { throw SystemError("openat", path) }
+        // A descriptor of its own, because the stream closes it and moves its position. Where the system opens nothing any
+        // more, a copy of this one has to do: files that were made must be removable.
+        var number = retryingInterrupts { openat(descriptor.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+        if number < 0 {
+            let failure = SystemError("openat", path)
+            number = fcntl(descriptor.number, F_DUPFD_CLOEXEC, 0)
+            guard number >= 0 else { throw failure }
+        }
         guard let stream = fdopendir(number) else {
             let failure = SystemError("fdopendir", path)
             close(number)
             throw failure
         }
         defer { closedir(stream) }
+        rewinddir(stream)
         var names: [String] = []
         while true {
             errno = 0
