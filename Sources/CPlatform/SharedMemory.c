@@ -142,7 +142,7 @@ static void replace_truncated(int number, siginfo_t *info, void *context) {
     errno = saved;
 }
 
-/* Adds a mapping to those that survive a truncation of their file. Where there are too many, it does not. */
+/* Adds a mapping to those that survive a truncation of their file, unless there are too many. */
 static void guard_mapping(void *memory, uint64_t length) {
     pthread_mutex_lock(&mappings_lock);
     if (!is_guarded) {

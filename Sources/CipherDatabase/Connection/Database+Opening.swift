@@ -155,7 +155,8 @@ extension Database {
         try keying.give(key, on: self)
         for prepare in configuration.preparations { try prepare(self) }
         try keying.finish(on: self)
-        if keying.isKeyed { beginDefense() }
+        // SQL cannot make an encrypted database unreadable.
+        if keying.isKeyed { handle.setDefensive(true) }
         if configuration.persistentWAL && !keyring.isInMemory { try check(handle.setPersistentWAL(true)) }
     }
 
@@ -216,12 +217,6 @@ extension Database {
             pages: pages, pageBytes: pageBytes,
             // Only a plaintext header can be changed without its key.
             mayHaveTail: (keyring.pageKey?.settings.plaintextHeaderBytes ?? 0) == 0)
-    }
-
-    /// Keeps SQL from making an encrypted database unreadable.
-    private func beginDefense() {
-        isDefensive = true
-        handle.setDefensive(true)
     }
 
     /// Runs one of the library's own statements, without the authorizer.

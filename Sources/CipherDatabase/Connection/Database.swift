@@ -73,14 +73,12 @@ public final class Database {
     var fullText = FullTextUpkeep()
     /// How many changes one part of a purge of the history has.
     var historyPurgeCount = Int64(Limits.historyPurgeInterval)
-    /// Whether the connection is defensive, which it is if it encrypts.
-    var isDefensive = false
     /// Whether statements may change the store's own tables, write the schema as rows, and write shadow tables.
     package var mayChangeStoreTables: Bool {
         get { hooks.mayChangeStoreTables }
         set {
             hooks.mayChangeStoreTables = newValue
-            if isDefensive { handle.setDefensive(!newValue) }
+            if keying.isKeyed { handle.setDefensive(!newValue) }
         }
     }
     /// Whether the triggers of the history are being checked.

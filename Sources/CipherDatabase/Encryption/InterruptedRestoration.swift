@@ -12,7 +12,7 @@ package enum InterruptedRestoration {
     ///
     /// A link to the database in a folder that another user has put there is no second name.
     ///
-    /// It opens nothing: a message names the folder also where the system opens no file any more.
+    /// It opens no file, so that a message can name the folder while the system refuses to open files.
     package static func folder(of paths: StorePaths) throws(SystemError) -> String? {
         guard let database = try Files.ownStatus(of: paths.database), database.kind == .regular else { return nil }
         let parent = Files.directory(of: paths.database)

@@ -25,9 +25,9 @@ struct ConnectionHandle {
         // A library may be built to take every path for a URI: then keys and locks would be looked for elsewhere.
         var name = path.hasPrefix("file:") && !MemoryPath.isURI(path) ? "./" + path : path
         if immutable { name = MemoryPath.immutable(name) }
-        // SQLite opens by path, and resolves every link in it, `/proc/self/fd/N` too. What binds the connection to a file is
-        // checked afterwards: `hasMoved`, the identities of LiveFiles and LeaseKeeper, and StagingDirectory's
-        // `requireOpened` for a file that another user could have exchanged.
+        // SQLite opens by path, and resolves every link in it, `/proc/self/fd/N` too. Later checks prove which file it
+        // is: `hasMoved`, the identities of LiveFiles and LeaseKeeper, and StagingDirectory's `requireOpened` for a file
+        // that another user could have exchanged.
         var connection: SQLiteConnection?
         let code = sqlite3_open_v2(name, &connection, flags, nil)
         guard code == SQLITE_OK, let connection else {

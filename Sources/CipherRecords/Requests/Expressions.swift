@@ -79,7 +79,7 @@ public struct ConstantCondition: ExpressibleByBooleanLiteral, Sendable {
 /// value to SQL. Nor should it be `Comparable`: `let isLess = $0.a < $0.b` is a Bool then. An expression is asked for by
 /// its type: `let isLess: SQLExpression = $0.a < $0.b`.
 ///
-/// Where Swift can only use a Bool, it compares the columns themselves: `flag && $0.a == $0.b`. Conditions in closures
+/// If Swift can only use a Bool, it compares the columns themselves: `flag && $0.a == $0.b`. Conditions in closures
 /// refuse a Bool; SQL literals take it as a value. Write `flag.databaseValue && $0.a == $0.b`.
 public protocol ColumnExpression: SQLSpecificExpressible, Equatable {
     /// The name of the column, without quotes.

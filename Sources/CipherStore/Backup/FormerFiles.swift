@@ -115,7 +115,7 @@ struct FormerFiles {
             try folder.link(name, to: parent, name)
         }
         try parent.synchronize()
-        // Where another file has the name by now, the kept one has no other name: it stays, and so does what has a number.
+        // If another file has the name by now, the kept file has no other name: it stays. So does a file with a number.
         for name in kept where try parent.status(of: name)?.identity == folder.status(of: name)?.identity {
             try folder.remove(name)
         }

@@ -13,8 +13,8 @@ import StoreSharing
 ///
 /// Anyone who may write in the folder of the target can put something of this name there, or give the name of this
 /// directory to another one. So a directory is opened once, without following a link. It is locked, emptied and published
-/// from through that descriptor only. SQLite takes paths: what binds its files to the directory is
-/// ``requireOpened(_:)``.
+/// from through that descriptor only. SQLite takes paths; ``requireOpened(_:)`` proves that
+/// its files are those of the directory.
 package final class StagingDirectory: Sendable {
     package typealias Purpose = StagingPurpose
 

@@ -134,8 +134,8 @@ package final class OpenFolder: Sendable {
     ///
     /// - Throws: ``SystemError`` with `EFBIG` when there are more than `limit`.
     package func names(limit: Int) throws(SystemError) -> [String] {
-        // A descriptor of its own, because the stream closes it and moves its position. Where the system opens nothing any
-        // more, a copy of this one has to do: files that were made must be removable.
+        // A descriptor of its own, because the stream closes it and moves its position. If the system
+        // refuses to open it, a copy of this one has to do: files that were made must be removable.
         var number = retryingInterrupts { openat(descriptor.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
         if number < 0 {
             let failure = SystemError("openat", path)

@@ -7,7 +7,7 @@ import StoreSharing
 /// Entries beside a store that have names of the store's own and that the library does not make: links, folders and pipes
 /// in the place of files, and folders of other users in the place of staging folders and kept files.
 ///
-/// Whoever may write in the folder of a store can put them there. The library neither follows nor removes them.
+/// Every user who may write in the folder of a store can put them there. The library neither follows nor removes them.
 struct PlantedEntries {
     let paths: StorePaths
     /// The entries of the folder whose names begin with that of the database.
