@@ -338,6 +338,7 @@ public final class Database {
         }
         if code.isFailedSync { didFailToSync() }
         if code.mayMeanUnusable { mayBeUnusable = keying.isKeyed }
+        if code.mayBeFailedRead, let failure = failedRead(sql, arguments) { return failure }
         var message = message ?? handle.lastMessage
         if let failure = hooks.takeTokenizerFailure(), failure.resultCode == code.primaryResultCode {
             message = failure.message ?? message
@@ -355,6 +356,8 @@ public final class Database {
         _ code: ResultCode, message: String? = nil, sql: String, arguments: StatementArguments? = nil,
         isSuspended: Bool = false
     ) -> any Error {
+        // `integrity_check` reports a page that it cannot get as a general error.
+        if code.primaryResultCode == .SQLITE_ERROR, let failure = failedRead(sql, arguments) { return failure }
         // The suspension ended the wait for a lock, not the wait's own limit.
         let hasWaited = hooks.hasWaited
         hooks.hasWaited = false

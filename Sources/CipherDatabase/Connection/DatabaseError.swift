@@ -88,11 +88,12 @@ extension DatabaseError: CustomStringConvertible {
     private func text(with arguments: StatementArguments?) -> String {
         var text = "SQLite error \(resultCode.rawValue)"
         if let message { text += ": \(message)" }
-        if let shortage, shortage.errorNumber == systemErrorNumber {
-            text += " (\(shortage.reason), errno \(shortage.errorNumber))"
+        if let number = systemErrorNumber, isFailedRead || shortage?.errorNumber == number {
+            text += " (\(SystemError(call: "sqlite3", path: nil, errorNumber: number).reason), errno \(number))"
         }
         if let sql { text += " - while executing `\(Self.cut(sql))`" }
         if let arguments, !arguments.isEmpty { text += " with arguments \(arguments)" }
+        if isFailedRead { text += ". " + Self.failedReadMeaning }
         // SQLite's message is that of a damaged file, which this is not.
         if extendedResultCode == .SQLITE_CORRUPT_VTAB {
             text += ". " + Self.virtualTableHint

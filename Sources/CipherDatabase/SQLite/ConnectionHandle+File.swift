@@ -1,5 +1,6 @@
 import CSQLCipher
 import PageFormat
+import StorePlatform
 import StoreSharing
 
 // The files of a connection, by the descriptors and the mapping that SQLite has: closing another descriptor would drop
@@ -44,13 +45,49 @@ extension ConnectionHandle {
     }
 
     private func withFile<T>(
+        _ part: CInt = SQLITE_FCNTL_FILE_POINTER, of schema: UnsafePointer<CChar>? = nil,
         _ body: (UnsafeMutablePointer<sqlite3_file>, sqlite3_io_methods) -> T?
     ) -> T? {
         var file: UnsafeMutablePointer<sqlite3_file>?
-        guard sqlite3_file_control(pointer, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK,
+        // Without a name it is the main database.
+        guard sqlite3_file_control(pointer, schema, part, &file) == SQLITE_OK,
             let file, let methods = file.pointee.pMethods
         else { return nil }
         return body(file, methods.pointee)
+    }
+
+    // MARK: Reads that failed
+
+    /// The read of a database or its WAL that has failed since the last call; nil if none has.
+    ///
+    /// SQLite reports a read that the system has refused (EIO) as damage (`SQLITE_CORRUPT`), or as the general
+    /// `SQLITE_ERROR`. Only the file keeps the error number, and a read behind the end of the file removes the number.
+    /// - SeeAlso: <https://www.sqlite.org/rescode.html#ioerr_corruptfs>,
+    ///   <https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntllasterrno>
+    func takeReadFailure() -> SystemError? {
+        var failure: SystemError?
+        var place: CInt = 0
+        while let name = sqlite3_db_name(pointer, place) {
+            for part in [SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER] {
+                failure = withFile(part, of: name, Self.takeReadFailure) ?? failure
+            }
+            place += 1
+        }
+        return failure
+    }
+
+    private static func takeReadFailure(
+        _ file: UnsafeMutablePointer<sqlite3_file>, _ methods: sqlite3_io_methods
+    ) -> SystemError? {
+        var number: CInt = 0
+        guard methods.xFileControl?(file, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK, number != 0 else {
+            return nil
+        }
+        var size: sqlite3_int64 = 0
+        var byte: UInt8 = 0
+        if methods.xFileSize?(file, &size) == SQLITE_OK { _ = methods.xRead?(file, &byte, 1, size + 1 << 32) }
+        let failure = SystemError(call: "read", path: nil, errorNumber: number)
+        return failure.isFailedRead ? failure : nil
     }
 
     // MARK: The wal-index

@@ -96,6 +96,9 @@ extension SystemError {
     package var isDirectory: Bool { errorNumber == EISDIR }
     /// Whether the disk failed.
     package var isInputOutput: Bool { errorNumber == EIO }
+    /// Whether a read failed as SQLite takes for a sign of a damaged filesystem.
+    /// - SeeAlso: <https://www.sqlite.org/rescode.html#ioerr_corruptfs>
+    package var isFailedRead: Bool { [EIO, ERANGE, ENXIO].contains(errorNumber) }
     /// Whether the file is longer than the reader's limit.
     package var isTooLarge: Bool { errorNumber == EFBIG }
     /// Whether a file would have become longer than this process or the filesystem allows.

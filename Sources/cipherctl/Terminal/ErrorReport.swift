@@ -93,6 +93,7 @@ struct ErrorReport {
 
     private static func hint(for error: DatabaseError) -> String? {
         if let shortage = error.shortage { return hint(for: shortage) }
+        if error.isFailedRead { return "Try again. If it fails again, check the disk, as the log of the system says." }
         return switch error.resultCode {
         case .SQLITE_BUSY, .SQLITE_LOCKED: "Another process holds the lock; try again."
         case .SQLITE_FULL: "Free space on the filesystem and try again; nothing was lost."
