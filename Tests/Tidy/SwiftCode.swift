@@ -35,8 +35,9 @@ struct SwiftCode {
             case .code: stepThroughCode()
             case .interpolation(let open): stepThroughInterpolation(openParentheses: open)
             case .lineComment:
-                if input[position] == UInt8(ascii: "\n") { modes.removeLast() }
-                blank(1)
+                // Its line break is code.
+                blank(bytes { $0 == UInt8(ascii: "\n") })
+                modes.removeLast()
             case .blockComment(let depth): stepThroughBlockComment(depth: depth)
             case .string(let isMultiline, let hashes): stepThroughString(isMultiline: isMultiline, hashes: hashes)
             }
@@ -44,7 +45,13 @@ struct SwiftCode {
     }
 
     private mutating func stepThroughCode() {
-        if matches("//") {
+        let plain = bytes { byte in
+            byte == UInt8(ascii: "/") || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "#")
+                || byte == UInt8(ascii: "(") || byte == UInt8(ascii: ")")
+        }
+        if plain > 0 {
+            keep(plain)
+        } else if matches("//") {
             modes.append(.lineComment)
             blank(2)
         } else if matches("/*") {
@@ -68,6 +75,8 @@ struct SwiftCode {
     }
 
     private mutating func stepThroughBlockComment(depth: Int) {
+        let plain = bytes { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "*") }
+        guard plain == 0 else { return blank(plain) }
         let isOpening = matches("/*")
         guard isOpening || matches("*/") else { return blank(1) }
         modes.removeLast()
@@ -77,6 +86,10 @@ struct SwiftCode {
     }
 
     private mutating func stepThroughString(isMultiline: Bool, hashes: Int) {
+        let plain = bytes { byte in
+            byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte == UInt8(ascii: "\n")
+        }
+        guard plain == 0 else { return blank(plain) }
         let pounds = String(repeating: "#", count: hashes)
         let closing = (isMultiline ? "\"\"\"" : "\"") + pounds
         let escape = "\\" + pounds
@@ -94,6 +107,13 @@ struct SwiftCode {
         } else {
             blank(1)
         }
+    }
+
+    /// How many bytes from here on begin nothing: those before the first that `begins` takes for more.
+    private func bytes(before begins: (UInt8) -> Bool) -> Int {
+        var end = position
+        while end < input.count, !begins(input[end]) { end += 1 }
+        return end - position
     }
 
     /// The quote that opens a string here, with the `#` signs before it.
@@ -121,9 +141,9 @@ struct SwiftCode {
     /// Line breaks stay, so that line numbers do.
     private mutating func blank(_ count: Int) {
         let end = min(position + count, input.count)
-        for byte in input[position..<end] {
-            output.append(byte == UInt8(ascii: "\n") ? byte : UInt8(ascii: " "))
+        while position < end {
+            output.append(input[position] == UInt8(ascii: "\n") ? UInt8(ascii: "\n") : UInt8(ascii: " "))
+            position += 1
         }
-        position = end
     }
 }
