@@ -217,7 +217,7 @@ let package = Package(
             dependencies: [
                 "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing",
                 "TestHarness",
-                "TestKit",
+                "TestKit", "StoreActor",
             ],
             path: "Tests/Unit/CipherStore"
         ),
@@ -234,6 +234,7 @@ let package = Package(
             name: "KeyRotationTests",
             dependencies: [
                 "CipherStore", "KeyCustody", "KeyRotation", "RotationCore", "StorePlatform", "StoreSharing", "TestKit",
+                "StoreActor",
             ],
             path: "Tests/Unit/KeyRotation"
         ),
@@ -291,7 +292,8 @@ let package = Package(
         .testTarget(
             name: "CommandLineTests",
             dependencies: [
-                "ChangesetSync", "CipherStore", "KeyCustody", "KeyRotation", "StoreTools", "TestKit", "cipherctl",
+                "ChangesetSync", "CipherStore", "KeyCustody", "KeyRotation", "StoreTools", "TestKit", "StoreActor",
+                "cipherctl",
             ],
             path: "Tests/CommandLine"
         ),
@@ -311,14 +313,31 @@ if Context.environment["CIPHERSTORE_FUZZ"] != nil {
         .executableTarget(name: "StoreFuzzer", dependencies: ["FuzzTargets"], path: "Tests/Fuzz/StoreFuzzer"))
 }
 
-// Only these tests are built, with commas between them: .ci/run does so on a second system, where building takes longer
-// than running.
+// Only these tests are built, with commas between them, and what they need: .ci/run does so on a second system, where building
+// takes longer than running.
 if let names = Context.environment["CIPHERSTORE_TEST_TARGETS"] {
-    let wanted = names.split(separator: ",").map(String.init)
-    package.targets.removeAll { $0.type == .test && !wanted.contains($0.name) }
+    let dependencies = Dictionary(
+        uniqueKeysWithValues: package.targets.map { ($0.name, $0.dependencies.compactMap(\.targetName)) })
+    var needed: Set<String> = []
+    var pending = names.split(separator: ",").map(String.init)
+    while let name = pending.popLast() {
+        if needed.insert(name).inserted { pending += dependencies[name] ?? [] }
+    }
+    package.targets.removeAll { !needed.contains($0.name) }
+    package.products.removeAll { !needed.contains($0.name == "FaultShimPreload" ? "FaultShim" : $0.name) }
 }
 
 // The README of each target under Sources tells what it is for.
 for target in package.targets where target.path == nil && target.type != .system {
     target.exclude.append("README.md")
+}
+
+extension Target.Dependency {
+    /// The name of a target of this package; nil for a product of another one.
+    var targetName: String? {
+        switch self {
+        case .targetItem(let name, _), .byNameItem(let name, _): name
+        default: nil
+        }
+    }
 }
