@@ -20,6 +20,8 @@ extension Limits {
 
     /// Keyslots of one store.
     package static let keySlots = 32
+    /// Stores of which a process remembers the keyslot that opened last.
+    package static let rememberedSlots = 1_024
     /// Characters of a slot's label.
     package static let slotLabelCharacters = 64
     /// log2 N of scrypt: 16 MiB to 1 GiB of memory with the block size below.

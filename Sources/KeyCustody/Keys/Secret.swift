@@ -72,6 +72,8 @@ package struct Secret: Sendable {
     package let isPassphrase: Bool
     /// The kind of keyslot that is made for it; nil derives the kind from its form.
     let slotKind: Keyslot.Kind?
+    /// Receives the trials on keyslots with a slow derivation.
+    private(set) var onTrial: (@Sendable (KeyslotTrial) -> Void)?
 
     private init(_ bytes: SecretBytes, isPassphrase: Bool, slotKind: Keyslot.Kind?) {
         self.bytes = bytes
@@ -90,7 +92,14 @@ package struct Secret: Sendable {
 
     /// The same secret for a keyslot of another kind.
     package func with(slotKind: Keyslot.Kind?) -> Secret {
-        Secret(bytes, isPassphrase: isPassphrase, slotKind: slotKind)
+        Secret(bytes, isPassphrase: isPassphrase, slotKind: slotKind).reporting(onTrial)
+    }
+
+    /// The same secret, which reports its trials on keyslots; nil leaves the present receiver.
+    func reporting(_ onTrial: (@Sendable (KeyslotTrial) -> Void)?) -> Secret {
+        var secret = self
+        if let onTrial { secret.onTrial = onTrial }
+        return secret
     }
 
     /// The data key of a direct store: derived from a passphrase (about 100 ms with SQLCipher 4's settings), or the raw

@@ -6,6 +6,7 @@ import StorePlatform
 /// Its description contains its kind and its file or variable, never the key.
 public struct KeySource: Sendable {
     private let kind: Kind
+    private var onTrial: (@Sendable (KeyslotTrial) -> Void)?
 
     private init(kind: Kind) { self.kind = kind }
 
@@ -142,6 +143,17 @@ extension KeySource {
         KeySource(kind: .customRawKey(name: name, key))
     }
 
+    /// The same source, with a function that receives each trial of its passphrase on a keyslot with a slow derivation,
+    /// so that a program can say why an opening takes seconds.
+    ///
+    /// The function is called on the thread that opens the store, before each trial and once after the last one. It must
+    /// not open a store.
+    public func reportingTrials(_ report: @escaping @Sendable (KeyslotTrial) -> Void) -> KeySource {
+        var source = self
+        source.onTrial = report
+        return source
+    }
+
     /// A warning for the user about the risk of this source; nil when there is none.
     public var warning: String? {
         guard case .environment(let name) = kind else { return nil }
@@ -186,7 +198,7 @@ extension KeySource {
     ///
     /// - Throws: `StoreError` `keyMissing` when the source has no key, `invalidKey` when its content cannot be a key or
     ///   must not be used; ``SystemError`` when a file cannot be read; what a custom source throws.
-    package func read() throws -> Secret { try readSecret().with(slotKind: slotKind) }
+    package func read() throws -> Secret { try readSecret().with(slotKind: slotKind).reporting(onTrial) }
 
     private func readSecret() throws -> Secret {
         switch kind {

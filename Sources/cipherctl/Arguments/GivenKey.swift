@@ -6,7 +6,9 @@ extension UnlockedKey {
     /// - Throws: What the source throws.
     init(_ source: KeySource, _ console: Console) throws {
         if let warning = source.warning { console.warn(warning) }
-        self = try Interruption.explainingPrompt { try Self(source) }
+        let progress = ProgressBar("keyslots:")
+        let reporting = source.reportingTrials { progress.show($0) }
+        self = try Interruption.explainingPrompt { try Self(reporting) }
     }
 
     /// A key for a new store, or a new key of a store: a weak passphrase gets a warning.

@@ -1,3 +1,4 @@
+import CipherStore
 import StorePlatform
 import StoreTools
 import Synchronization
@@ -105,6 +106,13 @@ extension Console {
 }
 
 extension ProgressBar {
+    /// Shows the trials of a passphrase, if they take longer than a second.
+    func show(_ trial: KeyslotTrial) {
+        if trial.hasEnded { return end() }
+        guard trial.elapsed >= .seconds(1) else { return }
+        show("trying keyslot \(trial.number) of \(trial.count)")
+    }
+
     /// Shows the progress of a tool.
     @Sendable
     func show(_ progress: ToolProgress) {
