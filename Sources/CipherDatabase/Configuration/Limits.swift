@@ -72,6 +72,8 @@ enum Limits {
     static let historyPurgeStep: Int64 = 100
     /// Triggers of the history from which on they are entered as rows of the schema.
     static let triggerRows = 100
+    /// Tables of which one transaction begins or ends the recording, where there are more: other writers wait for it.
+    static let historyPartTables = 500
     /// The most changes that a connection records before it purges some, at first as many.
     static let historyPurgeInterval = 5_000
     /// Changes that stay in the history when all registered readers have acknowledged them, for readers that are not

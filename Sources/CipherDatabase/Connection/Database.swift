@@ -83,8 +83,8 @@ public final class Database {
     }
     /// Whether the triggers of the history are being checked.
     var isInHistoryUpkeep: Bool {
-        get { hooks.mayChangeStoreTables }
-        set { hooks.mayChangeStoreTables = newValue }
+        get { mayChangeStoreTables }
+        set { mayChangeStoreTables = newValue }
     }
     /// Whether statements are reported as they start: to the observer, or to the recording of what an access reads.
     @exclusivity(unchecked) var watchesStatements = false
@@ -339,6 +339,8 @@ public final class Database {
         if code.isFailedSync { didFailToSync() }
         if code.mayMeanUnusable { mayBeUnusable = keying.isKeyed }
         if code.mayBeFailedRead, let failure = failedRead(sql, arguments) { return failure }
+        // A write that has failed leaves its error number too, which a later read has nothing to do with.
+        if code.primaryResultCode == .SQLITE_IOERR { _ = handle.takeReadFailure() }
         var message = message ?? handle.lastMessage
         if let failure = hooks.takeTokenizerFailure(), failure.resultCode == code.primaryResultCode {
             message = failure.message ?? message

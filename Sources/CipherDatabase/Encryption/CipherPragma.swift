@@ -65,7 +65,10 @@ enum CipherPragma {
 
     /// The name of the pragma with which a text begins; nil when it begins with anything else.
     static func leadingPragma(of sql: String) -> String? {
-        let words = words(of: sql.droppingLeadingComments().prefix(200)).prefix(3)
+        let text = sql.droppingLeadingComments()
+        // Every statement that writes is asked for its pragma, and nearly none is a pragma.
+        guard text.utf8.prefix(6).elementsEqual("pragma".utf8, by: { $0 | 0x20 == $1 }) else { return nil }
+        let words = words(of: text.prefix(200)).prefix(3)
         guard words.first == "pragma", words.count > 1 else { return nil }
         let name = words[words.startIndex + 1]
         // `PRAGMA main.cipher_salt`
@@ -108,6 +111,8 @@ extension String {
     /// The text from its first statement on, without the blanks, semicolons and comments before it.
     package func droppingLeadingComments() -> Substring {
         var rest = self[...]
+        // Nearly every text begins with a word.
+        if let first = utf8.first, UInt8(ascii: "a")...UInt8(ascii: "z") ~= first | 0x20 { return rest }
         while true {
             rest = rest.drop { $0.isWhitespace || $0 == ";" }
             if rest.hasPrefix("--") {

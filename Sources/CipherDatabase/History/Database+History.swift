@@ -17,83 +17,9 @@ extension Database {
         of tables: [String]?, notesColumns: Bool, kept: [String: [String]], pausing: Bool = false,
         keepingFormer: Bool = false
     ) throws {
-        try changingHistory {
-            if try (1..<HistoryTables.all.count).contains(missingHistoryTables().count) {
-                var upkeep = HistoryUpkeep(self, followsOwnStatement: false)
-                try upkeep.run()
-            }
-            try createHistory()
-            let catalog = try historyCatalog() ?? HistoryCatalog()
-            if tables == nil, var settings = try historyState()?.settings {
-                let adds = keepingFormer && settings.recordsAllTables
-                settings.recordsAllTables = true
-                settings.notesColumns = notesColumns || adds && settings.notesColumns
-                settings.kept = adds ? HistorySettings.union(settings.kept, kept) : kept
-                try store(settings)
-            }
-            let request = HistoryRequest(
-                tables: tables, notesColumns: notesColumns, kept: kept, pausing: pausing, keepingFormer: keepingFormer)
-            let changes = try historyChanges(request, catalog)
-            let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
-            try upkeep.end(changes.ended)
-            try upkeep.begin(changes.begun)
-        }
-    }
-
-    /// What is to be recorded: the parameters of ``startHistory(of:notesColumns:kept:pausing:keepingFormer:)``.
-    private struct HistoryRequest {
-        let tables: [String]?
-        let notesColumns: Bool
-        let kept: [String: [String]]
-        let pausing: Bool
-        let keepingFormer: Bool
-
-        func definition(_ facts: TableFacts, former: [RecordedTable]) throws -> RecordedTable.Definition {
-            let added = keepingFormer ? former.map(\.definition) : []
-            // Columns that are gone are no reason to refuse others.
-            let present = added.flatMap(\.kept).filter { facts.columns.map(\.name).contains($0) }
-            let columns = present + HistorySettings.kept(of: facts.name, in: kept)
-            let definition = HistoryUpkeep.definition(
-                facts, notesColumns: notesColumns || added.contains(where: \.notesColumns), kept: columns,
-                pausing: pausing || former.contains(where: \.definition.pausesInCommits))
-            if let missing = columns.first(where: { !definition.keeps($0) }) {
-                throw HistoryError(
-                    .noSuchColumn, "The table \"\(facts.name)\" has no column \"\(missing)\" to keep values of.")
-            }
-            return definition
-        }
-    }
-
-    /// The recordings that end, and those that begin. It only reads.
-    private func historyChanges(
-        _ request: HistoryRequest, _ catalog: HistoryCatalog
-    ) throws -> (ended: [RecordedTable], begun: [(TableFacts, RecordedTable.Definition)]) {
-        var names: Set<String> = []
-        let active = Dictionary(grouping: catalog.active, by: \.name.lowercasedASCII)
-        var ended: [RecordedTable] = []
-        var begun: [(TableFacts, RecordedTable.Definition)] = []
-        let directory = try TableDirectory(self)
-        for name in try request.tables ?? ProgramTables(self).names {
-            // Once for each table, however often and in whatever case it is named.
-            guard names.insert(name.lowercasedASCII).inserted else { continue }
-            let facts: TableFacts
-            do {
-                guard let found = try TableFacts(of: name, in: self, directory) else {
-                    throw DatabaseError.noSuchTable(name)
-                }
-                facts = found
-            } catch let error as HistoryError {
-                // Of all tables, those are recorded that can be.
-                if request.tables == nil { continue }
-                throw error
-            }
-            let former = active[name.lowercasedASCII] ?? []
-            let definition = try request.definition(facts, former: former)
-            if former.count == 1, former[0].state == .recording, former[0].definition == definition { continue }
-            ended += former
-            begun.append((facts, definition))
-        }
-        return (ended, begun)
+        let request = HistoryRequest(
+            tables: tables, notesColumns: notesColumns, kept: kept, pausing: pausing, keepingFormer: keepingFormer)
+        _ = try HistoryParts(beginning: request, tablesInPart: .max).next(self)
     }
 
     /// Ends the recording of tables. What was recorded stays.
@@ -101,18 +27,7 @@ extension Database {
     /// - Parameter tables: The tables; nil for all.
     /// - Throws: ``HistoryError`` `.allTablesRecorded` for single tables where all are recorded; ``DatabaseError``.
     package func stopHistory(of tables: [String]?) throws {
-        try changingHistory {
-            guard let catalog = try historyCatalog() else { return }
-            if var settings = try historyState()?.settings, settings.recordsAllTables {
-                // The next upkeep would record the table again.
-                guard tables == nil else { throw HistoryError.allTablesRecorded }
-                settings.recordsAllTables = false
-                try store(settings)
-            }
-            let names = tables.map { Set($0.map(\.lowercasedASCII)) }
-            let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
-            try upkeep.end(catalog.active.filter { names?.contains($0.name.lowercasedASCII) != false })
-        }
+        _ = try HistoryParts(ending: tables, tablesInPart: .max).next(self)
     }
 
     /// Runs a change of the history in a transaction of its own, of which nobody is notified, or in a savepoint of the
@@ -277,11 +192,5 @@ extension HistoryRepairs.Rebuilding {
         return "tables of the history of changes were missing: another program has dropped them. A new, empty history "
             + "was made" + (names.isEmpty ? "" : " that records \(names)") + "; every token and reader has expired."
             + (hasDefaultSettings ? " Its limits and options are those of a new history." : "")
-    }
-}
-
-extension RecordedTable.Definition {
-    fileprivate func keeps(_ column: String) -> Bool {
-        kept.contains { $0.lowercasedASCII == column.lowercasedASCII }
     }
 }

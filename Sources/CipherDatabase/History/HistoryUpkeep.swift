@@ -391,8 +391,14 @@ struct HistoryUpkeep {
 
     func dropTriggers(of tables: [RecordedTable]) throws {
         if tables.isEmpty { return }
-        let triggers = try triggers()
-        try dropTriggers(tables.compactMap { triggers[$0.id] })
+        let numbers = Set(tables.map(\.id))
+        let names = try String.fetchAll(
+            db,
+            sql: """
+                SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB '\(HistoryTables.history)_*'
+                """)
+        try HistoryTriggerRows(db: db).drop(
+            names.filter { Self.tableNumber(ofTrigger: $0).map(numbers.contains) == true })
     }
 
     /// Rows without a primary key may have other rowids now.
@@ -448,8 +454,8 @@ extension HistoryTriggers {
 
 extension Database {
     fileprivate func setHistoryTable(_ id: Int64, _ state: RecordedTable.State) throws {
-        try execute(
-            sql: "UPDATE main.\(HistoryTables.table) SET state = ? WHERE id = ?", arguments: [state.rawValue, id])
+        try cachedStatement(sql: "UPDATE main.\(HistoryTables.table) SET state = ? WHERE id = ?")
+            .execute(arguments: [state.rawValue, id])
         schemaCache.history = nil
     }
 
@@ -458,23 +464,19 @@ extension Database {
         encoder.outputFormatting = .sortedKeys
         let text = String(decoding: try encoder.encode(definition), as: UTF8.self)
         defer { schemaCache.history = nil }
+        let statement = try cachedStatement(
+            sql: "INSERT INTO main.\(HistoryTables.table) (name, state, definition) VALUES (?, ?, ?) RETURNING id")
         let id = try Int64.fetchOne(
-            self,
-            sql: """
-                INSERT INTO main.\(HistoryTables.table) (name, state, definition) VALUES (?, ?, ?) RETURNING id
-                """,
-            arguments: [name, RecordedTable.State.recording.rawValue, text])
+            statement, arguments: [name, RecordedTable.State.recording.rawValue, text])
         guard let id else { throw DatabaseError(resultCode: .SQLITE_INTERNAL) }
         return id
     }
 
     /// Notes that changes of a table may be missing.
     func recordReset(of id: Int64) throws {
-        let kind = id * 8 + HistoryOperation.reset.rawValue
-        try execute(
-            sql: """
-                INSERT INTO main.\(HistoryTables.history) (kind, origin) VALUES (\(kind), \(HistoryTriggers.stamp))
-                """)
+        try cachedStatement(
+            sql: "INSERT INTO main.\(HistoryTables.history) (kind, origin) VALUES (?, \(HistoryTriggers.stamp))"
+        ).execute(arguments: [id * 8 + HistoryOperation.reset.rawValue])
     }
 
     /// Adds the columns that wider keys and more kept values need.

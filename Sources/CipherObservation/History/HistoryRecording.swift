@@ -56,6 +56,42 @@ extension Database {
     public func stopRecordingHistory(of scope: HistoryScope) throws { try stopHistory(of: scope.tables) }
 }
 
+extension DatabaseWriter {
+    /// Begins to record the changes of tables, as `Database.recordHistory(of:columns:keeping:)` does, in
+    /// several transactions of up to 500 tables: other writers do not wait until all of them are recorded.
+    ///
+    /// If the process ends meanwhile, some of the tables are recorded and others are not. The same call then continues with
+    /// the remaining tables.
+    ///
+    /// - Throws: As that function. Earlier transactions stay.
+    public func recordHistory(
+        of scope: HistoryScope, columns: Bool = false, keeping values: [String: [String]] = [:]
+    ) throws {
+        try run(HistoryParts(beginning: HistoryRequest(tables: scope.tables, notesColumns: columns, kept: values)))
+    }
+
+    /// Ends the recording of tables in several transactions of up to 500 tables. Changes that were recorded stay in the
+    /// history. If the process ends meanwhile, the same call continues with the remaining tables.
+    ///
+    /// - Throws: As `Database.stopRecordingHistory(of:)`. Earlier transactions stay.
+    public func stopRecordingHistory(of scope: HistoryScope) throws {
+        try run(HistoryParts(ending: scope.tables))
+    }
+
+    /// Begins to record the changes of tables in several transactions, and drops nothing of what is recorded of them
+    /// already.
+    package func addToHistory(_ scope: HistoryScope, columns: Bool, keeping values: [String: [String]]) throws {
+        try run(
+            HistoryParts(
+                beginning: HistoryRequest(
+                    tables: scope.tables, notesColumns: columns, kept: values, keepingFormer: true)))
+    }
+
+    private func run(_ parts: HistoryParts) throws {
+        while try !writeWithoutTransaction({ try parts.next($0) }) {}
+    }
+}
+
 extension HistoryScope {
     fileprivate var tables: [String]? {
         switch self {

@@ -46,8 +46,8 @@ struct HistoryRecordCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        try tables.change(path, arguments, console, naming: leftOut) { db in
-            try db.addToHistory(tables.scope, columns: arguments.has("--columns"), keeping: kept)
+        try tables.change(path, arguments, console, naming: leftOut) { store in
+            try store.addToHistory(tables.scope, columns: arguments.has("--columns"), keeping: kept)
         }
     }
 
@@ -123,7 +123,7 @@ private struct RecordedTables {
     func change(
         _ path: String, _ arguments: ParsedArguments, _ console: Console,
         naming leftOut: @escaping (Database, _ recorded: [String]) throws -> [LeftOutTable] = { _, _ in [] },
-        _ body: @escaping (Database) throws -> Void
+        _ body: @escaping (SharedStore) throws -> Void
     ) throws -> ExitCode {
         try BackupBundle.refuse(writing: path)
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
@@ -132,8 +132,8 @@ private struct RecordedTables {
             path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
         defer { try? store.close() }
         let (recorded, missing) = try Interruption.explaining {
-            try store.write { db in
-                try body(db)
+            try body(store)
+            return try store.read { db in
                 let recorded = try db.historyStatus()?.tableNames ?? []
                 return (recorded, try leftOut(db, recorded))
             }

@@ -13,9 +13,15 @@ import Testing
         configuration.allowsUnencrypted = true
         return configuration
     }()
+    /// An encrypted database is defensive: SQL may not write its schema.
+    private let encrypted: Configuration = {
+        var configuration = Configuration()
+        configuration.prepareDatabase { try $0.useRawKey(Data(repeating: 0x2a, count: 32)) }
+        return configuration
+    }()
 
-    private func open(tables count: Int) throws -> DatabasePool {
-        let pool = try DatabasePool(path: path, configuration: configuration)
+    private func open(tables count: Int, _ configuration: Configuration? = nil) throws -> DatabasePool {
+        let pool = try DatabasePool(path: path, configuration: configuration ?? self.configuration)
         try pool.write { db in
             for number in 0..<count {
                 try db.execute(sql: "CREATE TABLE t\(number) (id INTEGER PRIMARY KEY, a TEXT UNIQUE, b)")
@@ -63,6 +69,78 @@ import Testing
         #expect(try pool.read { try String.fetchOne($0, sql: "PRAGMA integrity_check") } == "ok")
         // A debug build takes 4, 1 and 2 s; the quadratic way took 50 and 340 s for 2,000.
         #expect(beginning < .seconds(15) && end < .seconds(15) && opening < .seconds(15))
+    }
+
+    // Story: the triggers were entered as rows of the schema, which DEFENSIVE refused: an encrypted store recorded no more
+    // than 24 tables in one call.
+    @Test("an encrypted database begins and ends the recording of many tables, and its schema stays closed to SQL")
+    func encryptedTables() throws {
+        defer { remove() }
+        let pool = try open(tables: 60, encrypted)
+        try pool.write { try $0.recordHistory(of: .allTables) }
+        #expect(try pool.read(triggers) == 360)
+        try pool.write { try $0.execute(sql: "INSERT INTO t7 (a) VALUES ('x')") }
+        #expect(try pool.read(changes) == 1)
+        func expectDefended() {
+            #expect(throws: DatabaseError.self) {
+                try pool.writeWithoutTransaction { db in
+                    try db.execute(sql: "PRAGMA writable_schema = ON")
+                    try db.execute(sql: "DELETE FROM sqlite_schema WHERE name = 't9'")
+                }
+            }
+        }
+        expectDefended()
+        try pool.write { try $0.stopRecordingHistory(of: .allTables) }
+        #expect(try pool.read(triggers) == 0)
+        expectDefended()
+        try pool.recordHistory(of: .allTables)
+        #expect(try pool.read(triggers) == 360)
+        expectDefended()
+        try pool.close()
+    }
+
+    // Story: all tables were recorded in one transaction, for which every other writer waited.
+    @Test("a recording of many tables in parts is continued after a process has ended between two parts")
+    func parts() throws {
+        defer { remove() }
+        let pool = try open(tables: 50, encrypted)
+        func status() throws -> (tables: Int, all: Bool)? {
+            try pool.read { db in
+                try db.historyState().map { (try db.recordedTables()?.count ?? 0, $0.settings.recordsAllTables) }
+            }
+        }
+        let request = HistoryRequest(tables: nil, notesColumns: false, kept: [:])
+        let parts = HistoryParts(beginning: request, tablesInPart: 20)
+        #expect(try !pool.writeWithoutTransaction(parts.next))
+        #expect(try status()?.tables == 20 && status()?.all == false)
+        // A table is recorded as a whole, or not at all.
+        #expect(try pool.read(triggers) == 120)
+        // The process ends. An opening does not record the others.
+        try pool.close()
+        let second = try DatabasePool(path: path, configuration: encrypted)
+        #expect(try second.read(triggers) == 120)
+        let more = HistoryParts(beginning: request, tablesInPart: 20)
+        #expect(try !second.writeWithoutTransaction(more.next))
+        // Another connection changes the schema between two parts: the work is determined again.
+        try second.write { db in
+            try db.execute(sql: "DROP TABLE t49; CREATE TABLE u (a)")
+        }
+        #expect(try second.writeWithoutTransaction(more.next))
+        #expect(try second.read { try $0.recordedTables()?.count } == 50)
+        #expect(try second.read { try $0.recordedTables()?.contains("u") } == true)
+        try second.write { try $0.execute(sql: "CREATE TABLE v (a)") }
+        #expect(try second.read { try $0.recordedTables()?.contains("v") } == true, "those that are created later too")
+
+        let end = HistoryParts(ending: nil, tablesInPart: 20)
+        #expect(try !second.writeWithoutTransaction(end.next))
+        try second.close()
+        let third = try DatabasePool(path: path, configuration: encrypted)
+        #expect(try third.read { try $0.recordedTables()?.count } == 31, "an opening records none of them again")
+        try third.stopRecordingHistory(of: .allTables)
+        #expect(try third.read(triggers) == 0)
+        try third.recordHistory(of: .tables(["t1", "T1", "u"]))
+        #expect(try third.read { try $0.recordedTables() } == ["t1", "u"])
+        try third.close()
     }
 
     @Test("many triggers that were rolled back are gone, for this connection and others, and the schema stays closed")
