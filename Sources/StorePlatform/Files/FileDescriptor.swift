@@ -147,12 +147,29 @@ package struct FileDescriptor: ~Copyable, Sendable {
         try write(bytes, to: number, path)
     }
 
+    /// Writes all bytes at the descriptor's position, without a copy of them.
+    package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) { try Self.write(bytes, to: number, path) }
+
+    /// Writes all bytes to a standard stream, without a copy of them.
+    package static func write(
+        _ bytes: UnsafeRawBufferPointer, toStandard number: Int32, path: String
+    ) throws(SystemError) {
+        try write(bytes, to: number, path)
+    }
+
     private static func write(_ bytes: [UInt8], to number: Int32, _ path: String) throws(SystemError) {
+        let result = bytes.withUnsafeBytes { bytes in
+            Result { () throws(SystemError) in try write(bytes, to: number, path) }
+        }
+        try result.get()
+    }
+
+    private static func write(
+        _ bytes: UnsafeRawBufferPointer, to number: Int32, _ path: String
+    ) throws(SystemError) {
         var written = 0
         while written < bytes.count {
-            let count = bytes.withUnsafeBytes { buffer in
-                retryingInterrupts { writeOnce(number, UnsafeRawBufferPointer(rebasing: buffer[written...])) }
-            }
+            let count = retryingInterrupts { writeOnce(number, UnsafeRawBufferPointer(rebasing: bytes[written...])) }
             guard count >= 0 else { throw SystemError("write", path) }
             written += count
         }

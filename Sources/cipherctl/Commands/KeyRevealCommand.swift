@@ -55,25 +55,44 @@ struct KeyRevealCommand: Command {
         {
             console.note(notice)
         }
-        let digits = choice.dataKey.withBytes { Hex.text(Array($0)) }
-        try secret.print(json: json(choice.sidecar, digits), lines: pragmas(choice.sidecar, digits), at: console)
+        try secret.print(self.text(choice.sidecar, choice.dataKey, isJSON: console.isJSON), at: console)
         try secret.report(at: console)
         return .ok
     }
 
-    private func json(_ sidecar: Sidecar, _ digits: String) -> JSON {
+    /// The key with its settings, as JSON or as the pragmas of SQLCipher.
+    private func text(_ sidecar: Sidecar, _ key: DataKey, isJSON: Bool) -> SecretText {
+        var text = SecretText(capacity: Self.textBytes)
+        if isJSON {
+            text.append("{\"key\": \"")
+            key.withBytes { text.append(hex: $0) }
+            text.append("\", " + String(JSON.object(settings(sidecar)).text.dropFirst()) + "\n")
+        } else {
+            text.append("PRAGMA key = \"x'")
+            key.withBytes { text.append(hex: $0) }
+            text.append("\(sidecar.salt.hex)'\";\n")
+            for line in pragmas(sidecar) { text.append(line + "\n") }
+        }
+        return text
+    }
+
+    /// Room for the key and every pragma.
+    private static let textBytes = 4096
+
+    private func settings(_ sidecar: Sidecar) -> [JSON.Member] {
         var members: [JSON.Member] = [
-            .init(name: "key", value: .string(digits)), .init(name: "salt", value: .string(sidecar.salt.hex)),
+            .init(name: "salt", value: .string(sidecar.salt.hex)),
             .init(name: "page_bytes", value: .int(sidecar.settings.pageBytes)),
             .init(name: "plaintext_header_bytes", value: .int(sidecar.settings.plaintextHeaderBytes)),
         ]
         if sidecar.settings.hmacHash != .sha512 {
             members.append(.init(name: "hmac_hash", value: .string(sidecar.settings.hmacHash.rawValue)))
         }
-        return .object(members)
+        return members
     }
 
-    private func pragmas(_ sidecar: Sidecar, _ digits: String) -> [String] {
+    /// The lines after the one with the key.
+    private func pragmas(_ sidecar: Sidecar) -> [String] {
         let settings = sidecar.settings
         var more = ["PRAGMA cipher_plaintext_header_size = \(settings.plaintextHeaderBytes);"]
         if settings.pageBytes != CipherSettings.sqlCipher4.pageBytes {
@@ -85,7 +104,7 @@ struct KeyRevealCommand: Command {
         if settings.kdfHash != .sha512 {
             more.append("PRAGMA cipher_kdf_algorithm = PBKDF2_HMAC_\(settings.kdfHash.rawValue.uppercased());")
         }
-        let byKey = ["PRAGMA key = \"x'\(digits)\(sidecar.salt.hex)'\";"] + more + ["PRAGMA wal_autocheckpoint = 0;"]
+        let byKey = more + ["PRAGMA wal_autocheckpoint = 0;"]
         // SQLCipher does not know the passphrases of keyslots.
         guard sidecar.slotted == nil else { return byKey }
         let salt = "PRAGMA cipher_salt = \"x'\(sidecar.salt.hex)'\";"

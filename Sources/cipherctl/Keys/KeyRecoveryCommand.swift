@@ -1,5 +1,6 @@
 import CipherStore
 import KeyCustody
+import StoreCrypto
 import StorePlatform
 import StoreSharing
 import StoreTools
@@ -48,7 +49,11 @@ struct KeyRecoveryCommand: Command {
         let sheet = RecoverySheet(recovery)
         // Printed before it opens anything: a key that could not be printed must not be added.
         if !console.isJSON, !output.isFile { sheet.announce(at: console) }
-        try output.print(json: json(sheet, access), lines: sheet.lines, at: console)
+        if console.isJSON {
+            try output.print(json(sheet, access), at: console)
+        } else {
+            try output.print(sheet.text, at: console)
+        }
         if output.isTerminal, !console.isJSON, KeyOptions.canPrompt, !arguments.has("--yes") { try sheet.askBack() }
         let slot: Keyslot
         do {
@@ -63,11 +68,18 @@ struct KeyRecoveryCommand: Command {
         return .ok
     }
 
-    private func json(_ sheet: RecoverySheet, _ access: KeyAccess) -> JSON {
+    private func json(_ sheet: RecoverySheet, _ access: KeyAccess) -> SecretText {
         let next = access.sidecar.slotted?.table.nextID ?? 0
-        return .object([
-            "store": .string(path), "recovery_key": .array(sheet.lines.map(JSON.string)), "expected_slot": .int(next),
-        ])
+        let beginning = "{\"store\": \(JSON.string(path).text), \"recovery_key\": [\""
+        let end = "\"], \"expected_slot\": \(next)}\n"
+        var text = SecretText(capacity: beginning.utf8.count + end.utf8.count + RecoverySheet.jsonBytes)
+        text.append(beginning)
+        for index in 0..<RecoverySheet.lineCount {
+            if index > 0 { text.append("\", \"") }
+            sheet.withLine(index) { text.append($0) }
+        }
+        text.append(end)
+        return text
     }
 
     /// Whether the recovery key may open the store although adding it failed: the new sidecar may be in place.
@@ -107,11 +119,26 @@ struct KeyRecoveryCommand: Command {
 
 /// The four lines of a recovery key, printed once.
 struct RecoverySheet {
-    let lines: [String]
+    static let lineCount = 4
+    /// Room for the lines with quotes and commas.
+    static let jsonBytes = 256
+    private let lines: SecretBytes
 
-    init(_ recovery: RecoveryKey) {
-        let text = recovery.text().withBytes { String(decoding: $0, as: UTF8.self) }
-        lines = text.split(separator: "\n").map(String.init)
+    init(_ recovery: RecoveryKey) { lines = recovery.text() }
+
+    /// The lines, each with its end.
+    var text: SecretText {
+        var text = SecretText(capacity: lines.count)
+        lines.withBytes { text.append($0) }
+        return text
+    }
+
+    /// Lends a line, from 0, without its end; the bytes must not outlive the call.
+    func withLine<Result>(_ index: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        lines.withBytes { bytes in
+            let width = bytes.count / Self.lineCount
+            return body(UnsafeRawBufferPointer(rebasing: bytes[index * width..<(index + 1) * width - 1]))
+        }
     }
 
     /// Announces the key. Only its lines go to standard output, so that a printer or a file gets just the key.
@@ -125,11 +152,15 @@ struct RecoverySheet {
     ///
     /// - Throws: ``CommandFailure`` when it does not match what was printed.
     func askBack() throws {
-        let index = Int.random(in: lines.indices)
+        let index = Int.random(in: 0..<Self.lineCount)
         for _ in 0..<Self.attempts {
             let prompt = "Type line \(index + 1) of it, to be sure that you have it: "
             guard let typed = try Confirmation.answer(to: prompt) else { break }
-            if Self.symbols(typed) == Self.symbols(lines[index]) { return }
+            let symbols = Self.symbols(typed)
+            let isLine = withLine(index) { line in
+                symbols.utf8.elementsEqual(line.lazy.filter { $0 != UInt8(ascii: "-") })
+            }
+            if isLine { return }
             Console.talk("That is not line \(index + 1).\n")
         }
         throw CommandFailure(

@@ -41,16 +41,11 @@ struct SecretOutput {
 
     /// Prints the key, or writes it durably to a new file.
     ///
-    /// - Parameters:
-    ///   - json: The secret as an object, printed with `--json`.
-    ///   - lines: The secret as text.
-    func print(json: @autoclosure () -> JSON, lines: @autoclosure () -> [String], at console: Console) throws {
-        guard let path else {
-            try console.report(json: json(), lines: lines())
-            return try console.output.flush()
-        }
-        let text = console.isJSON ? json().text + "\n" : lines().map { $0 + "\n" }.joined()
-        try Self.write(Array(text.utf8), to: path)
+    /// - Parameter text: The key with what belongs to it, in the form that was requested.
+    func print(_ text: borrowing SecretText, at console: Console) throws {
+        if let path { return try text.withBytes { try Self.write($0, to: path) } }
+        try console.output.flush()
+        try text.withBytes { try FileDescriptor.write($0, toStandard: 1, path: "standard output") }
     }
 
     /// Says where the key is, once the command has done its work; prints nothing where the key was printed.
@@ -64,7 +59,7 @@ struct SecretOutput {
         if let path { try? Files.remove(path) }
     }
 
-    private static func write(_ bytes: [UInt8], to path: String) throws {
+    private static func write(_ bytes: UnsafeRawBufferPointer, to path: String) throws {
         let file = try make(path)
         do {
             // Restores what the umask removed.
