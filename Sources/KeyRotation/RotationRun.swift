@@ -202,7 +202,7 @@ final class RotationRun {
     ///   - watch: May end the wait for the write lock earlier.
     /// - Throws: As making the view does; `SQLITE_BUSY` when a lock was not available.
     func makeView(waiting wait: Duration = Limits.busyWait, _ watch: LockWaitWatch? = nil) throws -> PageSnapshot {
-        var configuration = Configuration()
+        var configuration = Configuration.ofTool()
         configuration.label = KeyRotation.holderLabel
         configuration.busyMode = .timeout(wait / .seconds(1))
         configuration.persistentWAL = true

@@ -22,6 +22,24 @@ struct SQLTests {
         #expect(outcome.output == "   n  word\n----  ----\n   7  x\n1234  NULL\n")
     }
 
+    // Only the tools that read files of others trusted no schema.
+    @Test("a schema is not trusted, cells are checked, and SQL may not write the schema, reading or writing")
+    func defended() throws {
+        for options in [[], ["--write"]] {
+            let found = try place.run(
+                ["sql", place.path("s.db"), "PRAGMA trusted_schema; PRAGMA cell_size_check", "--mode", "csv"]
+                    + options + ["--raw-key-file", place.key])
+            #expect(found.output == "trusted_schema\r\n0\r\ncell_size_check\r\n1\r\n", "\(found.output)\(found.errors)")
+        }
+        // A virtual table that tells of the schema: a view may have been made by somebody else.
+        let made = try sql("CREATE VIEW v AS SELECT name FROM pragma_table_info('t')", "--write")
+        #expect(made.status == 0, "\(made.errors)")
+        let read = try sql("SELECT * FROM v")
+        #expect(read.status == 1 && read.errors.contains("unsafe use of virtual table"), "\(read.errors)")
+        #expect(try sql("SELECT name FROM pragma_table_info('t')").status == 0)
+        #expect(try sql("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema", "--write").status != 0)
+    }
+
     @Test("a table keeps control characters from the terminal")
     func control() throws {
         let outcome = try sql("SELECT char(27) || '[2J' || char(10) AS t")

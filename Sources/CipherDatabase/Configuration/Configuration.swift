@@ -71,6 +71,15 @@ public struct Configuration: Sendable {
     /// such functions, and the program trusts it.
     package var trustsSchemaOfOthers: Bool { prepareDatabase != nil && trustsSchema }
 
+    /// The configuration of a tool's connection: it has the functions of a program, if there is one. Without a program it
+    /// trusts no schema.
+    package static func ofTool(_ program: Configuration = Configuration()) -> Configuration {
+        var configuration = Configuration()
+        configuration.prepareDatabase = program.prepareDatabase
+        configuration.trustsSchema = program.trustsSchemaOfOthers
+        return configuration
+    }
+
     /// Whether errors and traces show the values bound to statements. Default: false; values are private.
     public var publicStatementArguments = false
 

@@ -7,7 +7,7 @@ import StorePlatform
 enum BundleOpening {
     /// - Throws: The errors of opening the database; ``StoreError`` `backupDamaged` when SQLite reports another length.
     static func check(_ bundle: BackupBundle, _ keys: SidecarKeys, pages: UInt32) throws {
-        var configuration = Configuration()
+        var configuration = Configuration.ofTool()
         configuration.readonly = true
         configuration.isImmutable = true
         configuration.observesSuspensionNotifications = false

@@ -197,7 +197,7 @@ struct StoreRestoration {
     ///
     /// - Returns: The reason of a failure, for a notice: the store is still restored.
     private func prepareReaders(_ keys: SidecarKeys) -> String? {
-        var configuration = Configuration()
+        var configuration = Configuration.ofTool()
         configuration.persistentWAL = true
         configuration.observesSuspensionNotifications = false
         do {

@@ -205,7 +205,7 @@ struct FileAdoption {
     private func verify(
         _ path: String, _ key: UnlockedKey, _ settings: CipherSettings, expecting hash: ContentHash
     ) throws {
-        var configuration = Configuration()
+        var configuration = Configuration.ofTool()
         configuration.readonly = true
         configuration.label = "StoreTools.verify"
         configuration.prepareDatabase { [salt] db in

@@ -185,9 +185,8 @@ struct EncryptedCopy {
 
     /// Reads the file back completely, through a new connection, and compares.
     private func verify(_ path: String, _ keys: SidecarKeys?, expecting hash: ContentHash) throws {
-        var configuration = Configuration()
+        var configuration = Configuration.ofTool(program)
         configuration.label = "StoreTools.verify"
-        configuration.prepareDatabase = program.prepareDatabase
         let copied: ContentHash
         // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
         let pool = try DatabasePool(

@@ -35,10 +35,11 @@ package enum StoreOpening {
     /// - Throws: The errors of `SharedStore.openReadOnly`; `StoreError` `noSuchStore` when the store does not exist
     ///   yet; ``ToolError`` `needsWriting`.
     package static func readOnly(
-        _ path: String, _ key: UnlockedKey, configuration: Configuration = Configuration(),
+        _ path: String, _ key: UnlockedKey, configuration: Configuration = .ofTool(),
         onNotice: (String) -> Void
     ) throws -> SharedStore {
-        try readOnly(path, onNotice) {
+        let configuration = untrusting(configuration)
+        return try readOnly(path, onNotice) {
             try key.explainingRefusal {
                 try SharedStore.openReadOnly(at: path, unlockedBy: key.source, configuration: configuration)
             }
@@ -47,10 +48,11 @@ package enum StoreOpening {
 
     /// Opens a store read-only with keys that its sidecar has already proved, which costs no derivation.
     static func readOnly(
-        _ path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration(),
+        _ path: String, holding keys: SidecarKeys, configuration: Configuration = .ofTool(),
         onNotice: (String) -> Void
     ) throws -> SharedStore {
-        try readOnly(path, onNotice) {
+        let configuration = untrusting(configuration)
+        return try readOnly(path, onNotice) {
             try SharedStore.openReadOnly(at: path, holding: keys, configuration: configuration)
         }
     }
@@ -79,7 +81,7 @@ package enum StoreOpening {
         _ path: String, _ key: UnlockedKey, isCancelled: (@Sendable () -> Bool)? = nil, onNotice: (String) -> Void
     ) throws -> SharedStore {
         guard let bytes = try Files.byteCount(path), bytes > 0 else { throw noSuchStore(path) }
-        var configuration = Configuration()
+        var configuration = Configuration.ofTool()
         configuration.isOpeningCancelled = isCancelled
         let store = try key.explainingRefusal {
             try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
@@ -89,10 +91,13 @@ package enum StoreOpening {
     }
 
     /// The configuration of a connection that has what the schema needs, and nothing else of the program's.
-    static func configuration(of program: Configuration) -> Configuration {
-        var configuration = Configuration()
-        configuration.prepareDatabase = program.prepareDatabase
-        return configuration
+    static func configuration(of program: Configuration) -> Configuration { .ofTool(program) }
+
+    /// The same configuration, which trusts the schema of the store only if a program with functions does.
+    private static func untrusting(_ configuration: Configuration) -> Configuration {
+        var untrusting = configuration
+        untrusting.trustsSchema = configuration.trustsSchemaOfOthers
+        return untrusting
     }
 
     /// Writes to the key log that a store was created, which was made elsewhere and then published.

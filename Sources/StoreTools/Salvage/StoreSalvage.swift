@@ -272,9 +272,8 @@ public struct StoreSalvage: StoreTool {
     /// Reads the new database back through a new connection.
     private func check(_ path: String, _ keys: SidecarKeys?, _ run: ToolRun) throws -> Check {
         let program = configuration
-        var configuration = Configuration()
+        var configuration = Configuration.ofTool(program)
         configuration.label = "StoreTools.verify"
-        configuration.prepareDatabase = program.prepareDatabase
         // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
         let pool = try DatabasePool(
             path: path, configuration: configuration,

@@ -47,7 +47,7 @@ struct CreateCommand: Command {
         let isTakenUp = try checkTarget()
         let source = try KeyOptions.source(arguments, isNew: !isTakenUp)
         let key = try isTakenUp ? UnlockedKey(source, console) : UnlockedKey(new: source, console)
-        var configuration = Configuration()
+        var configuration = Configuration.ofTool()
         configuration.keyScheme = scheme
         if let mode { configuration.fileMode = mode }
         Interruption.beginWork()

@@ -61,7 +61,7 @@ extension KeyAccess {
     /// Accepts the sidecar although the store records a newer one.
     fileprivate func accept() throws -> StoreKeys.Acceptance {
         try JobControlSuspension.withoutStopping {
-            try StoreKeys.acceptSidecar(at: path, holding: keys, onNotice: Console.note)
+            try StoreKeys.acceptSidecar(at: path, holding: keys, configuration: .ofTool(), onNotice: Console.note)
         }
     }
 }

@@ -117,7 +117,7 @@ struct KeyAccess {
         // A store whose file is complete is completed by the opening, as by every one for writing.
         let isWhole = try sidecar.state == .creating && Files.byteCount(path) ?? 0 > sidecar.settings.pageBytes
         guard sidecar.state == .ready || isWhole else { return nil }
-        let store = Result { try SharedStore.open(at: path, holding: keys) }
+        let store = Result { try SharedStore.open(at: path, holding: keys, configuration: .ofTool()) }
         if case .failure(let error as StoreError) = store,
             [.storeInUse, .foreignSidecar, .backupReadOnly].contains(error.code)
         {

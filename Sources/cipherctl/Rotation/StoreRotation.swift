@@ -61,8 +61,8 @@ struct StoreRotation {
         let watch = RotationWatch(path)
         defer { watch.end() }
         let report = try KeyRotation.resume(
-            path: path, unlockedBy: key.source, options: options(), isCancelled: { Interruption.shared.isSet },
-            progress: { watch.show($0) })
+            path: path, unlockedBy: key.source, configuration: .ofTool(), options: options(),
+            isCancelled: { Interruption.shared.isSet }, progress: { watch.show($0) })
         watch.end()
         guard let report else { return RotationOutcome(path: path, .nothingPending) }
         for notice in report.notices { console.note(notice) }
