@@ -14,7 +14,10 @@ struct NameTests {
     /// Colours, the title of a window, a line that looks like another message, and text that runs backwards.
     private static let name = "a\u{1b}[31m\u{1b}]0;title\u{07}\ncipherctl: note: all is well\u{9b}2J\u{202e}bd.db"
 
-    private func expectHarmless(_ arguments: [String], at location: SourceLocation = #_sourceLocation) throws {
+    /// - Parameter isNamed: Whether the name is in what is printed.
+    private func expectHarmless(
+        _ arguments: [String], isNamed: Bool = true, at location: SourceLocation = #_sourceLocation
+    ) throws {
         let outcome = try place.run(arguments)
         let text = outcome.output + outcome.errors
         let isHarmful = text.unicodeScalars.contains {
@@ -23,7 +26,7 @@ struct NameTests {
         #expect(!isHarmful, "\(arguments.first ?? ""): \(text.debugDescription)", sourceLocation: location)
         #expect(!text.contains("\ncipherctl: note: all is well"), sourceLocation: location)
         // It is told all the same, by escapes.
-        #expect(text.contains("[31m"), "\(arguments.first ?? "")", sourceLocation: location)
+        #expect(!isNamed || text.contains("[31m"), "\(arguments.first ?? "")", sourceLocation: location)
     }
 
     // A file's name moved the cursor, changed colours, and put lines of its own among the messages.
@@ -45,6 +48,46 @@ struct NameTests {
         try expectHarmless(["backup", path, place.path("b" + Self.name)] + key)
         try FileManager.default.removeItem(atPath: path + "-sidecar.bak")
         try expectHarmless(["sql", path, "SELECT 1", "--write"] + form + ["--key-file", place.path(Self.name + "k")])
+    }
+
+    // A name in the schema put a line of its own among the messages: errors of SQL keep their line ends.
+    @Test("control characters of a schema and its rows never reach the terminal", arguments: [[], ["--json"]])
+    func schemaNames(_ form: [String]) throws {
+        try place.makeStore()
+        let (store, name) = (place.path("s.db"), Self.name)
+        let key = form + ["--raw-key-file", place.key]
+        let made = try place.run(
+            [
+                "sql", store,
+                """
+                CREATE TABLE "\(name)" (id INTEGER PRIMARY KEY, "\(name)" TEXT UNIQUE, u, CHECK (u <> 9));
+                CREATE TABLE child (id INTEGER PRIMARY KEY, parent);
+                INSERT INTO "\(name)" VALUES (1, '\(name)', 1);
+                CREATE INDEX "\(name)i" ON "\(name)" (u);
+                CREATE VIEW "\(name)v" AS SELECT * FROM "\(name)none";
+                CREATE VIRTUAL TABLE "\(name)f" USING fts5 ("\(name)")
+                """, "--write",
+            ] + key)
+        try #require(made.status == 0, "\(made.errors)")
+        try expectHarmless(["sql", store, "SELECT * FROM \"\(name)\""] + key)
+        try expectHarmless(["sql", store, "SELECT * FROM \"\(name)v\""] + key)
+        try expectHarmless(["sql", store, "INSERT INTO \"\(name)\" VALUES (2, '\(name)', 1)", "--write"] + key)
+        try expectHarmless(["sql", store, "SELECT \"\(name)none\" FROM child"] + key)
+        try expectHarmless(
+            ["history", "record", store, "--table", name, "--columns", "--keep", "\(name).\(name)"] + key)
+        try expectHarmless(["history", "record", store, "--all"] + key)
+        _ = try place.run(["sql", store, "DELETE FROM \"\(name)\"", "--write"] + key)
+        try expectHarmless(["history", store] + key)
+        try expectHarmless(["history", "record", store, "--table", name + "none"] + key)
+        try expectHarmless(["verify", store] + key, isNamed: false)
+        try expectHarmless(["sync", "init", store, "--table", name + "none"] + key, isNamed: false)
+        try expectHarmless(["salvage", store, place.path(name + "saved")] + key)
+        try expectHarmless(["export", store, place.path(name + "plain")] + key)
+        try expectHarmless(["import", place.path(name + "plain"), place.path(name + "again")] + key)
+        try expectHarmless(["conformance", store] + key, isNamed: false)
+        try expectHarmless(
+            ["key", "add", store, "--label", name, "--new-raw-key-file", place.key] + key,
+            isNamed: false)
     }
 
     @Test("each character that steers is shown by an escape, and no other is changed")

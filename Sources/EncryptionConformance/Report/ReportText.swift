@@ -1,4 +1,5 @@
 import Foundation
+import StorePlatform
 import StoreTools
 
 extension Conformance.Report {
@@ -30,7 +31,21 @@ extension Conformance.Report {
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         // Every value of it can be encoded.
         let data = (try? encoder.encode(ReportFile(self))) ?? Data()
-        return String(decoding: data, as: UTF8.self)
+        return Self.escapingControls(String(decoding: data, as: UTF8.self))
+    }
+
+    /// JSON in which no name controls the terminal: Foundation escapes only the first 32 characters.
+    private static func escapingControls(_ json: String) -> String {
+        var text = ""
+        for scalar in json.unicodeScalars {
+            if scalar.steersTerminal {
+                let digits = String(scalar.value, radix: 16)
+                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
     }
 
     /// The report as JUnit XML: a known limit and a check that does not apply are skipped tests.

@@ -66,8 +66,12 @@ struct ErrorReport {
     /// For people.
     var text: String { "cipherctl: error: \(shownMessage)\n" + shownHint }
 
-    /// Names in it cannot control the terminal. SQL keeps its line ends.
-    private var shownMessage: String { message.withoutControls(keepsLines: name == "sqlite") }
+    /// Names in it cannot control the terminal. SQL keeps its line ends, and its further lines are indented: a name in the
+    /// schema cannot look like another message.
+    private var shownMessage: String {
+        name == "sqlite"
+            ? message.withoutControls(keepsLines: true).replacing("\n", with: "\n    ") : message.withoutControls()
+    }
 
     private var shownHint: String { hint.map { "hint: \($0.withoutControls())\n" } ?? "" }
 
