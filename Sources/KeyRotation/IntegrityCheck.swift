@@ -20,8 +20,10 @@ enum IntegrityCheck {
         defer { watch.cancel() }
         do {
             return try lines(
-                snapshot.read {
-                    try String.fetchAll($0, sql: "PRAGMA integrity_check(\(Limits.integrityProblems))")
+                snapshot.read { db in
+                    let rows = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Limits.integrityProblems))")
+                    if rows != ["ok"] { try db.requireNoFailedRead() }
+                    return rows
                 })
         } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT && isCancelled() {
             throw CancellationError()

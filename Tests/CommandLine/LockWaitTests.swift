@@ -129,6 +129,21 @@ struct LockWaitTests {
         #expect(outcome.status == 0, "\(outcome.errors)")
     }
 
+    // "locking protocol" was all that was said of it.
+    @Test("a reader that holds SQLite's locks of the WAL index is named, after a bounded wait")
+    func lockedIndex() throws {
+        #expect(holder.ask("stock-close") == "ok")
+        #expect(try place.run(["sql", store, "SELECT 1", "--write", "--raw-key-file", place.key]).status == 0)
+        let index = try FileDescriptor(opening: store + "-shm", .readOnly, followsLinks: false)
+        let isLocked = try index.tryLock(WALLockByte.all, .shared)
+        #expect(isLocked)
+        let outcome = try place.run(["sql", store, "SELECT 1", "--raw-key-file", place.key])
+        #expect(outcome.status == 75 || outcome.status == 69, "\(outcome.status)")
+        #expect(outcome.errors.contains("stays locked"), "\(outcome.errors)")
+        try index.unlock(WALLockByte.all)
+        #expect(try place.run(["sql", store, "SELECT 1", "--raw-key-file", place.key]).status == 0)
+    }
+
     // `in use no` stood above the line with the process that held the lock.
     @Test("status says that a store is in use that only a stock program has open")
     func status() throws {

@@ -23,6 +23,15 @@ extension Database {
     }
 }
 
+extension Database {
+    /// Called after a check of SQLite has found something: it reports pages that could not be read as damaged ones.
+    ///
+    /// - Throws: ``DatabaseError`` `SQLITE_IOERR_READ` if a read has failed since the last error.
+    package func requireNoFailedRead() throws {
+        if let failure = failedRead(nil, nil) { throw failure }
+    }
+}
+
 extension DatabaseError {
     /// Whether the system failed to read a page of the database or of its WAL. No damage was found.
     package var isFailedRead: Bool {

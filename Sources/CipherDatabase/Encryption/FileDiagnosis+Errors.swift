@@ -134,6 +134,24 @@ extension FileDiagnosis {
                 + "program opens such a file with PRAGMA cipher_compatibility after the key.")
     }
 
+    /// SQLite has tried for seconds to lock the WAL index. A user who may only read the file can hold such a lock.
+    func indexLocked() -> StoreError {
+        let index = StorePaths(path).sharedMemory
+        let owner = ProcessInspector.openings(of: index).first { opening in
+            opening.process != ProcessInspector.currentProcess
+                && opening.lockedRanges.contains { $0.overlaps(WALLockByte.all.lowerBound...WALLockByte.open - 1) }
+        }
+        let name = owner.map { "process \($0.process)" } ?? "another process"
+        return StoreError(
+            .storeInUse,
+            what: "\"\(path)\" could not be opened: its WAL index \"\(index)\" stays locked.",
+            why: name.prefix(1).uppercased() + name.dropFirst()
+                + " holds the locks. A user who may only read the file can do that, too.",
+            remedy: owner == nil
+                ? "Try again. As root the command names the process; end that process, and give backups to readers who are "
+                    + "not trusted so far." : "Try again, or end that process.")
+    }
+
     /// Why a connection that only reads could not use the WAL; nil when the reason is unknown.
     func reasonLogNotOpened() -> (any Error)? {
         let paths = StorePaths(path)

@@ -175,11 +175,22 @@ package final class LockFile: Sendable {
     }
 
     private func timeout(of byte: LockByte) -> StoreError {
-        StoreError(
-            .storeInUse,
-            what: "The \(byte) lock of \"\(path)\" did not become free in time.",
-            why: "\(nameOwner(of: byte)) \(byte.purpose).",
-            remedy: "Let it finish, end it, or wait longer. A process that dies releases its locks.")
+        Self.timeout(of: byte, path, isOwnerKnown: !owners(of: byte).isEmpty, owner: nameOwner(of: byte))
+    }
+
+    /// - Parameter isOwnerKnown: Whether the system shows which process holds the lock.
+    static func timeout(of byte: LockByte, _ path: String, isOwnerKnown: Bool, owner: String) -> StoreError {
+        let what = "The \(byte) lock of \"\(path)\" did not become free in time."
+        guard !isOwnerKnown else {
+            return StoreError(
+                .storeInUse, what: what, why: "\(owner) \(byte.purpose).",
+                remedy: "Let it finish, end it, or wait longer. A process that dies releases its locks.")
+        }
+        return StoreError(
+            .storeInUse, what: what,
+            why: "A process of another user holds it. A user who may only read the file can hold a lock of it, too.",
+            remedy: "Repeat it as root: the error then names the process. End that process, or wait longer. A process "
+                + "that dies releases its locks.")
     }
 
     // MARK: Removing

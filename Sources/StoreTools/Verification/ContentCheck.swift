@@ -25,6 +25,7 @@ struct ContentCheck {
             let missing = try MissingParts(of: db)
             notChecked = missing.modules.sorted().map { "module \($0)" }
             messages = try String.fetchAll(db, sql: "PRAGMA \(kind.rawValue)(\(Limits.integrityMessages))")
+            if messages != ["ok"] { try db.requireNoFailedRead() }
         } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
             let missing = try MissingParts(of: db)
             guard !missing.isEmpty else { throw error }
@@ -40,7 +41,10 @@ struct ContentCheck {
             try run.check()
             do {
                 let found = try String.fetchAll(db, sql: "PRAGMA \(kind.rawValue)(\(table.quotedIdentifier))")
-                if found != ["ok"] { messages += found }
+                if found != ["ok"] {
+                    try db.requireNoFailedRead()
+                    messages += found
+                }
             } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
                 let missing = try MissingParts(of: db, table: table)
                 guard !missing.isEmpty else { throw error }

@@ -38,6 +38,26 @@ struct LockFileTests {
         #expect(throws: SystemError.self) { try HolderSlot.take(path: path, label: "", roles: .writer) }
     }
 
+    // A reader who may not write the lock file can keep writers from their locks: nothing but another file prevents that.
+    @Test("a shared lock of a descriptor that may only read excludes an exclusive one, whose wait ends with an error")
+    func reader() throws {
+        let file = try open()
+        let reader = try FileDescriptor(opening: path, .readOnly, followsLinks: false)
+        let isLocked = try reader.tryLock(LockByte.opening.range, .shared)
+        #expect(isLocked)
+        #expect(try file.tryLock(.opening, .shared) != nil)
+        let own = #expect(throws: StoreError.self) {
+            try file.lock(.opening, .exclusive, deadline: .now + .milliseconds(20))
+        }
+        #expect(own?.code == .storeInUse && own?.why.contains("thread of this process") == true, "\(own?.why ?? "")")
+        try reader.unlock(LockByte.opening.range)
+        #expect(try file.tryLock(.opening, .exclusive) != nil)
+        // The system shows processes of other users to root only.
+        let unknown = LockFile.timeout(of: .opening, path, isOwnerKnown: false, owner: "Another process or thread")
+        #expect(unknown.code == .storeInUse)
+        #expect(unknown.why.contains("another user") && unknown.remedy.contains("as root"))
+    }
+
     @Test("exclusive locks exclude everybody, shared ones only exclusive ones, also within one process")
     func kinds() throws {
         let file = try open()
