@@ -56,7 +56,7 @@ struct SlotOrderTests {
         let weak = try Secret.passphrase(Passphrase("1111")).with(slotKind: .command)
         let slots = try [NewSlot(weak, kind: .command, derivation: SlotFixture.cheap), SlotFixture.passphrase("typed")]
         let sidecar = try SlotFixture.store(slots).sidecar
-        let command = KeySource.command(["/bin/echo", "1111"])
+        let command = KeySource(giving: weak, name: "a command")
         #expect(try trials.source(command).read().unlock(sidecar)?.openedBy?.id == 1)
         #expect(trials.take().count == 2, "one trial, and the end")
     }
