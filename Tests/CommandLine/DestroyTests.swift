@@ -208,4 +208,20 @@ struct DestroyTests {
         #expect((outcome.json["notices"] as? [String])?.contains { $0.contains(kept) } == true)
         #expect(try place.names() == ["raw.key", "b", kept])
     }
+
+    // `destroy s.db` removed the store whose name is that of a sidecar, and `create s.db` recommended it.
+    @Test(
+        "a store with the name of another store's file is not destroyed in the place of that one",
+        arguments: ["-sidecar", "-sidecar.bak", "-destroying", "-wal", "-rotating", "-keylog"])
+    func ownedStore(suffix: String) throws {
+        let place = try Workplace()
+        let other = place.path("o.db" + suffix)
+        #expect(try place.ctl("create", other).status == 0)
+        for command in [["create"], ["destroy", "--yes"]] {
+            let key = command[0] == "create" ? ["--raw-key-file", place.key] : []
+            let outcome = try place.run([command[0], place.path("o.db")] + command.dropFirst() + key)
+            #expect(outcome.status != 0 && !outcome.errors.contains("cipherctl destroy"), "\(outcome.errors)")
+        }
+        #expect(try place.ctl("verify", other).status == 0)
+    }
 }

@@ -70,6 +70,8 @@ extension StorePaths {
     /// Where the folder cannot be resolved, the opening says why.
     /// - Throws: ``StoreError`` `storeName`; `SystemError`.
     package func requireFreeName() throws {
+        // What has the name of the sidecar may be another store.
+        if let store = ownedStore, [sidecar, sidecarBackup].contains(store) { throw Self.takes(store, database) }
         guard try !Files.entryExists(sidecar), try !Files.entryExists(sidecarBackup) else { return }
         if let store = (try? Self.owner(of: database)) ?? nil {
             throw StoreError(
@@ -78,10 +80,25 @@ extension StorePaths {
                 remedy: "Choose another name; nothing was changed.")
         }
         guard try Files.byteCount(database) ?? 0 == 0, let store = ownedStore else { return }
-        throw StoreError(
+        throw Self.takes(store, database)
+    }
+
+    private static func takes(_ store: String, _ database: String) -> StoreError {
+        StoreError(
             .storeName, what: "\"\(database)\" is no name for a store.",
             why: "\"\(store)\" is a store, and a store at this path overwrites or removes files of that name.",
             remedy: "Choose another name; nothing was changed.")
+    }
+
+    /// Refuses a destruction that would remove another store, whose name is one of the files of a store at this path.
+    ///
+    /// - Throws: ``StoreError`` `storeName`.
+    package func requireNoOwnedStore() throws(StoreError) {
+        guard let store = ownedStore else { return }
+        throw StoreError(
+            .storeName, what: "\"\(database)\" was not destroyed.",
+            why: "\"\(store)\" is a store, and its name is one of those that this destruction removes.",
+            remedy: "Move that store with all of its files to another folder first. Nothing was removed.")
     }
 
     /// Refuses a path that is too long for SQLite, and a new file whose name leaves no room for the names of the files

@@ -111,6 +111,7 @@ struct StoreDestruction {
     @discardableResult
     private func requireStore(isLocked: Bool) throws -> Found {
         try refuseBackup()
+        try paths.requireNoOwnedStore()
         if try Files.kindOfName(path) == .other, try Files.kind(path) != .other {
             throw noStore("The path is a symbolic link.", "Give the path of the store itself: \"\(paths.database)\".")
         }
