@@ -139,8 +139,24 @@ struct SQLTests {
             let json = try place.ctl("sql", place.path("s.db"), "--write", "-", "--json", input: script)
             #expect(json.errors.contains("\"line\":5") || json.errors.contains("\"line\": 5"), "\(json.errors)")
         }
-        let one = try place.ctl("sql", place.path("s.db"), "SELECT nothing")
-        #expect(!one.errors.contains("Line 1") && one.errors.contains("SELECT nothing"))
+    }
+
+    // A script of one line was said to fail in line 1 if its line had an end.
+    @Test("a text of one line names no line, and its JSON does", arguments: ["SELECT 1; SELECT nothing; SELECT 2"])
+    func onlyLine(sql: String) throws {
+        func errors(_ text: String, _ options: String...) throws -> String {
+            let outcome = try place.run(
+                ["sql", place.path("s.db"), "-", "--raw-key-file", place.key] + options, input: text)
+            #expect(outcome.status == 1)
+            return outcome.errors
+        }
+        for text in [sql, sql + "\n", "\n" + sql + "\r\n\n"] {
+            try #expect(!errors(text).contains("Line ") && errors(text).contains("SELECT nothing"))
+        }
+        try #expect(self.sql(sql).errors.contains("SELECT nothing") && !self.sql(sql).errors.contains("Line "))
+        try #expect(errors(sql, "--json").contains("\"line\": 1"))
+        try #expect(
+            errors("SELECT 1;\n" + sql).contains("Line 2: ") && errors(sql + ";\nSELECT 3").contains("Line 1: "))
     }
 
     // It said "nothing was lost, try again" after the first statement was committed.

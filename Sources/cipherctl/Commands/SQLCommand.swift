@@ -162,9 +162,12 @@ struct StatementFailure: Error {
         let skipped = rest.utf8.count - String(rest).droppingLeadingComments().utf8.count
         let before = text.utf8.prefix(position + skipped)
         line = 1 + before.count { $0 == UInt8(ascii: "\n") }
-        isScript = text.utf8.contains(UInt8(ascii: "\n"))
+        let ends: Set<UInt8> = [UInt8(ascii: "\n"), UInt8(ascii: "\r"), UInt8(ascii: " "), UInt8(ascii: "\t")]
+        // The end of the only line begins no further one.
+        isScript = text.utf8.drop { ends.contains($0) }.reversed().drop { ends.contains($0) }.contains(
+            UInt8(ascii: "\n"))
     }
 
-    /// The line, in front of a message; empty for a text of one line.
+    /// The line, in front of a message; empty for a text of one line, where it would say nothing.
     var place: String { isScript ? "Line \(line): " : "" }
 }
