@@ -150,7 +150,7 @@ extension Database {
         let bytes = names.map { name in
             "CASE typeof(\(name)) WHEN 'null' THEN 1 WHEN 'integer' THEN 5 WHEN 'real' THEN 9 "
                 + "ELSE length(CAST(\(name) AS BLOB)) + 2 END"
-        }.joined(separator: " + ")
+        }.joinedAsExpression(by: " + ")
         let average = try Double.fetchOne(
             self,
             sql: """

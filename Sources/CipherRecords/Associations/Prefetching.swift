@@ -281,7 +281,7 @@ struct Prefetching {
             // DISTINCT takes 1 and 1.0 for the same.
             query.write(names.map { "\($0) COLLATE BINARY, typeof(\($0))" }.joined(separator: ", "))
             query.write(" FROM \(table), \"grdb_key\" WHERE ")
-            query.write(zip(names, keys).map { "\($0) = \($1)" }.joined(separator: " AND "))
+            query.write(zip(names, keys).map { "\($0) = \($1)" }.joinedAsExpression(by: " AND "))
             let rows = try Row.fetchCursor(
                 db, sql: query.text, arguments: StatementArguments(query.values))
             while let row = try rows.next() {

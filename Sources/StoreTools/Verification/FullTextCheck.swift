@@ -159,7 +159,8 @@ struct FullTextCheck {
         }
 
         private func byteCount(of columns: [String], in table: String, _ db: Database) throws -> Int64 {
-            let sum = columns.map { "ifnull(length(\($0.quotedIdentifier)), 0)" }.joined(separator: " + ")
+            let sum = columns.map { "ifnull(length(\($0.quotedIdentifier)), 0)" }
+                .joinedAsExpression(by: " + ")
             return try Int64.fetchOne(db, sql: "SELECT sum(\(sum)) FROM main.\(table.quotedIdentifier)") ?? 0
         }
 

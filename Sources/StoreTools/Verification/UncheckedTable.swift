@@ -61,7 +61,7 @@ struct UncheckedTable {
         let matching = try countIfPossible(
             """
             SELECT ifnull(sum(1), 0) FROM \(access) CROSS JOIN \(table) AS t NOT INDEXED ON t.\(rowID) = i.\(rowID)
-            WHERE \((equal + ["1"]).joined(separator: " AND "))
+            WHERE \((equal + ["1"]).joinedAsExpression(by: " AND "))
             """, db)
         if let matching, matching != rows {
             let lacking = CountText.text(Int(rows - matching), "row")

@@ -110,7 +110,7 @@ struct VerifyCommand: Command {
         let megabytes = String(
             format: "%.1f MB in %.2f s", Double(report.checkedBytes) / 1_000_000, report.duration / .seconds(1))
         let integrity = report.integrity.map { $0 == ["ok"] ? "ok" : "\($0.count) messages" }
-        let violations = report.foreignKeyViolations.map { $0 == 0 ? "ok" : "\($0) violations" }
+        let violations = report.foreignKeyViolations.map { $0 == 0 ? "ok" : CountText.text($0, "violation") }
         return [
             "pages         \(report.pagesChecked) checked, \(report.damagedPages.count) damaged, "
                 + "\(report.missingPages.count) missing",
