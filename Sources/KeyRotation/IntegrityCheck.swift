@@ -2,7 +2,7 @@ import CipherDatabase
 import CipherStore
 import Dispatch
 
-/// SQLite's own check of a whole database, which can be cancelled, and the pages that it names.
+/// SQLite's own check of a whole database, which can be cancelled.
 enum IntegrityCheck {
     /// Runs the check on a connection of its own.
     ///
@@ -34,19 +34,5 @@ enum IntegrityCheck {
     static func lines(_ rows: [String]) -> [String] {
         let lines = rows.flatMap { $0.split(separator: "\n").map(String.init) }
         return lines.filter { $0 != "ok" && !$0.hasPrefix("*** in database ") }
-    }
-
-    /// The page that a finding is about; nil when it is about rows, or about no page in particular.
-    ///
-    /// A finding begins with `Tree 2 page 7 cell 3: ` or `Page 7: `. The rest may contain names from the schema.
-    static func page(in finding: String) -> UInt32? {
-        let words = finding.prefix { $0 != ":" }.split(separator: " ")
-        let number: Substring? =
-            switch words.first {
-            case "Page" where words.count == 2: words[1]
-            case "Tree" where words.count >= 4 && words[2] == "page": words[3]
-            default: nil
-            }
-        return number.flatMap { UInt32($0) }.flatMap { $0 > 0 ? $0 : nil }
     }
 }

@@ -54,8 +54,8 @@ public struct KeyRotation: Sendable {
     ///   copy's name, and when a step failed after the switch was announced. In the second case, opening the store for
     ///   writing completes the rotation, and the error says which keys of a direct store must be kept: both, or only
     ///   the new one if the copy has replaced the database. `SystemError` when the disk is full: the store keeps its
-    ///   present key. `DatabaseError` `SQLITE_CORRUPT` when `integrity_check` finds damage that belongs to no single
-    ///   page. `CancellationError`.
+    ///   present key. `CancellationError`. What `integrity_check` finds in a store whose pages are authentic is a notice
+    ///   of the report.
     @discardableResult
     public func run(
         isCancelled: (@Sendable () -> Bool)? = nil, progress: (@Sendable (RotationProgress) -> Void)? = nil

@@ -37,7 +37,8 @@ struct RotationBeginning {
                 try undoFormer(paths, journal)
                 // Key sources are read and keys derived before the opening lock or the write lock is acquired.
                 let proposal = try options.proposal(for: store, journal)
-                try RotationPreflight(store, options, isCancelled: isCancelled).require(reporter)
+                run.report.notices += try RotationPreflight(store, options, isCancelled: isCancelled)
+                    .require(reporter)
                 run.report.backupPath = try options.backUp(store, reporter, isCancelled: isCancelled)
                 return .new(proposal)
             }

@@ -48,8 +48,12 @@ public struct RotationPlan: Sendable {
     public internal(set) var lastBackup: UInt64?
     /// Whether a keyslot is a recovery key; nil for stores without slots.
     public internal(set) var hasRecoverySlot: Bool?
-    /// The findings of `integrity_check`, one line each; empty without damage. Nil when the check was not requested.
+    /// The findings of `integrity_check`, one line each; empty without any. Nil when the check was not requested.
+    ///
+    /// They are an obstacle where a page fails its authentication, and else a warning.
     public internal(set) var damage: [String]?
+    /// A page that fails its authentication, where `integrity_check` has found something.
+    var damagedPage: UInt32?
 
     /// What `integrity_check` needs and this program does not have, such as `collation prog`; then the check was not run.
     public internal(set) var notChecked: [String] = []
@@ -85,7 +89,9 @@ struct RotationPreflight {
     }
 
     /// Makes the plan and throws an error for its first obstacle.
-    func require(_ reporter: ProgressReporter) throws {
+    ///
+    /// - Returns: What the program should know of the content, as sentences.
+    func require(_ reporter: ProgressReporter) throws -> [String] {
         reporter.begin(.preflight)
         if case .foreign(let why) = try RotationLeftover(at: paths.rotationCopy) {
             throw StoreError.copyInTheWay(paths.rotationCopy, why)
@@ -96,33 +102,26 @@ struct RotationPreflight {
             throw Files.noSpace(at: directory, freeBytes: plan.freeBytes, neededBytes: plan.neededBytes)
         }
         if !Files.canWrite(directory: directory) { throw SystemError.permissionDenied("access", directory) }
-        if let damage = plan.damage, !damage.isEmpty { throw try damaged(damage) }
-        guard let obstacle = plan.obstacles.first else { return }
+        if let page = plan.damagedPage { throw StoreError.damagedPage(paths.database, page) }
+        guard let obstacle = plan.obstacles.first else {
+            return contentFinding(plan).map { ["\($0.what) \($0.remedy)"] } ?? []
+        }
         throw StoreError(
             .settingsConflict, what: "\"\(paths.database)\" was not rotated.", why: obstacle.what,
             remedy: obstacle.remedy)
     }
 
-    /// The error for damage: with the number of its page, or in SQLite's words where it belongs to no single page.
-    private func damaged(_ findings: [String]) throws -> any Error {
-        // SQLCipher passes zeros to SQLite for a page that fails its authentication, and an error for the next page
-        // that is read. So SQLite names another page than the damaged one.
-        let (keys, sidecar) = try store.requireRotationKeys()
-        if let page = try sampledSpeed(keys, sidecar, bytes: .max).badPage {
-            return StoreError.damagedPage(paths.database, page)
-        }
-        for finding in findings {
-            guard let page = IntegrityCheck.page(in: finding) else { continue }
-            return StoreError(
-                .pageDamaged(page), what: "\"\(paths.database)\" was not rotated: page \(page) is damaged.",
-                why: "integrity_check: \(finding).", remedy: Self.damageRemedy)
-        }
-        return DatabaseError(
-            resultCode: .SQLITE_CORRUPT,
-            message: "\"\(paths.database)\" was not rotated. integrity_check: \(findings[0])")
-    }
-
     private static let damageRemedy = "Restore the store from a backup, or save what can be read."
+
+    /// The warning for findings of `integrity_check` in a store whose pages are authentic.
+    private func contentFinding(_ plan: RotationPlan) -> RotationPlan.Finding? {
+        guard plan.damagedPage == nil, let first = plan.damage?.first else { return nil }
+        return RotationPlan.Finding(
+            what: "integrity_check found \"\(first)\" in \"\(paths.database)\", and every page is authentic.",
+            remedy:
+                "The rotation changes no content. If a program replaces a function or collation of SQLite, as lower or "
+                + "NOCASE, only that program can check its indexes. Otherwise run `cipherctl verify`.")
+    }
 
     /// - Parameter measures: Whether the speed is measured, which takes a moment.
     func plan(measures: Bool = true) throws -> RotationPlan {
@@ -164,7 +163,7 @@ struct RotationPreflight {
         if measures, let stranger = OtherConnections(paths).openForWriting() {
             plan.obstacles.append(RotationPlan.Finding(what: stranger.why, remedy: stranger.remedy))
         }
-        if let badPage {
+        if let badPage = badPage ?? plan.damagedPage {
             plan.obstacles.append(
                 RotationPlan.Finding(
                     what: "Page \(badPage) fails its authentication.", remedy: Self.damageRemedy))
@@ -176,20 +175,42 @@ struct RotationPreflight {
 
     /// Runs `integrity_check` for the plan.
     ///
-    /// SQL that only the program can evaluate prevents the check, and is no damage: the copy needs no SQL, and proves
-    /// each page.
+    /// Its findings are no obstacle where every page is authentic: the copy needs no SQL, and changes no content. A
+    /// program that replaces a function or collation of SQLite causes findings in a sound store. SQL that only the
+    /// program can evaluate prevents the check.
     private func checkIntegrity(_ keys: SidecarKeys, _ sidecar: Sidecar, _ plan: inout RotationPlan) throws {
+        let refusal: DatabaseError?
         do {
-            plan.damage = try integrity(keys, sidecar)
-        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
-            let missing = try store.read { try MissingParts(of: $0) }
-            guard !missing.isEmpty else { throw error }
-            plan.notChecked = missing.names
-            plan.warnings.append(
-                RotationPlan.Finding(
-                    what: "integrity_check was not run: this program lacks \(missing.names.joined(separator: ", ")).",
-                    remedy: "Let the program that has them run it. The rotation itself authenticates every page."))
+            plan.damage = try IntegrityCheck.run(on: store, isCancelled: isCancelled)
+            if plan.damage == [] { return }
+            refusal = nil
+        } catch let error as DatabaseError {
+            refusal = error
         }
+        // SQLCipher passes zeros to SQLite for a page that fails its authentication, and an error for the next page
+        // that is read. So neither a finding nor the error names the damaged page.
+        do {
+            plan.damagedPage = try sampledSpeed(keys, sidecar, bytes: .max).badPage
+        } catch let error where !(error is CancellationError) && refusal != nil {
+            throw refusal ?? error
+        }
+        if let page = plan.damagedPage { plan.damage = plan.damage ?? ["Page \(page): it fails its authentication"] }
+        guard let refusal, plan.damagedPage == nil else { return }
+        switch refusal.resultCode.primaryResultCode {
+        case .SQLITE_CORRUPT: plan.damage = [refusal.message ?? refusal.description]
+        case .SQLITE_ERROR: try noteMissingParts(&plan, refusal)
+        default: throw refusal
+        }
+    }
+
+    private func noteMissingParts(_ plan: inout RotationPlan, _ refusal: DatabaseError) throws {
+        let missing = try store.read { try MissingParts(of: $0) }
+        guard !missing.isEmpty else { throw refusal }
+        plan.notChecked = missing.names
+        plan.warnings.append(
+            RotationPlan.Finding(
+                what: "integrity_check was not run: this program lacks \(missing.names.joined(separator: ", ")).",
+                remedy: "Let the program that has them run it. The rotation itself authenticates every page."))
     }
 
     /// Finds what the keys of the next epoch would be refused for.
@@ -211,24 +232,6 @@ struct RotationPreflight {
         switch mode {
         case .newKey: hasSlots
         case .newDataKey, .compromised: !hasSlots
-        }
-    }
-
-    /// The findings of `integrity_check`. If a page fails its authentication, SQLCipher may end the check with an error
-    /// of its own, which names no page. This function then searches for the page.
-    private func integrity(_ keys: SidecarKeys, _ sidecar: Sidecar) throws -> [String] {
-        do {
-            return try IntegrityCheck.run(on: store, isCancelled: isCancelled)
-        } catch let error as DatabaseError {
-            let page: UInt32?
-            do {
-                page = try sampledSpeed(keys, sidecar, bytes: .max).badPage
-            } catch let other {
-                if other is CancellationError { throw other }
-                throw error
-            }
-            guard let page else { throw error }
-            return ["Page \(page): it fails its authentication"]
         }
     }
 
@@ -287,9 +290,7 @@ struct RotationPreflight {
             obstacle(
                 "\"\(paths.rotationCopy)\" has the name of the copy. \(why)", "Find out what it is, and move it away.")
         }
-        if let first = plan.damage?.first {
-            obstacle("integrity_check found damage: \(first).", Self.damageRemedy)
-        }
+        if let finding = contentFinding(plan) { plan.warnings.append(finding) }
         if plan.freeBytes < plan.neededBytes {
             obstacle(
                 "\(plan.freeBytes) bytes are free; the copy and the WAL need \(plan.neededBytes).", "Free space first.")

@@ -55,7 +55,8 @@ struct RotationResumption {
     private func examine(_ store: SharedStore, _ run: RotationRun) throws {
         // The pages are copied again and need the space.
         try RotationCopy.removeLeftover(of: paths)
-        try RotationPreflight(store, options, checksMode: false, isCancelled: isCancelled).require(reporter)
+        run.report.notices += try RotationPreflight(store, options, checksMode: false, isCancelled: isCancelled)
+            .require(reporter)
         run.report.backupPath = try options.backUp(store, reporter, isCancelled: isCancelled)
     }
 
