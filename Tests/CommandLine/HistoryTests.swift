@@ -74,6 +74,59 @@ struct HistoryTests {
         #expect(named.status == 0 && named.output.contains("emb_chunks"), "\(named.errors)")
     }
 
+    /// The error was SQLite's "no query solution".
+    @Test("`sync init` names the collation that only the program has, of the table or of one that it refers to")
+    func missingCollation() throws {
+        var configuration = Configuration()
+        configuration.prepareDatabase { $0.add(collation: DatabaseCollation("prog") { $0.compare($1) }) }
+        let opened = try SharedStore.open(
+            at: store, unlockedBy: .rawKeyFile(path: place.key), configuration: configuration)
+        try opened.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE k1 (a TEXT COLLATE prog NOT NULL PRIMARY KEY, c) WITHOUT ROWID;
+                    CREATE TABLE k2 (a TEXT NOT NULL, c TEXT COLLATE prog, PRIMARY KEY (a, c)) WITHOUT ROWID;
+                    CREATE TABLE k3 (a TEXT COLLATE prog NOT NULL PRIMARY KEY);
+                    CREATE TABLE k4 (a TEXT NOT NULL PRIMARY KEY, c REFERENCES k3 (a));
+                    INSERT INTO k1 VALUES ('a', 1); INSERT INTO k2 VALUES ('a', 'b'); INSERT INTO k3 VALUES ('a');
+                    INSERT INTO k4 VALUES ('a', 'a');
+                    """)
+        }
+        try opened.close()
+        for table in ["k1", "k2", "k4"] {
+            let outcome = try place.run(
+                ["sync", "init", store, "--raw-key-file", place.key, "--table", table, "--json"])
+            #expect(outcome.status == 78 && outcome.errors.contains("missingPart"), "\(outcome.errors)")
+            #expect(outcome.errors.contains("collation prog") && outcome.errors.contains(table), "\(outcome.errors)")
+            let status = try place.run(["sync", "status", store, "--raw-key-file", place.key])
+            #expect(status.status == 1, "\(status.output)")
+        }
+    }
+
+    /// The expression for the average size of a change was too deep.
+    @Test("values of 1,100 columns are kept, and their history is listed")
+    func wideTable() throws {
+        let columns = (1..<1101).map { "c\($0)" }
+        let opened = try open()
+        try opened.write { db in
+            try db.execute(
+                sql: "CREATE TABLE wide (id INTEGER PRIMARY KEY, \(columns.joined(separator: ", "))); "
+                    + "INSERT INTO wide (id, c1100) VALUES (1, 'last')")
+        }
+        try opened.close()
+        let kept = columns.flatMap { ["--keep", "wide.\($0)"] }
+        let outcome = try place.run(
+            ["history", "record", store, "--raw-key-file", place.key, "--table", "wide"] + kept)
+        #expect(outcome.status == 0, "\(outcome.errors.prefix(300))")
+        let again = try open()
+        try again.write { try $0.execute(sql: "UPDATE wide SET c1100 = 'x'; DELETE FROM wide") }
+        try again.close()
+        let listed = try history("--limit", "3")
+        #expect(listed.status == 0 && listed.output.contains("\"c1100\": \"x\""), "\(listed.errors.prefix(300))")
+        let status = try place.run(["status", store, "--raw-key-file", place.key])
+        #expect(status.status == 0, "\(status.errors.prefix(300))")
+    }
+
     /// It was left out without a word.
     @Test("a table whose columns hide the rowid is left out of all tables, and named")
     func hiddenRowID() throws {

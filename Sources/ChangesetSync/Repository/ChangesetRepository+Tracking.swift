@@ -8,7 +8,7 @@ extension ChangesetRepository {
     /// Tables that are tracked already stay so. The change history of the tables is recorded from now on, so that writes
     /// outside of commits are noticed.
     /// - Throws: ``SyncError`` `.noPrimaryKey`, `.nullKey`, `.inexactText`, `.unsuitableTable`, `.applicationTemporaryTrigger`;
-    ///   `.tableMissing` where a tracked table is gone; `.foreignWrites` where other tracked tables were written outside of
+    ///   `.missingPart` where SQLite needs a function or collation of the program; `.tableMissing` where a tracked table is gone; `.foreignWrites` where other tracked tables were written outside of
     ///   commits. Nothing is changed then.
     public func enable(_ tables: [String]) throws { try enable(tables, key: nil) }
 
@@ -31,15 +31,46 @@ extension ChangesetRepository {
         var names = Set<DeltaTable.FoldedName>()
         let added = try tables.map { try TrackedTable(named: $0, in: db) }
             .filter { tracked[$0.name] == nil && names.insert(DeltaTable.FoldedName($0.name)).inserted }
-        for table in added {
-            try table.requireKeys(in: db)
-            try ConvertibleTexts.requireAll(of: table, in: db)
+        try namingMissingParts(of: added, db) {
+            for table in added {
+                try table.requireKeys(in: db)
+                try ConvertibleTexts.requireAll(of: table, in: db)
+            }
+            try prepareState(db, key, tracked)
+            if added.isEmpty { return }
+            let altered = try alteredTables(db, tracked)
+            try track(added, db)
+            try FirstCommits(of: added, altered: altered, db).record()
         }
-        try prepareState(db, key, tracked)
-        if added.isEmpty { return }
-        let altered = try alteredTables(db, tracked)
-        try track(added, db)
-        try FirstCommits(of: added, altered: altered, db).record()
+    }
+
+    /// Runs a block, and names what the program lacks where SQLite refuses a statement: SQLite's own text may be "no query
+    /// solution".
+    private static func namingMissingParts(
+        of tables: [TrackedTable], _ db: Database, _ body: () throws -> Void
+    ) throws {
+        func name(_ refusal: any Error) throws -> any Error {
+            for table in tables {
+                let names = try missingParts(of: table, db)
+                if names.isEmpty { continue }
+                return SyncError(
+                    .missingPart, table: table.name, "This program lacks \(names.joined(separator: ", ")).")
+            }
+            return refusal
+        }
+        do {
+            try body()
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+            throw try name(error)
+        } catch let error as HistoryError where error.code == .unsuitableTable {
+            throw try name(error)
+        }
+    }
+
+    /// What a table, and those that it refers to, need and the connection lacks.
+    private static func missingParts(of table: TrackedTable, _ db: Database) throws -> [String] {
+        let names = [table.name] + table.foreignKeys.map(\.parent)
+        return try Set(names.flatMap { try MissingParts(of: db, table: $0).names }).sorted()
     }
 
     /// The tables that are tracked so far, whether there is a repository or not.

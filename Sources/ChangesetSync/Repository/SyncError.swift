@@ -79,6 +79,8 @@ public struct SyncError: Error, Hashable, Sendable {
         case databaseError
         /// A block of the program that a pull or a merge runs has thrown an error of its own.
         case programError
+        /// The table, or one that it refers to, needs a function or a collation that only the program has.
+        case missingPart
     }
 
     public let code: Code
@@ -203,6 +205,7 @@ extension SyncError.Code {
         case .damagedRepository: "The tables of the repository contradict each other."
         case .databaseError: "SQLite could not run a statement."
         case .programError: "A block of the program has thrown an error."
+        case .missingPart: "It needs what only the program has."
         }
     }
 
@@ -253,6 +256,9 @@ extension SyncError.Code {
             "Nothing was changed. Remove the cause: register a missing function or collation in prepareDatabase, or make "
                 + "room on the disk. Then pull again."
         case .programError: "Nothing was changed. Correct the block; then pull again."
+        case .missingPart:
+            "Nothing was changed. Add the functions and collations in Configuration.prepareDatabase, or let a program that "
+                + "has them track the table."
         }
     }
 }

@@ -89,6 +89,7 @@ struct SyncErrorReport {
                 + "work of the other side is undone. Or revert the commits of that side."
         case .notPulled: "Take it up first: cipherctl sync run"
         case .unsuitableTable: "Name a table that the program created. Tables are listed by `cipherctl sql`."
+        case .missingPart: "Nothing was changed. Let the program that has them track the table, or name other tables."
         case .tableMissing: "Nothing was changed. Rename it back, or create it again, with: cipherctl sql"
         case .workingStateDiverged, .digestMismatch:
             "Nothing was changed. Rows may have been written outside of commits (cipherctl sync commit), or a new column may "
@@ -117,6 +118,7 @@ struct SyncErrorReport {
             .constraintViolation, .inexactText, .tableMissing:
             .needsAttention
         case .checkpointPending: .tryAgain
+        case .missingPart: .unsupported
         case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .isMerge,
             .otherRepository, .unknownReplica, .checkpointUnsupported:
             .usage
