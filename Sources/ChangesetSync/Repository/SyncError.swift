@@ -256,9 +256,7 @@ extension SyncError.Code {
             "Nothing was changed. Remove the cause: register a missing function or collation in prepareDatabase, or make "
                 + "room on the disk. Then pull again."
         case .programError: "Nothing was changed. Correct the block; then pull again."
-        case .missingPart:
-            "Nothing was changed. Add the functions and collations in Configuration.prepareDatabase, or let a program that "
-                + "has them track the table."
+        case .missingPart: "Nothing was changed. Add what is missing in Configuration.prepareDatabase, then try again."
         }
     }
 }
