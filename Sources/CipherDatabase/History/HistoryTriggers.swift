@@ -49,8 +49,6 @@ struct HistoryTriggers {
     /// The argument for which connections of this library return a value while a commit writes the history.
     static let pauseArgument = stampArgument - 1
     static let isNoCommit = "sqlite_compileoption_get(\(pauseArgument)) IS NULL"
-    /// SQLite's names of the rowid.
-    static let rowIDNames = ["rowid", "_rowid_", "oid"]
 
     let id: Int64
     let facts: TableFacts
@@ -87,7 +85,7 @@ struct HistoryTriggers {
     private var rekey: String {
         // By name: SQLite compares the names that a statement sets with this list, and those of the rowid have several.
         var names = facts.key
-        if facts.isRowID { names += Self.rowIDNames }
+        if facts.isRowID { names += RowIDName.all }
         let unique = names.enumerated().filter { index, name in
             !names[..<index].contains { $0.lowercasedASCII == name.lowercasedASCII }
         }
@@ -121,7 +119,7 @@ struct HistoryTriggers {
         var lookups = facts.uniqueIndexes.map { Lookup(condition: condition($0), columns: $0.columns) }
         if !facts.isRowID, let rowID = facts.rowIDName {
             lookups.append(
-                Lookup(condition: "\(table).\(rowID) = NEW.\(rowID)", columns: Set(Self.rowIDNames)))
+                Lookup(condition: "\(table).\(rowID) = NEW.\(rowID)", columns: Set(RowIDName.all)))
         }
         // A row with the same key is replaced by the new one, and is recorded only for its values.
         if !kept.isEmpty { lookups.append(Lookup(condition: keyMatches("NEW."), columns: keyNames)) }
@@ -130,7 +128,7 @@ struct HistoryTriggers {
 
     fileprivate var lookupConditions: [String] { lookups.map(\.condition) }
 
-    private var keyNames: Set<String> { Set(facts.key + (facts.isRowID ? Self.rowIDNames : [])) }
+    private var keyNames: Set<String> { Set(facts.key + (facts.isRowID ? RowIDName.all : [])) }
 
     private func beforeInsert(_ lookups: [Lookup]) -> String {
         let statements = lookups.map { look(up: $0) + ";" }.joined(separator: " ")

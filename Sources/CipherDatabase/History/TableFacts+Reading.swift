@@ -6,6 +6,7 @@ struct TableDirectory {
         let name: String
         let kind: String
         let hasRowID: Bool
+        let isStrict: Bool
     }
 
     /// By their names in lower case.
@@ -16,11 +17,13 @@ struct TableDirectory {
     /// - Throws: ``DatabaseError``.
     init(_ db: Database, schema: String = "main") throws {
         let tables = try Row.fetchAll(
-            db, sql: "SELECT name, type, wr FROM pragma_table_list WHERE schema = ?", arguments: [schema])
+            db, sql: "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = ?", arguments: [schema])
         entries = Dictionary(
             tables.map { row in
                 let name: String = row[0]
-                return (name.lowercasedASCII, Entry(name: name, kind: row[1], hasRowID: !(row[2] as Bool)))
+                return (
+                    name.lowercasedASCII, Entry(name: name, kind: row[1], hasRowID: !(row[2] as Bool), isStrict: row[3])
+                )
             }, uniquingKeysWith: { first, _ in first })
         let definitions = try Row.fetchAll(
             db, sql: "SELECT name, sql FROM \(schema).sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
@@ -55,8 +58,7 @@ extension TableFacts {
         let indexes = try Row.fetchAll(
             db, sql: #"SELECT name, origin FROM pragma_index_list(?, ?) WHERE "unique" ORDER BY name"#,
             arguments: [entry.name, schema])
-        let names = Set(columns.map { $0.name.lowercasedASCII })
-        rowIDName = entry.hasRowID ? HistoryTriggers.rowIDNames.first { !names.contains($0) } : nil
+        rowIDName = entry.hasRowID ? RowIDName.visible(beside: columns.map(\.name)).first : nil
         // The primary key has an index of its own unless it is the rowid; without rowid the table is that index.
         isRowID = entry.hasRowID && (declared.isEmpty || !indexes.contains { ($0[1] as String) == "pk" })
         if declared.isEmpty {
@@ -68,19 +70,13 @@ extension TableFacts {
         } else {
             key = declared.map { $0[0] }
         }
-        let isKeyTyped = declared.allSatisfy { Self.hasAffinity($0[5]) }
+        // A type with an affinity converts numbers and texts to one storage class, so that equal values are the same.
+        let isKeyTyped = declared.allSatisfy { TypeAffinity(type: $0[5], isStrict: entry.isStrict) != .none }
         uniqueIndexes = try indexes.compactMap { row in
             let index = try Self.uniqueIndex(named: row[0], columns: columns, in: db, schema, directory)
             let isKey = (row[1] as String) == "pk"
             return isKey && isKeyTyped && index.items.allSatisfy { $0.collation == "BINARY" } ? nil : index
         }
-    }
-
-    /// Whether a column converts numbers and texts to one storage class, so that equal values are the same.
-    /// - SeeAlso: <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>
-    private static func hasAffinity(_ type: String) -> Bool {
-        let type = type.uppercased()
-        return !type.isEmpty && (!type.contains("BLOB") || type.contains("INT") || type.contains("CHAR"))
     }
 
     private static func entry(
@@ -98,8 +94,9 @@ extension TableFacts {
 
     private static func read(_ table: String, in db: Database, _ schema: String) throws -> TableDirectory.Entry? {
         try Row.fetchOne(
-            db, sql: "SELECT name, type, wr FROM pragma_table_list(?) WHERE schema = ?", arguments: [table, schema]
-        ).map { TableDirectory.Entry(name: $0[0], kind: $0[1], hasRowID: !($0[2] as Bool)) }
+            db, sql: "SELECT name, type, wr, strict FROM pragma_table_list(?) WHERE schema = ?",
+            arguments: [table, schema]
+        ).map { TableDirectory.Entry(name: $0[0], kind: $0[1], hasRowID: !($0[2] as Bool), isStrict: $0[3]) }
     }
 
     private static func uniqueIndex(

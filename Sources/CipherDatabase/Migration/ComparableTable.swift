@@ -56,7 +56,7 @@ struct ComparableTable: Hashable {
 
     private func namesInExpressions(_ columns: [String]) -> Set<String> {
         // https://www.sqlite.org/lang_createtable.html#rowids_and_the_integer_primary_key
-        Set(columns.map(\.lowercasedASCII)).union(isWithoutRowID ? [] : ["rowid", "oid", "_rowid_"])
+        Set(columns.map(\.lowercasedASCII)).union(isWithoutRowID ? [] : RowIDName.all)
     }
 
     /// - Throws: ``DefinitionReader/Unknown`` for text that is not understood.

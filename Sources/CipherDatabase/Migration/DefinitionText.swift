@@ -102,7 +102,7 @@ extension Collection where Element == SQLToken {
     /// The tokens of an expression of a table, with quoted names and strings as SQLite reads them: a name in double
     /// quotes is text where text is allowed and no column has that name, and a string is a name where only a name is
     /// allowed. Names of columns lose the table name before them, which `ALTER TABLE RENAME` writes in quotes.
-    private func withNames(of columns: Set<String>) -> [SQLToken] {
+    func withNames(of columns: Set<String>) -> [SQLToken] {
         let tokens = Array(self)
         var read: [SQLToken] = []
         // Between the AS of a CAST and the next parenthesis; no other AS is allowed in these expressions.

@@ -30,7 +30,7 @@ struct StatementEffects: OptionSet {
     static let temporaryTables = StatementEffects(rawValue: 2048)
     /// It attaches a database.
     static let attachment = StatementEffects(rawValue: 4096)
-    /// It creates or drops an index.
+    /// It creates or drops an index, or alters a table.
     static let indexes = StatementEffects(rawValue: 8192)
     /// The effects that only the write slot uses.
     static let changes: StatementEffects = [.temporaryRows, .rows]
@@ -75,7 +75,8 @@ struct StatementEffects: OptionSet {
             // The first name that ALTER TABLE reports is that of the schema.
             let owner = action == SQLITE_ALTER_TABLE ? operation : schema
             if let owner, sqlite3_stricmp(owner, "temp") == 0 { insert(.temporaryTables) }
-            if action == SQLITE_CREATE_INDEX || action == SQLITE_DROP_INDEX { insert(.indexes) }
+            // ALTER TABLE may add a CHECK, and gives other names to columns.
+            if [SQLITE_CREATE_INDEX, SQLITE_DROP_INDEX, SQLITE_ALTER_TABLE].contains(action) { insert(.indexes) }
         case SQLITE_CREATE_TEMP_TABLE, SQLITE_CREATE_TEMP_VIEW:
             self = operation.map(ConnectionHandle.isInternal) == true ? .schema : [.schema, .temporaryTables]
         case SQLITE_ATTACH:

@@ -12,6 +12,15 @@
 /// | ON CONFLICT DO UPDATE | one is updated | that of the row is removed |
 ///
 /// FTS4 needs the text of a row to remove its words, and the text is gone after a `REPLACE`: the statement fails instead.
+/// So its trigger removes the words before an update, unless the update may be refused by a key, a NOT NULL or a CHECK:
+///
+/// | statement that may be refused | row | words |
+/// |---|---|---|
+/// | UPDATE, OR ABORT, OR ROLLBACK, OR FAIL | stays, or the statement is rolled back | stay |
+/// | UPDATE OR IGNORE | stays | stay |
+/// | UPDATE OR REPLACE, or REPLACE in the definition | changes | the statement fails |
+///
+/// `RAISE(IGNORE)` in a trigger of the program ends the triggers here too: no trigger can follow that.
 package struct DisplacedRows {
     /// A trigger: its name, and what follows the name in its definition.
     package struct Trigger {
@@ -75,8 +84,18 @@ package struct DisplacedRows {
         }
         let update = try updateEvent(db, schema: schema)
         if index.module == .fts5 { return fts5(conditions, update) }
-        let required = try db.columns(in: content, in: schema).filter { $0.isNotNull && $0.name != rowID }
-        return fts4(conditions, update, required: required.map(\.name))
+        return fts4(conditions, update, refusals: try refusals(db, schema: schema))
+    }
+
+    /// Conditions each of which is true if a NOT NULL or a CHECK refuses the new row.
+    private func refusals(_ db: Database, schema: String) throws -> [String] {
+        let columns = try db.columns(in: content, in: schema)
+        let required = columns.filter { $0.isNotNull && $0.name != rowID }
+        let definition = try String.fetchOne(
+            db, sql: "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE",
+            arguments: [content])
+        return required.map { "new.\($0.name.quotedDatabaseIdentifier) IS NULL" }
+            + CheckConstraints.violations(of: definition ?? "", columns: columns.map(\.name))
     }
 
     /// `UPDATE`, of the columns alone that are indexed or can displace a row, where these can be told.
@@ -102,8 +121,7 @@ package struct DisplacedRows {
         let names = table.map { $0[0] as String }
         let listed = names.filter { relevant.contains($0.lowercasedASCII) }
         if listed.count == names.count { return "UPDATE" }
-        let known = Set(names.map(\.lowercasedASCII))
-        let all = listed + HistoryTriggers.rowIDNames.filter { !known.contains($0) }
+        let all = listed + RowIDName.visible(beside: names)
         return "UPDATE OF \(all.map(\.quotedDatabaseIdentifier).joined(separator: ", "))"
     }
 
@@ -121,31 +139,32 @@ package struct DisplacedRows {
         ]
     }
 
-    /// - Parameter required: The columns that are NOT NULL.
-    private func fts4(_ conditions: [String], _ update: String, required: [String]) -> [Trigger] {
+    private func fts4(_ conditions: [String], _ update: String, refusals: [String]) -> [Trigger] {
         let insert = "INSERT INTO \(fullText)(\(names)) VALUES(\(values(of: "new")))"
         let delete = "DELETE FROM \(fullText) WHERE docid=\(id(of: "old"))"
         let isNoted = "EXISTS (SELECT 1 FROM \(noteTable) WHERE id = \(id(of: "old")))"
         // With OR IGNORE such an update does nothing, and fires no further trigger: the words must stay.
-        let isDoubtful =
-            (["EXISTS (\(otherRows(conditions)))"] + required.map { "new.\($0.quotedDatabaseIdentifier) IS NULL" })
-            .joinedAsExpression(by: " OR ")
+        let isDoubtful = (["EXISTS (\(otherRows(conditions)))"] + refusals).joinedAsExpression(by: " OR ")
         let doubt = "INSERT INTO \(noteTable)(id) SELECT \(id(of: "old")) WHERE \(isDoubtful)"
         return [
             trigger("ri", "BEFORE INSERT", note(rows(conditions))),
             trigger("bu", "BEFORE \(update)", [forget, doubt, "\(delete) AND NOT \(isNoted)"]),
             trigger("bd", "BEFORE DELETE", [forget, delete]),
-            trigger("au", "AFTER \(update)", ["\(refusal) WHERE \(isNoted)", insert]),
+            trigger("au", "AFTER \(update)", ["\(refusal(ofUpdate: true)) WHERE \(isNoted)", insert]),
             trigger(
                 "ai", "AFTER INSERT",
-                ["\(refusal) WHERE EXISTS (SELECT 1 FROM \(noteTable) \(displaced))", insert]),
+                ["\(refusal(ofUpdate: false)) WHERE EXISTS (SELECT 1 FROM \(noteTable) \(displaced))", insert]),
         ]
     }
 
-    private var refusal: String {
+    private func refusal(ofUpdate: Bool) -> String {
         let reason =
-            "the full-text table \(index.name) cannot follow REPLACE, because FTS4 lacks the text of the removed row: "
-            + "delete that row first, or use FTS5"
+            ofUpdate
+            ? "the full-text table \(index.name) cannot follow this update: it replaces another row, or NULL by a default "
+                + "value, and FTS4 needs the text of a row before that. Delete the other row first, give the value "
+                + "itself, or use FTS5"
+            : "the full-text table \(index.name) cannot follow REPLACE, because FTS4 lacks the text of the removed row: "
+                + "delete that row first, or use FTS5"
         return "SELECT RAISE(ABORT, '\(reason.replacing("'", with: "''"))')"
     }
 
@@ -308,7 +327,7 @@ extension DisplacedRows {
         let schema = isTemporary ? "temp" : "main"
         guard case .table(let content) = index.content, try db.tableExists(content),
             try db.triggerExists(trigger("ai", of: index.name), in: schema),
-            let rowID = try rowIDName(of: content, db)
+            let rowID = try db.rowIDName(of: content)
         else { return nil }
         // The column of the language is hidden, and added by the definition.
         // SQLite cannot name them without the tokenizer, which this program may lack: it leaves the triggers as they are.
@@ -316,16 +335,5 @@ extension DisplacedRows {
         let known = try Set(db.columns(in: content).map(\.name.lowercasedASCII))
         guard columns.allSatisfy({ known.contains($0.lowercasedASCII) }) else { return nil }
         return DisplacedRows(index, rowID: rowID, columns: columns, isTemporary: isTemporary)
-    }
-
-    /// The name by which the rowid of a table is found.
-    ///
-    /// - Returns: Nil where no name leads to it.
-    package static func rowIDName(of table: String, _ db: Database) throws -> String? {
-        let key = try db.primaryKey(table)
-        guard key.tableHasRowID else { return nil }
-        if let column = key.rowIDColumn { return column }
-        let names = try Set(db.columns(in: table).map(\.name.lowercasedASCII))
-        return HistoryTriggers.rowIDNames.first { !names.contains($0) }
     }
 }

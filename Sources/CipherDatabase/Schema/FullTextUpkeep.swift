@@ -6,6 +6,7 @@ import StorePlatform
 /// |---|---|---|
 /// | VACUUM | rows without a declared key may get other rowids | an index that fitted before is made again after it |
 /// | CREATE or DROP of a unique INDEX | a `REPLACE` removes other rows than before | the triggers are made again |
+/// | ALTER TABLE | a CHECK refuses other rows than before | the triggers are made again |
 ///
 /// An index that did not fit before VACUUM is left as it is: the program may fill it in a way of its own.
 ///
@@ -21,7 +22,7 @@ import StorePlatform
 struct FullTextUpkeep {
     /// The indexes that fitted their content before the VACUUM that runs.
     private var fitting: [FullTextIndex] = []
-    /// Whether indexes have come or gone since the triggers were last made.
+    /// Whether indexes or tables were changed since the triggers were last made.
     var keysMayDiffer = false
     /// Whether triggers are being made or dropped.
     private var isUnderWay = false

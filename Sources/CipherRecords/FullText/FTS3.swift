@@ -183,10 +183,10 @@ public final class FTS4TableDefinition {
 
     /// Takes the texts from a table, and stays the same as that table, by triggers on it.
     ///
-    /// A statement whose `REPLACE` would remove a row fails with `SQLITE_CONSTRAINT_TRIGGER`: FTS4 needs the text of a row
-    /// to remove its words, and ``FTS5`` does not. After an `UPDATE OR IGNORE` that a CHECK has prevented, the row is not
-    /// found until its next change. A VACUUM may give other rowids to rows without a declared key: this library then makes
-    /// the index again.
+    /// A statement fails with `SQLITE_CONSTRAINT_TRIGGER` if its `REPLACE` would remove a row, or if its `UPDATE` would
+    /// store a default value instead of NULL: FTS4 needs the text of a row to remove its words, and ``FTS5`` does not. A
+    /// trigger of the program that calls `RAISE(IGNORE)` can keep the index from following a change. A VACUUM may give
+    /// other rowids to rows without a declared key: this library then makes the index again.
     ///
     /// The triggers outlive the full-text table: see `Database.dropFTS4SynchronizationTriggers(forTable:)`. The next
     /// opening for writing makes those of earlier versions again, and the index if it does not fit its table.

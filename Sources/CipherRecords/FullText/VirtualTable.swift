@@ -129,7 +129,7 @@ struct Synchronization {
                 resultCode: .SQLITE_MISUSE,
                 message: "table \(table) has no rowid: a full-text table cannot be synchronized with it")
         }
-        guard let name = try DisplacedRows.rowIDName(of: table, db) else {
+        guard let name = try db.rowIDName(of: table) else {
             throw DatabaseError(
                 resultCode: .SQLITE_MISUSE,
                 message: "columns of table \(table) hide its rowid: a full-text table cannot be synchronized with it")

@@ -81,9 +81,8 @@ extension Relation {
     private func pinnedRowIDs(_ db: Database) -> Set<Int64>? {
         guard filters.contains(where: RowPins.mayName), let key = try? db.primaryKey(table), key.tableHasRowID
         else { return nil }
-        var names = Set(["rowid", "oid", "_rowid_"])
-        // A column of such a name is not the rowid.
-        for column in (try? db.columns(in: table)) ?? [] { names.remove(column.name.lowercased()) }
+        let columns = (try? db.columns(in: table)) ?? []
+        var names = Set(RowIDName.visible(beside: columns.map(\.name)))
         let keyIsRowID = key.rowIDColumn != nil || key.columns.map { $0.lowercased() } == ["rowid"]
         if let column = key.rowIDColumn { names.insert(column.lowercased()) }
         let pins = RowPins(names: names, aliases: Set(aliases), keyIsRowID: keyIsRowID) { origin in

@@ -34,7 +34,7 @@ public struct LostPage: Hashable, Sendable {
 struct SalvagedTable {
     struct Column {
         let name: String
-        let affinity: Affinity
+        let affinity: TypeAffinity
         let isNotNull: Bool
         /// Whether it stands for the row id, and is NULL in the record.
         let isRowID: Bool
@@ -43,8 +43,6 @@ struct SalvagedTable {
         /// Its value in rows that end before it; nil where SQLite knows it from the definition.
         var added: DatabaseValue?
     }
-
-    enum Affinity { case blob, text, integer, real, numeric }
 
     let name: String
     let columns: [Column]
@@ -62,10 +60,9 @@ struct SalvagedTable {
             db,
             sql: "SELECT name, type, \"notnull\", pk, hidden, dflt_value FROM pragma_table_xinfo(?) ORDER BY cid",
             arguments: [name])
-        let withoutRowID =
-            try Bool.fetchOne(
-                db, sql: "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", arguments: [name])
-            ?? false
+        let flags = try Row.fetchOne(
+            db, sql: "SELECT wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = ?", arguments: [name])
+        let (withoutRowID, isStrict) = flags.map { ($0[0] as Bool, $0[1] as Bool) } ?? (false, false)
         // INTEGER PRIMARY KEY DESC has an index, and does not stand for the row id.
         let hasKeyIndex =
             try Bool.fetchOne(
@@ -78,7 +75,7 @@ struct SalvagedTable {
         let all = rows.enumerated().map { index, row -> (Column, hidden: Int) in
             let hidden = row[4] as Int
             let column = Column(
-                name: row[0], affinity: Affinity(declared: ((row[1] as String?) ?? "").uppercased()),
+                name: row[0], affinity: TypeAffinity(type: (row[1] as String?) ?? "", isStrict: isStrict),
                 isNotNull: row[2], isRowID: row[0] == rowIDColumn, isGiven: hidden == 0 || asValues,
                 added: asValues ? added[index] : nil)
             return (column, hidden)
@@ -114,23 +111,6 @@ struct SalvagedTable {
             case .integer, .real: return column.affinity != .text
             case .text, .blob: return true
             }
-        }
-    }
-}
-
-extension SalvagedTable.Affinity {
-    /// <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>
-    init(declared type: String) {
-        if type.contains("INT") {
-            self = .integer
-        } else if ["CHAR", "CLOB", "TEXT"].contains(where: type.contains) {
-            self = .text
-        } else if type.isEmpty || type.contains("BLOB") {
-            self = .blob
-        } else if ["REAL", "FLOA", "DOUB"].contains(where: type.contains) {
-            self = .real
-        } else {
-            self = .numeric
         }
     }
 }

@@ -8,10 +8,10 @@ final class RecordPlan {
     let key: SchemaFacts.Key
     let tableColumns: [String]
     let tableColumnNames: Set<String>
-    /// What the columns make of numbers, by their names in lower case; empty for a view, which stores nothing.
-    let conversions: [String: ColumnConversion]
+    /// The affinities of the columns, by their names in lower case; empty for a view, which stores nothing.
+    let affinities: [String: TypeAffinity]
     /// The same for the columns that the last record gave.
-    @exclusivity(unchecked) var latestConversions: (names: ColumnNames, list: [ColumnConversion]) = (.none, [])
+    @exclusivity(unchecked) var latestAffinities: (names: ColumnNames, list: [TypeAffinity]) = (.none, [])
     private let selection: [Selection]
     /// Whether the records are selected without values of the program, and without parts that need a connection.
     private let hasPlainSelection: Bool
@@ -56,8 +56,9 @@ final class RecordPlan {
         let columns = try db.columns(in: table)
         tableColumns = columns.map(\.name)
         let stored = try db.nameOfTable(table) == nil ? [] : columns
-        let conversions = stored.map { ($0.name.lowercased(), ColumnConversion(type: $0.type)) }
-        self.conversions = Dictionary(conversions, uniquingKeysWith: { first, _ in first })
+        let isStrict = try !stored.isEmpty && db.isStrict(table)
+        let affinities = stored.map { ($0.name.lowercased(), TypeAffinity(type: $0.type, isStrict: isStrict)) }
+        self.affinities = Dictionary(affinities, uniquingKeysWith: { first, _ in first })
         tableColumnNames = Set(tableColumns)
         selection = type.relation.selection
         hasPlainSelection = selection.allSatisfy(\.isPlain)
@@ -120,7 +121,7 @@ final class RecordPlan {
 
     /// The condition for the row of a key. A key that is NULL in part finds none.
     var keyCondition: String {
-        key.columns.map { $0.quotedDatabaseIdentifier + "=?" }.joined(separator: " AND ")
+        key.columns.map { $0.quotedDatabaseIdentifier + "=?" }.joinedAsExpression(by: " AND ")
     }
 }
 

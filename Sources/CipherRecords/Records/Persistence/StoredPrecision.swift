@@ -1,38 +1,18 @@
 import CipherDatabase
 
-/// What the type of a column makes of numbers when it stores them, as far as another number may come of it.
-///
-/// | type | value | stored |
-/// |---|---|---|
-/// | INTEGER, NUMERIC | a text that is a number | an integer of 64 bits, or else a double |
-/// | REAL | a text that is a number, an integer | a double |
-///
-/// A double has 15 to 17 significant digits. A column of type TEXT stores 15 digits of a double: that may be meant, as
-/// for times, and is not refused. Blobs are stored as they are, by every type, and everything is by a column
-/// without a type.
-/// - SeeAlso: <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>
-enum ColumnConversion {
-    case none
-    case numeric
-    case real
-
-    /// - Parameter type: The declared type of the column.
-    init(type: String) {
-        let type = type.uppercased()
-        if type.contains("INT") {
-            self = .numeric
-        } else if type.isEmpty || type == "ANY" || ["CHAR", "CLOB", "TEXT", "BLOB"].contains(where: type.contains) {
-            // ANY is a type of STRICT tables, which stores each value as it is.
-            self = .none
-        } else if ["REAL", "FLOA", "DOUB"].contains(where: type.contains) {
-            self = .real
-        } else {
-            self = .numeric
-        }
-    }
-
+// A column stores another number than the given one in these cases:
+//
+// | type | value | stored |
+// |---|---|---|
+// | INTEGER, NUMERIC | a text that is a number | an integer of 64 bits, or else a double |
+// | REAL | a text that is a number, an integer | a double |
+//
+// A double has 15 to 17 significant digits. A column of type TEXT stores 15 digits of a double: that may be meant, as
+// for times, and is not refused. Blobs are stored as they are, by every type, and everything is by a column
+// without a type.
+extension TypeAffinity {
     /// Whether the column stores another number.
-    func changes(_ value: DatabaseValue) -> Bool {
+    func rounds(_ value: DatabaseValue) -> Bool {
         switch (self, value.storage) {
         case (.real, .int64(let integer)): Int64(exactly: Double(integer)) != integer
         case (.numeric, .string(let text)): Self.isRounded(text) && Int64(Self.trimmed(text)) == nil
@@ -126,13 +106,13 @@ extension RecordPlan {
     func requirePrecision(
         of container: PersistenceContainer, at indexes: some Collection<Int>
     ) throws {
-        if latestConversions.names !== container.names || latestConversions.list.count != container.values.count {
-            let list = container.columns.map { conversions[$0.lowercased()] ?? .none }
-            latestConversions = (container.names, list)
+        if latestAffinities.names !== container.names || latestAffinities.list.count != container.values.count {
+            let list = container.columns.map { affinities[$0.lowercased()] ?? TypeAffinity.none }
+            latestAffinities = (container.names, list)
         }
-        let list = latestConversions.list
+        let list = latestAffinities.list
         for index in indexes {
-            guard list[index].changes(container.values[index]) else { continue }
+            guard list[index].rounds(container.values[index]) else { continue }
             throw DatabaseError.rounding(container.columns[index], of: table)
         }
     }

@@ -79,6 +79,8 @@ struct DifferentTablesTests {
         ]
         for type in [
             "INT", "INTEGER", "NUMERIC", "REAL", "DOUBLE", "TEXT", "VARCHAR(5)", "", "BLOB", "DATE", "BOOLEAN",
+            "ANY", "any", "BLOBINT", "REALBLOB", "CLOB", "FLOATING POINT", "C\u{131}INT", "\u{131}NT",
+            "double precision",
         ] {
             try queue.write { db in
                 try db.execute(sql: "CREATE TABLE t (v \(type))")

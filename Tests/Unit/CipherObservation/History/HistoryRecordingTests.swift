@@ -71,6 +71,21 @@ import Testing
             ])
     }
 
+    // ANY was taken for a type that makes 1.0 an integer, as it is without STRICT.
+    @Test("a REPLACE by an equal key of another class is a deletion, where ANY stores values as they are")
+    func keysOfAnyClass() throws {
+        try execute("CREATE TABLE s (a ANY PRIMARY KEY) STRICT; CREATE TABLE loose (a ANY PRIMARY KEY)")
+        try record(["s", "loose"])
+        #expect(
+            try after("INSERT INTO s VALUES (1); INSERT OR REPLACE INTO s VALUES (1.0)") == [
+                "+s 1", "?s 1", "+s double(1.0",
+            ])
+        #expect(
+            try after("INSERT INTO loose VALUES (1); INSERT OR REPLACE INTO loose VALUES (1.0)") == [
+                "+loose 1", "+loose 1",
+            ])
+    }
+
     @Test("rows that REPLACE removes are recorded, by unique, partial and expression indexes")
     func replace() throws {
         try execute(

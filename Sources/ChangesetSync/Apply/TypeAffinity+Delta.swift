@@ -1,34 +1,7 @@
 import CipherDatabase
 
-/// What SQLite makes of a value when it stores it in a column of a type, or compares it with one. A value of a commit is
-/// one that the column of its author has stored, so where the types are the same it stays as it is.
-///
-/// - SeeAlso: <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>
-enum TypeAffinity: Sendable {
-    /// Every value stays as it is.
-    case none
-    case text
-    /// INTEGER and NUMERIC: they store the same.
-    case numeric
-    case real
-
-    /// - Parameters:
-    ///   - type: The type in the definition of the table, in upper case.
-    ///   - isStrict: Whether the table is STRICT, where ANY admits all values.
-    init(type: String, isStrict: Bool) {
-        if type.contains("INT") {
-            self = .numeric
-        } else if ["CHAR", "CLOB", "TEXT"].contains(where: type.contains) {
-            self = .text
-        } else if type.isEmpty || type.contains("BLOB") || isStrict && type == "ANY" {
-            self = .none
-        } else if ["REAL", "FLOA", "DOUB"].contains(where: type.contains) {
-            self = .real
-        } else {
-            self = .numeric
-        }
-    }
-
+// A value of a commit is one that the column of its author has stored, so where the types are the same it stays as it is.
+extension TypeAffinity {
     /// Whether the column would store something else.
     func converts(_ value: DeltaValue) -> Bool {
         switch (self, value) {
