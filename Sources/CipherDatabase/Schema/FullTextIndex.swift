@@ -22,6 +22,8 @@ package struct FullTextIndex: Equatable, Sendable {
     package let contentRowID: String?
     /// The column of FTS4 that holds the language of a row; nil without one.
     let languageID: String?
+    /// The argument that names the tokenizer, as it is written; nil without one.
+    private let tokenizer: String?
     /// The statement that creates it, as SQLite stores it: without `IF NOT EXISTS` and without a schema.
     package let definition: String
 
@@ -33,6 +35,11 @@ package struct FullTextIndex: Equatable, Sendable {
         else { return nil }
         let options = ((try? reader.takeParentheses()) ?? []).splitAtCommas()
         (self.name, self.module, self.definition) = (name, module, definition)
+        tokenizer = options.first { $0.first?.isWord("tokenize") == true }.map { option in
+            let bytes = Array(definition.utf8)
+            let range = (option.first?.bytes.lowerBound ?? 0)..<(option.last?.bytes.upperBound ?? 0)
+            return String(decoding: bytes[range], as: UTF8.self)
+        }
         let content = module == .fts3 ? nil : Self.option("content", in: options)
         self.content = content.map { $0.isEmpty ? .none : .table($0) } ?? .own
         languageID = module == .fts4 ? Self.option("languageid", in: options) : nil
@@ -92,6 +99,24 @@ package struct FullTextIndex: Equatable, Sendable {
             try db.execute(sql: checking(in: schema))
             return true
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CORRUPT_VTAB {
+            return false
+        }
+    }
+
+    /// Whether this connection lacks the tokenizer of the table, which only the program brings.
+    ///
+    /// SQLite gives one code for every reason why it cannot use a virtual table. So the tokenizer alone is tried, by a
+    /// temporary table that has nothing else.
+    package func lacksTokenizer(_ db: Database) throws -> Bool {
+        guard let tokenizer else { return false }
+        let trial = "temp.cipherstore_tokenizer"
+        return try db.withoutHistoryUpkeep {
+            do {
+                try db.execute(sql: "CREATE VIRTUAL TABLE \(trial) USING \(module.rawValue)(text, \(tokenizer))")
+            } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+                return true
+            }
+            try db.execute(sql: "DROP TABLE \(trial)")
             return false
         }
     }

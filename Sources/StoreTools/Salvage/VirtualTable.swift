@@ -5,21 +5,23 @@ import CipherStore
 struct VirtualTable {
     let name: String
     private let module: String
+    private let definition: String
     /// What follows the name of the module, in lower case.
     private let arguments: String
 
     /// - Returns: Nil for an entry that is not one of a virtual table.
     init?(_ entry: SchemaEntry) {
         guard entry.type == "table", !entry.hasPages, let sql = entry.sql,
-            let found = sql.firstMatch(of: Self.definition)
+            let found = sql.firstMatch(of: Self.pattern)
         else { return nil }
         name = entry.name
         module = found.1.lowercased()
+        definition = sql
         arguments = sql[found.range.upperBound...].lowercased()
     }
 
     // SQLite stores the statement without IF NOT EXISTS and without the name of the database.
-    private static var definition: Regex<(Substring, Substring)> {
+    private static var pattern: Regex<(Substring, Substring)> {
         #/^CREATE VIRTUAL TABLE\s+(?:"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|'(?:[^']|'')*'|[^\s"`\[']+)\s+USING\s+["`\[]?(\w+)/#
             .ignoresCase()
     }
@@ -48,7 +50,11 @@ struct VirtualTable {
         }
     }
 
-    /// Why SQLite cannot use it; nil where it can, and where only a program that brings its module or its tokenizer can.
+    /// SQLite's reason why nobody can use the table, for the report. Nil for a table that SQLite can use, and for one that
+    /// a program can use: the program brings the module or the tokenizer.
+    ///
+    /// SQLite gives SQLITE_ERROR for each of these causes. So the module and the tokenizer are looked for one by one,
+    /// and no cause is read from the text.
     ///
     /// - Throws: What is no error of SQLite.
     func failure(in db: Database) throws -> String? {
@@ -56,9 +62,10 @@ struct VirtualTable {
             _ = try db.makeStatement(sql: "SELECT 1 FROM main.\(name.quotedIdentifier) LIMIT 0")
             return nil
         } catch let error as DatabaseError {
-            let message = error.message ?? error.description
-            return ["no such module", "no such tokenizer", "unknown tokenizer"].contains(where: message.contains)
-                ? nil : message
+            let sql = "SELECT count(*) FROM pragma_module_list WHERE name = ? COLLATE NOCASE"
+            guard try Int.fetchOne(db, sql: sql, arguments: [module]) != 0 else { return nil }
+            if try FullTextIndex(name: name, definition: definition)?.lacksTokenizer(db) == true { return nil }
+            return error.message ?? error.description
         }
     }
 }
