@@ -92,29 +92,82 @@ extension Statement {
         while try steps.advance() { try body(row) }
     }
 
-    /// Runs this statement once for each row of `source`, a statement of any connection, with the row's values as its
-    /// parameters in order. Values are copied as they are stored: type, bytes and precision.
+    /// Runs this statement with the values of a row, as they are stored: type, bytes and precision.
     ///
-    /// - Parameter progress: Called after each row; an error ends the copy.
+    /// - Parameter bytes: The columns whose texts are bound as blobs, by ``StoredText/place``.
+    fileprivate func execute(with row: LentRow, bytes: [Int]) throws {
+        _ = handle.reset()
+        try bindElsewhere {
+            for column in 0..<CInt(parameterCount) {
+                let code =
+                    bytes.contains(Int(column))
+                    ? handle.bind(row.handle.bytes(at: column), at: column + 1)
+                    : handle.bind(column: column, of: row.handle, at: column + 1)
+                if code != ResultCode.SQLITE_OK.rawValue { throw failure(code) }
+            }
+        }
+        try execute()
+    }
+}
+
+/// A text that is stored byte by byte, in the encoding of the database.
+package enum StoredText {
+    /// A place in SQL for a parameter that is a blob, and whose bytes are those of the text.
+    ///
+    /// `CAST` takes the bytes of a parameter for UTF-8. The result of `||` is a text in the encoding of the database.
+    package static let place = "(? || x'')"
+}
+
+extension LentRow {
+    /// Whether a text begins with the byte-order mark of UTF-16, in either order.
+    ///
+    /// SQLite removes the mark from a text in UTF-16 that is bound.
+    /// - SeeAlso: <https://www.sqlite.org/c3ref/bind_blob.html>
+    fileprivate func hasByteOrderMark(_ column: Int) -> Bool {
+        guard handle.storageClass(at: CInt(column)) == .text else { return false }
+        let start = handle.bytes(at: CInt(column)).prefix(2)
+        return start.elementsEqual([0xFE, 0xFF]) || start.elementsEqual([0xFF, 0xFE])
+    }
+}
+
+extension Database {
+    /// The statements that are kept for rows with byte-order marks.
+    private static let markedStatements = 16
+
+    /// Runs a statement once for each row of `source`, a statement of any connection whose database has the same encoding,
+    /// with the row's values as its parameters in order. Values are copied as they are stored: type, bytes and precision.
+    ///
+    /// - Parameters:
+    ///   - sql: Makes the statement of the places of its parameters, one for each column.
+    ///   - progress: Called after each row; an error ends the copy.
     /// - Returns: How many rows there were.
     /// - Throws: ``DatabaseError``, or the error of `progress`.
     @discardableResult
-    package func insertRows(of source: Statement, progress: () throws -> Void = {}) throws -> Int {
-        guard source.columnCount == parameterCount else {
+    package func insertRows(
+        of source: Statement, by sql: (_ places: [String]) -> String, progress: () throws -> Void = {}
+    ) throws -> Int {
+        let columns = 0..<source.columnCount
+        let plain = try makeStatement(sql: sql(columns.map { _ in "?" }))
+        guard plain.parameterCount == columns.count else {
             throw DatabaseError(
                 resultCode: .SQLITE_MISUSE,
-                message: "\(source.columnCount) columns for \(parameterCount) parameters", sql: sql)
+                message: "\(columns.count) columns for \(plain.parameterCount) parameters", sql: plain.sql)
         }
+        let mayHaveMarks = try storesTextsInUTF16()
+        var others: [[Int]: Statement] = [:]
         var count = 0
         try source.forEachLentRow { row in
-            _ = handle.reset()
-            try bindElsewhere {
-                for column in 0..<CInt(parameterCount) {
-                    let code = handle.bind(column: column, of: row.handle, at: column + 1)
-                    if code != ResultCode.SQLITE_OK.rawValue { throw failure(code) }
-                }
+            let marked = mayHaveMarks ? columns.filter(row.hasByteOrderMark) : []
+            if marked.isEmpty {
+                try plain.execute(with: row, bytes: [])
+            } else {
+                if others.count >= Self.markedStatements { others = [:] }
+                let statement =
+                    try others[marked]
+                    ?? makeStatement(sql: sql(columns.map { marked.contains($0) ? StoredText.place : "?" }))
+                others[marked] = statement
+                try statement.execute(with: row, bytes: marked)
             }
-            try execute()
             count += 1
             try progress()
         }

@@ -42,15 +42,23 @@ package struct MissingParts: Hashable, Sendable {
     /// The parts that the definition of an ordinary table lacks.
     ///
     /// - Throws: ``DatabaseError``.
-    package init(ofTable sql: String, in db: Database) throws { try self.init(sql, isIndex: false, db) }
+    package init(ofTable sql: String, in db: Database) throws { try self.init([(sql, false)], db) }
 
     /// The parts that the definition of an index lacks.
     ///
     /// - Throws: ``DatabaseError``.
-    package init(ofIndex sql: String, in db: Database) throws { try self.init(sql, isIndex: true, db) }
+    package init(ofIndex sql: String, in db: Database) throws { try self.init([(sql, true)], db) }
 
-    private init(_ sql: String, isIndex: Bool, _ db: Database) throws {
-        add(SQLToken.tokens(of: sql), isIndex: isIndex, try KnownParts(db))
+    /// The parts that the definition of an index and that of its table lack.
+    ///
+    /// - Throws: ``DatabaseError``.
+    package init(ofIndex sql: String, on table: String, in db: Database) throws {
+        try self.init([(sql, true), (table, false)], db)
+    }
+
+    private init(_ definitions: [(sql: String, isIndex: Bool)], _ db: Database) throws {
+        let known = try KnownParts(db)
+        for (sql, isIndex) in definitions { add(SQLToken.tokens(of: sql), isIndex: isIndex, known) }
         collations = try collations.filter { try !Self.hasCollation($0, db) }
     }
 

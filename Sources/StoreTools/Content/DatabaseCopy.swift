@@ -14,6 +14,8 @@ struct DatabaseCopy {
     /// The indexes that could not be built, because they need what only the program has.
     private(set) var leftOut: [LeftOutIndex] = []
     private var valueTables: [String: ValueTable] = [:]
+    /// The definitions of all tables, by their names in lower case.
+    private var tables: [String: String] = [:]
 
     init(source: Database, target: Database, progress: @escaping (_ table: String) throws -> Void) {
         self.source = source
@@ -28,6 +30,7 @@ struct DatabaseCopy {
     mutating func run() throws -> Int {
         let schema = try SchemaEntry.all(source)
         let tables = schema.filter { $0.isStoredTable }
+        self.tables = Dictionary(tables.map { ($0.name.lowercased(), $0.sql ?? "") }) { first, _ in first }
         for table in tables where table.name != Self.sequenceTable {
             if let values = try ValueTable(TableShape(table.name, in: source), in: source) {
                 if let obstacle = values.obstacle {
@@ -42,7 +45,9 @@ struct DatabaseCopy {
         }
         try createSequenceTableIfLeftBehind(tables)
         var rows = 0
-        for table in tables where table.name != Self.sequenceTable { rows += try copyRows(of: table) }
+        for table in tables where table.name != Self.sequenceTable {
+            try refusingEqualKeys(table.name) { rows += try copyRows(of: table) }
+        }
         if let sequence = tables.first(where: { $0.name == Self.sequenceTable }) {
             // Filled by the inserted rows; the source's content is kept, names of dropped tables included.
             try target.execute(sql: "DELETE FROM main.\(Self.sequenceTable)")
@@ -95,11 +100,28 @@ struct DatabaseCopy {
     /// Builds an index, unless it needs what only the program has: its entries would be in a wrong order.
     private mutating func createIndex(_ index: SchemaEntry) throws {
         do {
-            try create(index)
+            try refusingEqualKeys(index.table) { try create(index) }
         } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
-            let missing = try MissingParts(of: source, table: index.table)
+            let missing = try MissingParts(
+                ofIndex: index.sql ?? "", on: tables[index.table.lowercased()] ?? "", in: source)
             guard !missing.isEmpty else { throw error }
             leftOut.append(LeftOutIndex(name: index.name, table: index.table, needs: missing.names))
+        }
+    }
+
+    /// Names a table of which two rows have one key here: the source has compared them in another way.
+    private func refusingEqualKeys(_ table: String, _ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch let error as DatabaseError
+            where [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY].contains(error.extendedResultCode)
+        {
+            throw ToolError.missingPart(
+                table: table, nil,
+                because:
+                    "two of its rows have one key by the functions and collations of this program, and the source has "
+                    + "both. A program that replaces one of SQLite's, as lower or NOCASE, can copy it; without such a "
+                    + "program the source is damaged (\(error.message ?? error.description))")
         }
     }
 
@@ -117,7 +139,7 @@ struct DatabaseCopy {
         }
         let shape = try TableShape(table.name, in: source)
         let rows = try source.makeStatement(sql: shape.select(shape.givenColumns))
-        return try target.makeStatement(sql: shape.insert).insertRows(of: rows) { try progress(table.name) }
+        return try target.insertRows(of: rows, by: shape.insert) { try progress(table.name) }
     }
 
     /// Views, triggers and virtual tables consist only of their text; running it would create a virtual table's shadow
@@ -205,6 +227,7 @@ extension DatabaseCopy {
             try? queue.close()
             throw error
         }
+        try RebuiltIndexes.report(source, run)
         let hash = try ContentHash.of(source, run, .rereadingSource, leavingOut: Set(leftOut.map(\.name)))
         return Copied(rows: rows, hash: hash, leftOut: leftOut)
     }
@@ -225,7 +248,7 @@ public struct LeftOutIndex: Hashable, Sendable {
     public let name: String
     /// Its table.
     public let table: String
-    /// What its table and the indexes of that need, such as `collation prog`.
+    /// All parts that it and its table need and this program lacks, such as `collation prog`.
     public let needs: [String]
 
     /// What a copy has after it was verified, as the object of a sentence.
@@ -268,7 +291,7 @@ struct TableShape {
         self.columns = columns.map(\.name)
         // 2 and 3 are generated columns: https://www.sqlite.org/pragma.html#pragma_table_xinfo
         givenColumns = columns.filter { $0.hidden == 0 }.map(\.name)
-        rowIDName = Self.rowIDName(name, taken: Set(columns.map { $0.name.lowercased() }), db)
+        rowIDName = Self.rowIDName(name, columns: columns.map(\.name), db)
         storedColumns = columns.filter { $0.hidden == 0 || $0.hidden == 3 }.map(\.name)
         let keyColumns = columns.filter { $0.keyPosition > 0 }
         rowIDColumn = keyColumns.count == 1 && keyColumns[0].type?.uppercased() == "INTEGER" ? keyColumns[0].name : nil
@@ -276,11 +299,10 @@ struct TableShape {
         order = rowIDName.map { [$0] } ?? (key.isEmpty ? self.columns : key).map(\.quotedIdentifier)
     }
 
-    private static func rowIDName(_ table: String, taken: Set<String>, _ db: Database) -> String? {
+    private static func rowIDName(_ table: String, columns: [String], _ db: Database) -> String? {
         // Tables WITHOUT ROWID refuse these names.
-        ["_rowid_", "rowid", "oid"].first { name in
-            !taken.contains(name)
-                && (try? db.makeStatement(sql: "SELECT \(name) FROM main.\(table.quotedIdentifier)")) != nil
+        RowIDName.visible(beside: columns).first { name in
+            (try? db.makeStatement(sql: "SELECT \(name) FROM main.\(table.quotedIdentifier)")) != nil
         }
     }
 
@@ -307,10 +329,10 @@ struct TableShape {
     }
 
     /// Inserts the rows that ``select(_:)`` of the given columns returns.
-    var insert: String {
+    func insert(_ places: [String]) -> String {
         let wanted = (rowIDName.map { [$0] } ?? []) + givenColumns.map(\.quotedIdentifier)
-        let places = wanted.map { _ in "?" }.joined(separator: ", ")
-        return "INSERT INTO main.\(name.quotedIdentifier) (\(wanted.joined(separator: ", "))) VALUES (\(places))"
+        return "INSERT INTO main.\(name.quotedIdentifier) (\(wanted.joined(separator: ", "))) "
+            + "VALUES (\(places.joined(separator: ", ")))"
     }
 }
 

@@ -187,15 +187,16 @@ struct ValueTable {
         let first = Array(shape.storedColumns.prefix(bound))
         let wanted = (rowID.map { [$0] } ?? []) + first.map(\.quotedIdentifier)
         let read = (rowID.map { [$0] } ?? []) + first.map { $0 == alias ? "NULL" : $0.quotedIdentifier }
-        let places = wanted.map { _ in "?" }.joined(separator: ", ")
-        let count = try target.makeStatement(
-            sql: "INSERT INTO \(table) (\(wanted.joined(separator: ", "))) VALUES (\(places))"
-        ).insertRows(of: source.makeStatement(sql: rows(read)), progress: progress)
+        let insertion = "INSERT INTO \(table) (\(wanted.joined(separator: ", ")))"
+        let count = try target.insertRows(
+            of: source.makeStatement(sql: rows(read)), by: { "\(insertion) VALUES (\($0.joined(separator: ", ")))" },
+            progress: progress)
         let rest = shape.storedColumns.dropFirst(bound).map(\.quotedIdentifier)
         guard !rest.isEmpty, let rowID else { return count }
-        let changes = rest.map { "\($0) = ?" }.joined(separator: ", ")
-        _ = try target.makeStatement(sql: "UPDATE \(table) SET \(changes) WHERE \(rowID) = ?")
-            .insertRows(of: source.makeStatement(sql: rows(rest + [rowID])))
+        try target.insertRows(of: source.makeStatement(sql: rows(rest + [rowID]))) { places in
+            let changes = zip(rest, places).map { "\($0) = \($1)" }.joined(separator: ", ")
+            return "UPDATE \(table) SET \(changes) WHERE \(rowID) = ?"
+        }
         return count
     }
 
@@ -215,9 +216,8 @@ struct ValueTable {
         let entries = try source.makeStatement(
             sql: "SELECT \(wanted.joined(separator: ", ")) FROM \(table) "
                 + "INDEXED BY \(key.index.quotedIdentifier) ORDER BY \(key.list)")
-        let places = wanted.map { _ in "?" }.joined(separator: ", ")
         try fill(key, in: target) { insertion in
-            _ = try target.makeStatement(sql: "\(insertion) VALUES (\(places))").insertRows(of: entries)
+            try target.insertRows(of: entries) { "\(insertion) VALUES (\($0.joined(separator: ", ")))" }
         }
     }
 

@@ -223,7 +223,5 @@ struct SalvagedValue {
     init(_ value: DatabaseValue) { (self.value, place) = (value, "?") }
 
     /// A text in the encoding of the database, whether its bytes are valid or not.
-    ///
-    /// `CAST` takes the bytes of a parameter for UTF-8. The result of `||` is a text in the encoding of the database.
-    init(textOf bytes: [UInt8]) { (value, place) = (Data(bytes).databaseValue, "(? || x'')") }
+    init(textOf bytes: [UInt8]) { (value, place) = (Data(bytes).databaseValue, StoredText.place) }
 }

@@ -17,7 +17,10 @@ enum TextEncoding: UInt32, CaseIterable {
     /// Whether a text of these bytes is stored as the same bytes.
     func isValid(_ bytes: [UInt8]) -> Bool {
         if self == .utf8 { return String(validating: bytes, as: UTF8.self) != nil }
-        return bytes.count.isMultiple(of: 2) && String(validating: units(bytes), as: UTF16.self) != nil
+        let units = units(bytes)
+        // SQLite makes another character of U+FFFE and U+FFFF: https://www.sqlite.org/src/file/src/utf.c
+        return bytes.count.isMultiple(of: 2) && !units.contains { $0 >= 0xFFFE }
+            && String(validating: units, as: UTF16.self) != nil
     }
 
     private func units(_ bytes: [UInt8]) -> [UInt16] {

@@ -26,189 +26,6 @@ struct ProgramKeyTests {
         return configuration
     }
 
-    /// A definition, with statements that fill it.
-    struct Shape: Sendable, CustomTestStringConvertible {
-        let name: String
-        let sql: String
-        /// How its rows are compared.
-        var order = "rowid"
-        var encoding = "UTF-8"
-        /// Indexes that only the program can build.
-        var leftOut: Set<String> = []
-        /// Whether a salvage lists its rows, as only the program can make the table.
-        var isListed = false
-        var testDescription: String { name }
-    }
-
-    private static let mixed = """
-        INSERT INTO t VALUES ('b', 1, 'x'), ('a', 2, NULL), (NULL, 3, 'y'), (NULL, 4, 'z'), (7, 5, 'w'), (1.5, 6, 'v'),
-            (x'00ff', 7, 'u'), ('', 8, 't'), ('c', 9, 's'), (x'', 10, 'r');
-        WITH RECURSIVE c (i) AS (VALUES (100) UNION ALL SELECT i + 1 FROM c WHERE i < 900)
-        INSERT INTO t SELECT 'k' || (i * 7 % 1009), i, 'n' || (i % 13) FROM c;
-        """
-    private static let keyed = """
-        INSERT INTO t VALUES ('b', 1, 'x'), ('a', 2, 'q'), (7, 5, 'w'), (x'00ff', 7, 'u'), ('', 8, 't');
-        WITH RECURSIVE c (i) AS (VALUES (100) UNION ALL SELECT i + 1 FROM c WHERE i < 900)
-        INSERT INTO t SELECT 'k' || (i * 7 % 1009), i, 'n' || (i % 13) FROM c;
-        """
-
-    static let keys = [
-        Shape(name: "UNIQUE", sql: "CREATE TABLE t (a COLLATE prog UNIQUE, b INT, c); \(mixed)"),
-        Shape(
-            name: "PRIMARY KEY", sql: "CREATE TABLE t (a TEXT COLLATE prog PRIMARY KEY, b INT, c); \(mixed)"),
-        Shape(
-            name: "descending, beside keys of SQLite",
-            sql: """
-                CREATE TABLE t (a, b INTEGER UNIQUE, c TEXT, UNIQUE (a COLLATE prog DESC, b DESC),
-                    UNIQUE (c, a COLLATE PROG), UNIQUE (c COLLATE NOCASE DESC, b)); \(mixed)
-                """),
-        Shape(
-            name: "WITHOUT ROWID",
-            sql: "CREATE TABLE t (a TEXT COLLATE prog PRIMARY KEY, b INT, c UNIQUE ON CONFLICT IGNORE) WITHOUT ROWID; "
-                + keyed, order: "a COLLATE BINARY"),
-        Shape(
-            name: "WITHOUT ROWID, descending",
-            sql: "CREATE TABLE t (a TEXT, b INT, c TEXT COLLATE prog, PRIMARY KEY (c DESC, a)) WITHOUT ROWID; \(keyed)",
-            order: "a COLLATE BINARY"),
-        Shape(
-            name: "WITHOUT ROWID, a second key",
-            sql: "CREATE TABLE t (a TEXT COLLATE prog UNIQUE, b INT PRIMARY KEY, c) WITHOUT ROWID; \(keyed)",
-            order: "b", isListed: true),
-        Shape(
-            name: "in UTF-16", sql: "CREATE TABLE t (a TEXT COLLATE prog UNIQUE, b INT, c); \(mixed)",
-            encoding: "UTF-16le"),
-        Shape(
-            name: "a generated column that SQLite computes",
-            sql: """
-                CREATE TABLE t (a TEXT CHECK (prog_f(a) <> 'x'), b INT, c AS (b || a) UNIQUE, d INT AS (b * 2),
-                    UNIQUE (d DESC, b)); INSERT INTO t VALUES ('b', 10), ('a', 9), (NULL, 100), ('', NULL), ('c', 1.5)
-                """),
-        Shape(
-            name: "a generated column with a collation",
-            sql: """
-                CREATE TABLE t (a TEXT, b INT, c TEXT COLLATE prog AS (a || b) UNIQUE);
-                INSERT INTO t VALUES ('b', 10), ('a', 9), (NULL, 100), ('', NULL), ('c', 1), ('C', 1)
-                """),
-    ]
-
-    /// Tables that only the program can copy, each with what its refusal names.
-    static let refused: [(Shape, needs: String)] = [
-        (
-            Shape(
-                name: "a generated column that only the program computes",
-                sql: "CREATE TABLE t (a, v AS (prog_f(a)) UNIQUE); INSERT INTO t VALUES ('ab'), ('cd')"),
-            "function prog_f"
-        ),
-        (
-            Shape(
-                name: "a generated column that compares by the program's collation",
-                sql: "CREATE TABLE t (a, v AS (a < 'b' COLLATE prog) UNIQUE); INSERT INTO t VALUES ('ab'), ('cd')"),
-            "collation prog"
-        ),
-        (
-            Shape(
-                name: "WITHOUT ROWID, two keys",
-                sql: """
-                    CREATE TABLE t (a COLLATE prog PRIMARY KEY, b COLLATE prog UNIQUE) WITHOUT ROWID;
-                    INSERT INTO t VALUES ('a', 'b'), ('c', 'a')
-                    """, isListed: true), "collation prog"
-        ),
-        (
-            Shape(
-                name: "WITHOUT ROWID, a generated column",
-                sql: """
-                    CREATE TABLE t (a PRIMARY KEY, b DEFAULT (uuid()), v AS (length(a)) UNIQUE) WITHOUT ROWID;
-                    INSERT INTO t VALUES ('a', 'b'), ('cd', 'a')
-                    """, isListed: true), "function uuid"
-        ),
-        (
-            Shape(
-                name: "columns that hide the row id",
-                sql: """
-                    CREATE TABLE t (rowid, oid, _rowid_ CHECK (prog_f(_rowid_) <> 'x'));
-                    INSERT INTO t VALUES (1, 2, 3), (4, 5, 6)
-                    """, isListed: true), "function prog_f"
-        ),
-    ]
-
-    static let definitions = [
-        Shape(
-            name: "REGEXP, and checks that compare",
-            sql: """
-                CREATE TABLE t (a TEXT CHECK (a NOT REGEXP '^k' OR a REGEXP '^k'), b CHECK (b <> 'q' COLLATE prog) UNIQUE,
-                    "regexp" DEFAULT 1, s TEXT AS (prog_f(a)) STORED UNIQUE);
-                INSERT INTO t (a, b) VALUES ('ka', 'b'), ('kb', 'a'), (NULL, NULL);
-                """),
-        Shape(
-            name: "AUTOINCREMENT",
-            sql: """
-                CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, d DEFAULT (uuid()));
-                CREATE TABLE other (id INTEGER PRIMARY KEY AUTOINCREMENT);
-                INSERT INTO t VALUES (3, 'a'), (9, 'b'); INSERT INTO other VALUES (5);
-                DELETE FROM t WHERE id = 9;
-                """),
-        Shape(
-            name: "INTEGER PRIMARY KEY DESC",
-            sql: """
-                CREATE TABLE t (id INTEGER PRIMARY KEY DESC, d CHECK (prog_f(d) <> 'x'));
-                INSERT INTO t (rowid, id, d) VALUES (10, 3, 'a'), (20, 1, 'b'), (30, NULL, 'c');
-                """),
-        Shape(
-            name: "INTEGER PRIMARY KEY DESC without parts",
-            sql: """
-                CREATE TABLE t (id INTEGER PRIMARY KEY DESC, d);
-                INSERT INTO t (rowid, id, d) VALUES (10, 3, 'a'), (20, 1, 'b'), (30, NULL, 'c');
-                """),
-        Shape(
-            name: "STRICT",
-            sql: """
-                CREATE TABLE t (id INTEGER PRIMARY KEY, r REAL NOT NULL, a ANY, s TEXT CHECK (prog_f(s) <> 'x')) STRICT;
-                INSERT INTO t VALUES (1, 1, '1', 'a'), (2, 2.5, 2, NULL), (3, 1e300, x'01', '');
-                """),
-        Shape(
-            name: "generated columns",
-            sql: """
-                CREATE TABLE t (a, v AS (prog_f(a)), s AS (prog_f(a)) STORED, w INT AS (length(a)), b REAL UNIQUE);
-                CREATE INDEX t_w ON t (w);
-                INSERT INTO t (a, b) VALUES ('abc', 1), ('de', 2.5), (NULL, NULL);
-                """),
-        Shape(
-            name: "columns added later",
-            sql: """
-                CREATE TABLE t (a TEXT DEFAULT (uuid()), b INT);
-                INSERT INTO t VALUES ('x', 1), ('y', 2);
-                ALTER TABLE t ADD COLUMN c TEXT NOT NULL DEFAULT 'late';
-                ALTER TABLE t ADD COLUMN d REAL DEFAULT 5;
-                ALTER TABLE t ADD COLUMN e TEXT DEFAULT 7;
-                ALTER TABLE t ADD COLUMN f;
-                INSERT INTO t VALUES ('z', 3, 'now', 1.5, 'e', 'f');
-                CREATE INDEX t_c ON t (c, e);
-                """),
-        Shape(
-            name: "partial and expression indexes",
-            sql: """
-                CREATE TABLE t (a TEXT COLLATE prog, b INT);
-                CREATE INDEX t_partial ON t (b) WHERE a COLLATE BINARY > 'b';
-                CREATE INDEX t_expression ON t (b + 1);
-                CREATE INDEX t_order ON t (a);
-                CREATE INDEX t_f ON t (prog_f(a));
-                CREATE INDEX t_where ON t (b) WHERE prog_f(a) > 'm';
-                INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3), (NULL, 4);
-                """, leftOut: ["t_order", "t_f", "t_where"]),
-        Shape(
-            name: "WITHOUT ROWID",
-            sql: """
-                CREATE TABLE t (a, b TEXT CHECK (prog_f(b) <> 'x'), c INT, PRIMARY KEY (c, a)) WITHOUT ROWID;
-                INSERT INTO t VALUES ('p', 'q', 2), ('r', 's', 1), ('t', NULL, 1);
-                """, order: "c, a"),
-        Shape(
-            name: "in UTF-16",
-            sql: """
-                CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL ON CONFLICT REPLACE DEFAULT (uuid()), b TEXT COLLATE prog);
-                INSERT INTO t VALUES ('ä', 'ö'), ('z', '€'), ('a', '');
-                """, encoding: "UTF-16be"),
-    ]
-
     private func make(_ shape: Shape) throws {
         var configuration = Self.program
         configuration.prepareDatabase { try $0.execute(sql: "PRAGMA encoding = '\(shape.encoding)'") }
@@ -225,7 +42,10 @@ struct ProgramKeyTests {
     /// All rows, with types and generated columns.
     private func rows(_ db: Database, _ shape: Shape) throws -> [String] {
         let columns = try Row.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo('t')")
-            .map { "quote(\"\($0[0] as String)\") || typeof(\"\($0[0] as String)\")" }
+            .map { name in
+                let column = (name[0] as String).quotedIdentifier
+                return "quote(\(column)) || typeof(\(column)) || ifnull(hex(CAST(\(column) AS BLOB)), '')"
+            }
         let rowID = shape.sql.contains("WITHOUT ROWID") ? "''" : "rowid"
         return try String.fetchAll(
             db,
@@ -252,6 +72,93 @@ struct ProgramKeyTests {
 
     private struct Content {
         let rows, sequence, integrity, schema: [String]
+    }
+
+    // The copies had other indexes than the source, and nothing said so.
+    @Test("a copy names the tables whose indexes a program has made by functions in the places of SQLite's")
+    func replacedFunctions() throws {
+        var program = Configuration()
+        program.prepareDatabase { db in
+            db.add(collation: DatabaseCollation("NOCASE") { $1.compare($0) })
+            db.add(
+                function: DatabaseFunction("lower", argumentCount: 1, pure: true) { values in
+                    String((String.fromDatabaseValue(values[0]) ?? "").reversed())
+                })
+        }
+        let store = try SharedStore.open(at: fixture.store, unlockedBy: fixture.source, configuration: program)
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE key (a TEXT COLLATE NOCASE UNIQUE); INSERT INTO key VALUES ('ab'), ('ca'), ('dc');
+                    CREATE TABLE call (a); CREATE INDEX c ON call (lower(a)); INSERT INTO call SELECT a FROM key;
+                    CREATE TABLE made (a, l AS (lower(a)) UNIQUE); INSERT INTO made (a) SELECT a FROM key;
+                    CREATE TABLE plain (a UNIQUE, b COLLATE NOCASE); INSERT INTO plain SELECT a, a FROM key;
+                    """)
+        }
+        try store.close()
+        func named(_ notices: [String]) -> [String] {
+            ["key", "call", "made", "plain"].filter { name in
+                notices.contains { $0.contains("table \"\(name)\"") && $0.contains("REINDEX") }
+            }
+        }
+        var export = StoreExport(of: fixture.store, toInsecurePlaintext: fixture.plain, unlockedBy: fixture.source)
+        #expect(try named(export.run().notices) == ["key", "call", "made"])
+        try FileManager.default.removeItem(atPath: fixture.plain)
+        export.configuration = program
+        #expect(try named(export.run().notices) == [])
+        var tool = StoreImport(of: fixture.plain, to: fixture.path("copy.db"), unlockedBy: fixture.source)
+        #expect(try named(tool.run().notices) == ["key", "call", "made"])
+        tool = StoreImport(of: fixture.plain, to: fixture.path("other.db"), unlockedBy: fixture.source)
+        tool.configuration = program
+        #expect(try named(tool.run().notices) == [])
+    }
+
+    // The error was SQLite's: UNIQUE constraint failed.
+    @Test("rows that only a replaced collation or function tells apart are refused by name")
+    func replacedKeys() throws {
+        var program = Configuration()
+        program.prepareDatabase { db in
+            db.add(collation: DatabaseCollation("NOCASE") { $0.compare($1) })
+            db.add(function: DatabaseFunction("lower", argumentCount: 1, pure: true) { $0[0] })
+        }
+        for sql in ["t (a COLLATE NOCASE UNIQUE)", "t (a); CREATE UNIQUE INDEX l ON t (lower(a))"] {
+            let path = fixture.path("\(sql.utf8.count).db")
+            let store = try SharedStore.open(at: path, unlockedBy: fixture.source, configuration: program)
+            try store.write { try $0.execute(sql: "CREATE TABLE \(sql); INSERT INTO t VALUES ('a'), ('A')") }
+            try store.close()
+            var export = StoreExport(of: path, toInsecurePlaintext: fixture.plain, unlockedBy: fixture.source)
+            try expectRefusal("NOCASE") { _ = try export.run() }
+            export.configuration = program
+            #expect(try export.run().rowCount == 2)
+            try FileManager.default.removeItem(atPath: fixture.plain)
+        }
+    }
+
+    // It named what the other indexes of the table need too.
+    @Test("an index that is left out names all that it and its table lack, and nothing else")
+    func needsOfIndexes() throws {
+        let shape = Shape(
+            name: "several parts",
+            sql: """
+                CREATE TABLE t (a COLLATE prog, b DEFAULT (uuid()));
+                CREATE INDEX t_f ON t (prog_f(b));
+                CREATE INDEX t_regexp ON t (b) WHERE b REGEXP a;
+                INSERT INTO t VALUES ('a', 'b');
+                """)
+        try make(shape)
+        let exported = try StoreExport(
+            of: fixture.store, toInsecurePlaintext: fixture.plain, unlockedBy: fixture.source
+        ).run()
+        let salvaged = try StoreSalvage(of: fixture.store, to: fixture.path("s.db"), unlockedBy: fixture.source).run()
+        for leftOut in [exported.leftOut, salvaged.leftOut] {
+            let needs = Dictionary(leftOut.map { ($0.name, $0.needs) }) { first, _ in first }
+            #expect(
+                needs == [
+                    "t_f": ["collation prog", "function prog_f", "function uuid"],
+                    "t_regexp": ["collation prog", "function regexp", "function uuid"],
+                ])
+            #expect(leftOut.allSatisfy { index in index.needs.allSatisfy(index.text.contains) })
+        }
     }
 
     /// What the program finds in a store.
