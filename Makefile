@@ -24,7 +24,7 @@ SYNC_SECONDS ?= $$(( $(MINUTES) * 60 ))
 # Checks the fences; `make test` does too, and who has just run it may leave this empty.
 FENCES ?= $(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(BUILD)
 # What `make lint` checks beside Swift.
-SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync .ci/conformance .ci/fuzz .ci/simulation
+SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync .ci/conformance .ci/fuzz .ci/simulation .ci/refused
 # Where `make install` puts things.
 PREFIX ?= /usr/local
 

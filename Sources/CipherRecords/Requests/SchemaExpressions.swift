@@ -8,6 +8,7 @@ extension TableDefinition {
 
     /// Refuses rows for which a condition is false: `t.check(Column("a") < Column("b"))`.
     @_disfavoredOverload
+    @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
     public func check(_ condition: some SQLExpressible) { check(literal: SQL(Term(condition))) }
 }
 
