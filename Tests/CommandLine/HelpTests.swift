@@ -5,14 +5,13 @@ import Testing
 
 @Suite("Help")
 struct HelpTests {
-    private func commandsDocument() throws -> String {
-        try String(contentsOf: Workplace.repositoryRoot.appendingPathComponent("Docs/Commands.md"), encoding: .utf8)
-    }
+    private static let document = Workplace.repositoryRoot.appendingPathComponent("Docs/Commands.md")
 
-    @Test("each command's help begins with examples, and each of its options is documented")
+    /// `CIPHERSTORE_WRITE_DOCUMENTS=1` writes the present options into the document.
+    @Test("each command's help begins with examples, and the document has its usage and options")
     func commands() throws {
         let place = try Workplace()
-        let document = try commandsDocument()
+        let document = try String(contentsOf: Self.document, encoding: .utf8)
         for command in Catalogue.all {
             let syntax = command.syntax
             let words = syntax.name.split(separator: " ").map(String.init)
@@ -22,10 +21,14 @@ struct HelpTests {
             let examples = try #require(help.output.range(of: "Examples:\n  cipherctl \(syntax.name)"))
             let usage = try #require(help.output.range(of: "Usage: cipherctl \(syntax.name)"))
             #expect(examples.lowerBound < usage.lowerBound)
-            #expect(document.contains("\n## \(syntax.name)\n"), "\(syntax.name)")
-            for option in syntax.options where option.name != "--yes" {
-                #expect(document.contains(option.name), "\(option.name)")
-            }
+            let section = "\n## \(syntax.name)\n\n\(CommandsDocument.block(of: syntax))\n"
+            #expect(document.contains(section), "\(syntax.name)")
+        }
+        for option in [OptionSyntax.json, .quiet, .yes] + KeyOptions.all {
+            #expect(document.contains("| `\(option.form)` |"), "\(option.name)")
+        }
+        if ProcessInfo.processInfo.environment["CIPHERSTORE_WRITE_DOCUMENTS"] != nil {
+            try CommandsDocument.updated(document).write(to: Self.document, atomically: true, encoding: .utf8)
         }
     }
 

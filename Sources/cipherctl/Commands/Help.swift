@@ -45,13 +45,18 @@ enum Help {
         var lines = ["\(syntax.name): \(syntax.summary)", "", "Examples:"]
         lines += syntax.examples.map { "  \($0)" }
         lines += ["", "Usage: \(syntax.usage)", ""]
-        let rows = syntax.operands.map { ($0.name, $0.help) } + syntax.options.map { ($0.form, $0.help) }
-        let width = rows.map(\.0.count).max() ?? 0
-        lines += rows.map { "  \(padded($0.0, to: width))  \($0.1)" }
+        lines += rows(syntax.operands, syntax.options)
         for note in syntax.notes { lines += ["", note] }
         let group = Catalogue.group(syntax.name.split(separator: " ").map(String.init))
         if !group.isEmpty { lines += ["", list(group)] }
         return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// Operands and options, a line each, with their explanations in one column.
+    static func rows(_ operands: [OperandSyntax], _ options: [OptionSyntax]) -> [String] {
+        let rows = operands.map { ($0.name, $0.help) } + options.map { ($0.form, $0.help) }
+        let width = rows.map(\.0.count).max() ?? 0
+        return rows.map { "  \(padded($0.0, to: width))  \($0.1)" }
     }
 
     private static var keys: String {
