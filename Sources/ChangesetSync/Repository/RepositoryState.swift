@@ -231,22 +231,36 @@ final class SyncSession {
     }
 }
 
-extension SyncSession: SyncStorage {
-    var removableTriggers: String? { hasFunction && !capture.isActive ? CaptureTriggers.prefix : nil }
+extension SyncSession: ConnectionFeature {
+    static let key = FeatureKey<SyncSession>(.sync)
 
-    func didRemoveTriggers() { installed = nil }
-
-    func willAlterTable(_ name: String, dropsColumn: Bool, _ db: Database) throws {
+    func willChangeSchema(_ statement: Statement, on db: Database) throws {
+        guard db.acceptsWrites, let (name, dropsColumn) = statement.alteredTable else { return }
         try CaptureInstallation.makeWay(db, self, forAltering: name, dropsColumn: dropsColumn)
     }
+
+    /// Drops the triggers of the capture, where a statement does not compile because of them: another connection has
+    /// dropped or renamed a column that they name. They are made again when they are needed.
+    func didNotCompile(because message: String, on db: Database) -> Bool {
+        // They must stay while they capture.
+        guard hasFunction, !capture.isActive, message.hasPrefix("no such column") else { return false }
+        let names = db.runWithoutAccess(
+            "SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND name GLOB '\(CaptureTriggers.prefix)*'")
+        for name in names { _ = db.runWithoutAccess("DROP TRIGGER temp.\(name.quotedDatabaseIdentifier)") }
+        db.forgetSchema()
+        installed = nil
+        return !names.isEmpty
+    }
+
+    func willClose(_ db: Database) { db.features[Self.key] = nil }
 }
 
 extension Database {
     /// What this connection keeps of the repository.
     var syncSession: SyncSession {
-        if let session = syncStorage as? SyncSession { return session }
+        if let session = features[SyncSession.key] { return session }
         let session = SyncSession()
-        syncStorage = session
+        features.add(session, for: SyncSession.key, at: [.willChangeSchema, .didNotCompile, .close])
         return session
     }
 }

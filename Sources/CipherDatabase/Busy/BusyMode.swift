@@ -20,13 +20,13 @@ extension Database {
     /// Installs the waits of the configuration: for the write slot (``waitForWriteSlot(_:sql:)``) and for SQLite's
     /// locks (the busy handler). An interruption, and so a cancellation, ends every wait.
     func installBusyMode() {
-        switch busyMode {
+        switch waits.busyMode {
         case .immediateError: failWhenBusy()
         case .timeout(let seconds): waitForLocks(seconds: seconds)
         case .callback(let callback):
-            lockWait = .asking(callback)
-            hooks.isBusy = { [unowned self, handle, gate] tries in
-                !refusesToWait && !handle.isInterrupted && !gate.isWanted && callback(tries) && !gate.isWanted
+            waits.lockWait = .asking(callback)
+            hooks.isBusy = { [unowned self, handle, gate = gating.gate] tries in
+                !waits.refusesToWait && !handle.isInterrupted && !gate.isWanted && callback(tries) && !gate.isWanted
             }
             handle.installBusyHandler(hooks)
         }
@@ -37,7 +37,7 @@ extension Database {
     func noteBusyTimeout() {
         // An access that was cancelled or suspended cannot ask any more: the former mode is installed again.
         if let milliseconds = try? Int.fetchOne(self, sql: "PRAGMA busy_timeout") {
-            busyMode = milliseconds > 0 ? .timeout(Double(milliseconds) / 1000) : .immediateError
+            waits.busyMode = milliseconds > 0 ? .timeout(Double(milliseconds) / 1000) : .immediateError
         }
         installBusyMode()
     }
@@ -45,7 +45,7 @@ extension Database {
     /// Makes the connection wait while it is set up. The setup holds locks only for a moment, so it waits for others
     /// even where the configuration would not.
     func installSetUpBusyMode() {
-        if case .immediateError = busyMode {
+        if case .immediateError = waits.busyMode {
             waitForLocks(seconds: Limits.setUpWait)
         } else {
             installBusyMode()
@@ -68,14 +68,14 @@ extension Database {
 
     /// Waits for the write slot, as the busy mode says.
     func waitForWriteSlot(_ writeSlot: WriteSlot, sql: @autoclosure () -> String) throws {
-        switch lockWait {
+        switch waits.lockWait {
         case .never:
             if !writeSlot.tryToEnter() { throw lockedOut(writeSlot, sql: sql()) }
         case .asking(let callback):
             let before = writeSlot.interruptionCount
             var tries = 0
             while !writeSlot.tryToEnter() {
-                if gate.isWanted { throw DatabaseError.suspended(sql: sql()) }
+                if gating.gate.isWanted { throw DatabaseError.suspended(sql: sql()) }
                 guard callback(tries) else { throw lockedOut(writeSlot, sql: sql()) }
                 if let failure = writeSlot.interruption(since: before) {
                     throw writeSlotError(failure, writeSlot, sql: sql())
@@ -83,8 +83,9 @@ extension Database {
                 tries += 1
             }
         case .upTo(let limit):
-            lockDeadline = .now + limit
-            let failure = writeSlot.enter(within: limit) { [cancellation, gate, watchedWait] in
+            waits.lockDeadline = .now + limit
+            let failure = writeSlot.enter(within: limit) {
+                [cancellation = access.cancellation, gate = gating.gate, watchedWait = waits.watchedWait] in
                 gate.isWanted || cancellation?.isSet ?? false || watchedWait?.isOver() ?? false
             }
             if let failure { throw writeSlotError(failure, writeSlot, sql: sql()) }
@@ -92,22 +93,22 @@ extension Database {
     }
 
     private func failWhenBusy() {
-        lockWait = .never
+        waits.lockWait = .never
         handle.installBusyHandler(nil)
     }
 
     // SQLite's own timed wait continues when the statement is interrupted.
     private func waitForLocks(seconds: TimeInterval) {
         let limit = Duration.seconds(seconds.isNaN ? 0 : min(max(0, seconds), 1e9))
-        lockWait = .upTo(limit)
+        waits.lockWait = .upTo(limit)
         var deadline = ContinuousClock.now
-        hooks.isBusy = { [unowned self, handle, gate] tries in
-            if refusesToWait { return false }
+        hooks.isBusy = { [unowned self, handle, gate = gating.gate] tries in
+            if waits.refusesToWait { return false }
             let now = ContinuousClock.now
             // The wait for the write slot and the one for SQLite's lock are one wait.
-            if tries == 0 { deadline = (writeSlot?.isHeld == true ? lockDeadline : nil) ?? now + limit }
+            if tries == 0 { deadline = (writing.writeSlot?.isHeld == true ? waits.lockDeadline : nil) ?? now + limit }
             if now >= deadline || handle.isInterrupted || gate.isWanted { return false }
-            if let watchedWait, watchedWait.isOver() { return false }
+            if let watchedWait = waits.watchedWait, watchedWait.isOver() { return false }
             gate.pause(for: min(BusyPauses.pause(beforeTry: tries), deadline - now) + .microseconds(1))
             return !handle.isInterrupted && !gate.isWanted
         }
@@ -182,8 +183,8 @@ extension Database {
     /// - Throws: `CancellationError` when the watch ended a wait; what `body` throws.
     func watchingLockWaits<T>(_ watch: LockWaitWatch?, _ body: () throws -> T) throws -> T {
         guard let watch else { return try body() }
-        watchedWait = WatchedLockWait(watch, path: path)
-        defer { watchedWait = nil }
+        waits.watchedWait = WatchedLockWait(watch, path: path)
+        defer { waits.watchedWait = nil }
         do {
             return try body()
         } catch let error as DatabaseError {

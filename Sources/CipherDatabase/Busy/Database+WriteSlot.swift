@@ -15,7 +15,7 @@ extension Database {
         }
         // A write is labelled by its first statement that writes, not by the BEGIN of its transaction.
         if writeSlot.isHeld && !statement.effects.contains(.begin) {
-            writeSlot.note(statement.sql, isQuiet: isQuiet)
+            writeSlot.note(statement.sql, isQuiet: writing.isQuiet)
         }
     }
 
@@ -23,7 +23,7 @@ extension Database {
     func acquireWriteSlot(_ writeSlot: WriteSlot, sql: @autoclosure () -> String) throws {
         if writeSlot.isHeld { return }
         // The deadline of an earlier wait, which may have failed.
-        if hasLockDeadline { lockDeadline = nil }
+        if waits.hasLockDeadline { waits.lockDeadline = nil }
         if writeSlot.enterIfFree() { return }
         switch handle.mainTransactionState {
         case .writing:
@@ -33,20 +33,22 @@ extension Database {
             // Waiting would be useless: after the next commit of another connection, this snapshot is not the latest.
             if !writeSlot.tryToEnter() { throw lockedOut(writeSlot, sql: sql()) }
         case .none:
-            if refusesToWait { throw BeginWouldWait() }
+            if waits.refusesToWait { throw BeginWouldWait() }
             try waitForWriteSlot(writeSlot, sql: sql())
         }
     }
 
     /// Acquires the write slot inside a bracketed call; leaves the call when that fails.
     func acquireWriteSlotInCall(sql: @autoclosure () -> String) throws {
-        if let writeSlot { try leavingCallOnError { try acquireWriteSlot(writeSlot, sql: sql()) } }
+        if let writeSlot = writing.writeSlot { try leavingCallOnError { try acquireWriteSlot(writeSlot, sql: sql()) } }
     }
 
     /// Acquires the write slot for the first step of a statement, inside a bracketed call; leaves the call when that
     /// fails.
     func acquireWriteSlotInCall(for statement: Statement) throws {
-        if let writeSlot { try leavingCallOnError { try acquireWriteSlot(writeSlot, for: statement) } }
+        if let writeSlot = writing.writeSlot {
+            try leavingCallOnError { try acquireWriteSlot(writeSlot, for: statement) }
+        }
     }
 
     private func leavingCallOnError(_ body: () throws -> Void) throws {
@@ -63,27 +65,28 @@ extension Database {
     /// - Parameter keeping: Whether to keep it for a checkpoint that is due, which follows at once.
     @inline(__always)
     func releaseWriteSlotIfDone(keepingForCheckpoint keeping: Bool = true) {
-        if let writeSlot, writeSlot.isHeld { releaseWriteSlotIfDone(writeSlot, keeping) }
+        if let writeSlot = writing.writeSlot, writeSlot.isHeld { releaseWriteSlotIfDone(writeSlot, keeping) }
     }
 
     private func releaseWriteSlotIfDone(_ writeSlot: WriteSlot, _ keeping: Bool) {
-        if hasLockDeadline { lockDeadline = nil }
+        if waits.hasLockDeadline { waits.lockDeadline = nil }
         if !isClosed && handle.mainTransactionState == .writing { return }
-        if keeping && endsWithCommit && logFrames >= checkpointDueFrames && !isClosed { return }
-        writeSlot.leave(label: writeLabel)
-        writeLabel = nil
+        if keeping && writing.endsWithCommit && writing.logFrames >= writing.checkpointDueFrames && !isClosed { return }
+        writeSlot.leave(label: writing.writeLabel)
+        writing.writeLabel = nil
     }
 
     /// Releases the write slot and the slot in the table of holders for good, once the connection is closed.
     func closeWriteSlot() {
-        guard let writeSlot else { return }
-        writeSlot.leave(label: writeLabel)
+        guard let writeSlot = writing.writeSlot else { return }
+        writeSlot.leave(label: writing.writeLabel)
         writeSlot.release()
     }
 
     /// Waits a short time for the write slot for a checkpoint, except during a suspension, which refuses it.
     func acquireWriteSlotForCheckpoint() {
-        guard let writeSlot, !writeSlot.isHeld, !gate.isSuspended, !writeSlot.enterIfFree() else { return }
+        guard let writeSlot = writing.writeSlot, !writeSlot.isHeld, !gating.gate.isSuspended, !writeSlot.enterIfFree()
+        else { return }
         _ = writeSlot.enter(within: Limits.checkpointSlotWait) { false }
     }
 
@@ -92,7 +95,7 @@ extension Database {
     func writeSlotError(_ failure: WriteSlot.Failure, _ writeSlot: WriteSlot, sql: String) -> any Error {
         switch failure {
         case .busy: lockedOut(writeSlot, sql: sql)
-        case .interrupted where gate.isWanted: DatabaseError.suspended(sql: sql)
+        case .interrupted where gating.gate.isWanted: DatabaseError.suspended(sql: sql)
         case .interrupted: stepError(.SQLITE_INTERRUPT, message: "interrupted", sql: sql)
         case .closed: DatabaseError.connectionIsClosed()
         }
@@ -109,7 +112,7 @@ extension Database {
 
     /// SQLite's message for a lock that was not acquired, with its holder.
     func busyMessage(_ message: String?) -> String? {
-        guard writeSlot != nil, let message, let holders = try? StoreHolders(of: path),
+        guard writing.writeSlot != nil, let message, let holders = try? StoreHolders(of: path),
             let holder = holders.first(where: { $0.uses.contains(.writeLock) })
         else { return message }
         return "\(message): \(holder) holds the write lock"

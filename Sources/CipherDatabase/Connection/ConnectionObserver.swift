@@ -54,14 +54,14 @@ final class ObserverKeeper: @unchecked Sendable {
 
 extension Database {
     /// The observer of the connection.
-    package var observer: (any ConnectionObserver)? { observerKeeper.observer }
+    package var observer: (any ConnectionObserver)? { features[StatementWatch.key]?.keeper.observer }
 
     /// Sets the observer; nil ends the reports, and what they cost.
     package func setObserver(_ observer: (any ConnectionObserver)?) {
         requireAccess()
         if isClosed { return }
         let isNew = self.observer == nil
-        observerKeeper.observer = observer
+        watch.keeper.observer = observer
         // What a former observer had kept back does not belong to a new one.
         if isNew { for index in transaction.savepoints.indices { transaction.savepoints[index].keptEvents = 0 } }
         if observer == nil {
@@ -74,13 +74,15 @@ extension Database {
     /// Takes over the observer of a connection that this one replaces, or that was not closed after all.
     func adoptObserver(of keeper: ObserverKeeper) {
         requireAccess()
-        observerKeeper = keeper
+        watch.keeper = keeper
+        writing.link = keeper.link
         if observer != nil { beginReports() }
     }
 
     private func beginReports() {
-        hooks.reportsDeletions = { [unowned self] in observer?.observesDeletions(from: $0) == true }
-        hooks.didChangeRow = { [unowned self] in observer?.rowDidChange($0, on: self) }
+        let keeper = watch.keeper
+        hooks.reportsDeletions = { keeper.observer?.observesDeletions(from: $0) == true }
+        hooks.didChangeRow = { [unowned self] in keeper.observer?.rowDidChange($0, on: self) }
         handle.installUpdateHook(hooks)
         needHooks(for: .observer)
         updateWatching()
@@ -96,15 +98,6 @@ extension Database {
     }
 
     // MARK: Statements
-
-    /// Called before each statement while somebody watches.
-    func willRunWatched(_ statement: Statement) {
-        recordReads(by: statement)
-        guard let observer, !statement.isReadonly, !transaction.isUpkeep else { return }
-        observer.statementWillRun(statement, on: self)
-        // Where the schema has changed, SQLite compiles the statement again in its first step.
-        hooks.record = AccessRecord(includesReads: false)
-    }
 
     /// The changes that were announced by compilations since the latest statement began: its own, where SQLite has
     /// compiled it again, and those of virtual tables.
@@ -141,6 +134,9 @@ extension Database {
     /// The suspension of the file, after which what it has interrupted is done again.
     package var suspension: DatabaseSuspension { keying.suspension }
 
+    /// How often the connection may have made a `REPLACE` fire no delete triggers.
+    package var recursiveTriggersEnds: Int { hooks.recursiveTriggersEnds }
+
     /// Whether there is a connection to be observed.
     package var isClosedForObservers: Bool { isClosed }
 
@@ -149,8 +145,11 @@ extension Database {
         if isClosed { throw closedError }
     }
 
+    /// Whether statements that write are run at the moment.
+    package var acceptsWrites: Bool { !access.refusesWrites && !health.hasFailedToSync }
+
     /// Whether the access refuses to write.
-    package var isReadonlyNow: Bool { refusesWrites || configuration.readonly }
+    package var isReadonlyNow: Bool { access.refusesWrites || configuration.readonly }
 
     // MARK: Savepoints
 
@@ -171,7 +170,7 @@ extension Database {
             if index == 0 { observer?.savepointsDidEnd() }
         case .rollback:
             // The row of the author may be gone with the rest.
-            hooks.historyStamp = 0
+            hooks.history.stamp = 0
             guard let index = transaction.savepoints.lastIndex(where: { $0.name == change.name }) else { return }
             observer?.savepointDidRollback(keepingEvents: transaction.savepoints[index].keptEvents)
             transaction.savepoints.removeSubrange((index + 1)...)

@@ -36,9 +36,9 @@ extension Database {
         try requireSameProtection(as: destDb)
         try destDb.enterCall(.write, sql: Self.backupName)
         defer { destDb.leaveCall() }
-        if let writeSlot = destDb.writeSlot { try destDb.acquireWriteSlot(writeSlot, sql: Self.backupName) }
+        if let writeSlot = destDb.writing.writeSlot { try destDb.acquireWriteSlot(writeSlot, sql: Self.backupName) }
         // A reader's snapshot is of one moment, so no gate is needed.
-        let isGatedSource = isGated || gatesReads
+        let isGatedSource = isGated || gating.gatesReads
         if isGatedSource { try enterCall(.read, sql: Self.backupName) }
         defer { if isGatedSource { leaveCall() } }
         guard let backup = BackupHandle.begin(from: handle, to: destDb.handle) else {
@@ -63,7 +63,7 @@ extension Database {
             // In pieces, between which a suspension is noticed: SQLite itself does not check for an interruption here.
             let piece = left < 0 ? Limits.backupPages : min(left, Limits.backupPages)
             let code = backup.copy(pages: piece)
-            if gate.isWanted || destination.gate.isWanted, code == .SQLITE_OK {
+            if gating.gate.isWanted || destination.gating.gate.isWanted, code == .SQLITE_OK {
                 return DatabaseError.suspended(sql: Self.backupName)
             }
             if pagesPerStep < 0, code == .SQLITE_OK { continue }
@@ -79,12 +79,14 @@ extension Database {
             if code == .SQLITE_DONE {
                 try? progress?(state)
                 // SQLite does not report this commit, and the WAL may be longer than ever.
-                destination.logFrames += state.totalPageCount
+                destination.writing.logFrames += state.totalPageCount
                 return nil
             }
             do {
                 try progress?(state)
-                if let flag = cancellation ?? destination.cancellation, flag.isSet { throw CancellationError() }
+                if let flag = access.cancellation ?? destination.access.cancellation, flag.isSet {
+                    throw CancellationError()
+                }
             } catch {
                 return error
             }

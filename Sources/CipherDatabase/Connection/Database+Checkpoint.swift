@@ -12,7 +12,7 @@ extension Database {
         if let name, name.lowercased() != "main" { throw DatabaseError(message: "unknown database: \(name)") }
         // First, since it fails where the connection cannot be used at all.
         let journalMode = try String.fetchOne(self, sql: "PRAGMA journal_mode")
-        guard let checkpointer, !refusesWrites else {
+        guard let checkpointer = writing.checkpointer, !access.refusesWrites else {
             throw DatabaseError(resultCode: .SQLITE_READONLY, message: "a connection that only reads cannot checkpoint")
         }
         guard journalMode == "wal" else { return CheckpointResult(walFrameCount: 0, checkpointedFrameCount: 0) }

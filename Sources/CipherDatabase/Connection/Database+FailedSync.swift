@@ -13,8 +13,8 @@ extension Database {
     /// Ends all writing of this connection, the checkpoint of the last close included. Reads continue.
     /// - SeeAlso: <https://wiki.postgresql.org/wiki/Fsync_Errors>
     func didFailToSync() {
-        guard !hasFailedToSync else { return }
-        hasFailedToSync = true
+        guard !health.hasFailedToSync else { return }
+        health.hasFailedToSync = true
         handle.setCheckpointOnClose(false)
     }
 }

@@ -116,7 +116,7 @@ extension Database {
             db.installBusyMode()
             db.armGate()
             db.noteJournalMode()
-            db.checksFile = db.keying.isKeyed && !keyring.isInMemory
+            db.gating.checksFile = db.keying.isKeyed && !keyring.isInMemory
         } catch {
             // A store that is refused is left unchanged, its WAL included.
             db.handle.setCheckpointOnClose(false)
@@ -146,6 +146,7 @@ extension Database {
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
         handle.setTrustedSchema(configuration.trustsSchema)
+        addOwnFeatures()
         try addBuiltInFunctions()
         try addHistoryFunction()
         // Otherwise sorts and temporary tables would reach the disk in plaintext.
@@ -235,7 +236,7 @@ extension SerialConnection {
                 configuration: configuration, keyring: Keyring(path: MemoryPath.own, configuration: configuration),
                 usesGate: false)
             db.discard()
-            db.openingFailure = error
+            db.health.openingFailure = error
             return SerialConnection(db, qos: configuration.writeQoS, target: nil, allowsOpenTransaction: false)
         } catch let second {
             ProgrammerError.trap("\(error) (and no connection at all: \(second))")

@@ -19,7 +19,7 @@ extension Database {
     func canReadPages() -> Bool {
         beginAccess()
         defer { endAccess(allowsOpenTransaction: true) }
-        cancellation = nil
+        access.cancellation = nil
         // Not from its cache.
         handle.releaseMemory()
         do {
@@ -34,9 +34,9 @@ extension Database {
 
     /// Discards a connection in whose place another one was opened. What is still left of it throws a reason.
     func discard(because reason: any Error) {
-        openingFailure = reason
-        wasReplaced = true
-        keepsWriteSlot = true
+        health.openingFailure = reason
+        health.wasReplaced = true
+        writing.keepsWriteSlot = true
         discard()
     }
 }

@@ -12,10 +12,10 @@ extension Database {
     ///
     /// It may still have the arguments of its last use in the same access. They are cleared when the access ends.
     public func cachedStatement(sql: String) throws -> Statement {
-        if let statement = statementCache.statement(for: sql) { return statement }
+        if let statement = kept.statementCache.statement(for: sql) { return statement }
         // No access to the cache may be open here: compiling may make a tokenizer, which may run statements of its own.
         let statement = try makeStatement(sql: sql, persistent: true)
-        statementCache.insert(statement, for: sql)
+        kept.statementCache.insert(statement, for: sql)
         return statement
     }
 
@@ -23,9 +23,9 @@ extension Database {
     /// it is between rows, a fetch within that fetch gets another one.
     @usableFromInline
     package func statement(forFetching sql: String) throws -> Statement {
-        if let statement = fetchCache.statement(for: sql) { return statement }
+        if let statement = kept.fetchCache.statement(for: sql) { return statement }
         let statement = try makeStatement(sql: sql, persistent: true)
-        fetchCache.insert(statement, for: sql)
+        kept.fetchCache.insert(statement, for: sql)
         return statement
     }
 
@@ -57,7 +57,7 @@ extension Database {
         var text = text
         while true {
             let (code, statement, tail) = prepare(text, persistent: persistent)
-            if removeMisfitTriggers(after: code) { continue }
+            if removeObstacle(after: code) { continue }
             guard code == .SQLITE_OK else {
                 // Not the rest of a script: it may hold values, and is no part of what failed.
                 throw try compilationError(code, sql: String(cString: text).failingStatement)
@@ -76,8 +76,8 @@ extension Database {
     private func compilationError(_ code: ResultCode, sql: String) throws -> any Error {
         // A text without its closing quote is a token up to the end of the SQL, with all values in it.
         let failure = error(code, message: DatabaseError.cut(handle.lastMessage), sql: sql)
-        if wasRolledBack {
-            wasRolledBack = false
+        if gating.wasRolledBack {
+            gating.wasRolledBack = false
             throw DatabaseError.suspended(sql: sql)
         }
         try requireExpectedTransaction(for: sql)
@@ -95,7 +95,7 @@ extension Database {
     public func execute(sql: String, arguments: StatementArguments = StatementArguments()) throws {
         requireAccess()
         // Programs run SQL with parameters again and again, and compiling takes longer than writing a row.
-        if !arguments.isEmpty, let statement = executionCache.statement(for: sql) {
+        if !arguments.isEmpty, let statement = kept.executionCache.statement(for: sql) {
             return try statement.execute(arguments: arguments)
         }
         var queue = ArgumentQueue(arguments)
@@ -115,7 +115,7 @@ extension Database {
                 try statement.execute(arguments: values)
                 if text == start && tail.isEndOfSQL && statement.isReusable {
                     statement.keep()
-                    executionCache.insert(statement, for: sql)
+                    kept.executionCache.insert(statement, for: sql)
                 }
                 text = tail
             }
@@ -200,7 +200,7 @@ extension Database {
                 willCompile(text - start)
                 try keying.willCompile(String(cString: text), on: self)
                 let (code, compiled, tail) = prepare(text, persistent: false)
-                if removeMisfitTriggers(after: code) { continue }
+                if removeObstacle(after: code) { continue }
                 guard code == .SQLITE_OK else {
                     throw error(code, sql: String(cString: text).failingStatement)
                 }

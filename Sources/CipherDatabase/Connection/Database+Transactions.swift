@@ -28,9 +28,9 @@ extension Database {
     /// - Throws: The block's error, or ``DatabaseError`` of the transaction itself.
     public func inTransaction(_ kind: TransactionKind? = nil, _ block: () throws -> TransactionCompletion) throws {
         try beginTransaction(kind)
-        let outer = expectsTransaction
-        expectsTransaction = true
-        defer { expectsTransaction = outer }
+        let outer = access.expectsTransaction
+        access.expectsTransaction = true
+        defer { access.expectsTransaction = outer }
         do {
             switch try block() {
             case .commit: try commitChecked()
@@ -65,9 +65,9 @@ extension Database {
         // GRDB's name: it appears in traces, and programs compare those.
         let name = "grdb"
         try execute(sql: "SAVEPOINT \(name)")
-        let outer = expectsTransaction
-        expectsTransaction = true
-        defer { expectsTransaction = outer }
+        let outer = access.expectsTransaction
+        access.expectsTransaction = true
+        defer { access.expectsTransaction = outer }
         do {
             if try block() == .rollback { try execute(sql: "ROLLBACK TRANSACTION TO SAVEPOINT \(name)") }
             try execute(sql: "RELEASE SAVEPOINT \(name)")
@@ -80,7 +80,7 @@ extension Database {
     /// Rolls back a savepoint that failed. Where that is not possible the whole transaction is rolled back, so that
     /// nothing of the failed block is ever committed.
     private func undoSavepoint(_ name: String) {
-        expectsTransaction = false
+        access.expectsTransaction = false
         let isUndone = evenWhenInterrupted {
             // After an error of SQLite the whole transaction may already be rolled back.
             guard isInsideTransaction else { return }
@@ -92,9 +92,9 @@ extension Database {
 
     /// Runs a block in which statements that write throw `SQLITE_READONLY`.
     public func readOnly<T>(_ block: () throws -> T) rethrows -> T {
-        let outer = refusesWrites
-        refusesWrites = true
-        defer { refusesWrites = outer }
+        let outer = access.refusesWrites
+        access.refusesWrites = true
+        defer { access.refusesWrites = outer }
         return try block()
     }
 
@@ -105,7 +105,9 @@ extension Database {
     /// - Parameter kind: When locks are acquired; nil uses ``Configuration/defaultTransactionKind``, and deferred on
     ///   read-only connections.
     public func beginTransaction(_ kind: TransactionKind? = nil) throws {
-        switch kind ?? (configuration.readonly || refusesWrites ? .deferred : configuration.defaultTransactionKind) {
+        switch kind
+            ?? (configuration.readonly || access.refusesWrites ? .deferred : configuration.defaultTransactionKind)
+        {
         case .deferred: try run(.beginDeferred)
         case .immediate: try run(.beginImmediate)
         case .exclusive: try run(.beginExclusive)
@@ -122,7 +124,7 @@ extension Database {
 
     /// Commits, unless the task was cancelled or the transaction is gone.
     private func commitChecked() throws {
-        if let cancellation, cancellation.isSet { throw CancellationError() }
+        if let cancellation = access.cancellation, cancellation.isSet { throw CancellationError() }
         if !passesGate { try requireExpectedTransaction(for: ControlStatements.Kind.commit.sql) }
         try run(.commit)
     }
@@ -154,9 +156,9 @@ extension Database {
 
     /// Runs statements that a cancellation of the access does not end, neither an earlier nor a later one.
     func uncancelled<T>(_ body: () throws -> T) rethrows -> T {
-        guard let cancelled = cancellation else { return try body() }
-        cancellation = nil
-        defer { cancellation = cancelled }
+        guard let cancelled = access.cancellation else { return try body() }
+        access.cancellation = nil
+        defer { access.cancellation = cancelled }
         return try cancelled.shielding(body)
     }
 
@@ -164,14 +166,14 @@ extension Database {
     func run(_ control: ControlStatements.Kind) throws {
         requireAccess()
         if isClosed { throw closedError }
-        if let cancellation, cancellation.isSet { throw CancellationError() }
+        if let cancellation = access.cancellation, cancellation.isSet { throw CancellationError() }
         if control.isBegin && !passesGate { try requireExpectedTransaction(for: control.sql) }
         if control.takesWriteLock {
-            if refusesWrites { throw DatabaseError.readonly(sql: control.sql) }
-            if hasFailedToSync { throw DatabaseError.syncFailed(sql: control.sql) }
+            if access.refusesWrites { throw DatabaseError.readonly(sql: control.sql) }
+            if health.hasFailedToSync { throw DatabaseError.syncFailed(sql: control.sql) }
         }
         try keying.willCompile(control.sql, on: self)
-        guard passesGate || gatesReads || (usesGate && control.call.isWrite) else {
+        guard passesGate || gating.gatesReads || (gating.usesGate && control.call.isWrite) else {
             return try finish(control, step(control), isSuspended: false)
         }
         guard try enterCall(control.call, sql: control.sql) else {
@@ -181,7 +183,7 @@ extension Database {
         }
         if control.takesWriteLock { try acquireWriteSlotInCall(sql: control.sql) }
         let code = step(control)
-        let isWanted = gate.isWanted
+        let isWanted = gating.gate.isWanted
         let isUndone = leaveCall()
         try finish(control, code, isSuspended: isWanted || isUndone)
         if isUndone && control != .rollback { throw DatabaseError.suspended(sql: control.sql) }
@@ -189,7 +191,7 @@ extension Database {
 
     private func step(_ control: ControlStatements.Kind) -> ResultCode {
         if control == .commit { CrashPoint.reach(.commitBegun) }
-        let code = controls.run(control, on: handle, hooks)
+        let code = kept.controls.run(control, on: handle, hooks)
         if control == .commit && code == .SQLITE_DONE { CrashPoint.reach(.commitDone) }
         return code
     }
@@ -202,7 +204,7 @@ extension Database {
             throw failure ?? error
         }
         guard let failure else { return }
-        if hasFailedToSync && control != .rollback { rollbackIfNeeded() }
+        if health.hasFailedToSync && control != .rollback { rollbackIfNeeded() }
         throw failure
     }
 

@@ -15,64 +15,40 @@ public final class Database {
     let label: String
     /// The configuration with which the connection was opened.
     public let configuration: Configuration
-    /// The busy mode in force: that of the configuration, unless a `PRAGMA busy_timeout` has changed it.
-    var busyMode: BusyMode
+    /// Whether transactions take their dates from the system clock.
+    let usesDefaultClock: Bool
     /// The keys of this connection: what was set, what was settled, and what SQL may still change.
     let keying: ConnectionKeying
-    /// The length of the WAL, in frames, after the last commit of this connection.
-    var logFrames = 0
     var isClosed = false
-    /// Why a placeholder's connection was not opened.
-    var openingFailure: (any Error)?
-    /// Whether another connection was opened in the place of this one.
-    var wasReplaced = false
-    /// Copies the WAL of a writing connection into its file.
-    var checkpointer: Checkpointer?
-    /// Statements of ``cachedStatement(sql:)``.
-    // Unchecked, as the next two: one thread at a time uses them, and Swift's runtime would check that each time.
-    @exclusivity(unchecked) var statementCache = StatementCache()
-    /// Statements of fetches from SQL text.
-    @exclusivity(unchecked) var fetchCache = StatementCache()
-    /// Statements of ``execute(sql:arguments:)`` that write rows and have parameters.
-    @exclusivity(unchecked) var executionCache = StatementCache()
-    /// The kept statements that have arguments or rows of the current access.
-    let usedStatements = UsedStatements()
-    @exclusivity(unchecked) var controls = ControlStatements()
-    /// What the layer of records keeps for this connection: its statements and plans.
-    @exclusivity(unchecked) package var recordStorage: AnyObject?
-    /// What the layer of changeset sync keeps for this connection: what a commit under way has touched.
-    @exclusivity(unchecked) package var syncStorage: (any SyncStorage)?
-    /// Whether the access under way refuses statements that write.
-    var refusesWrites = false
-    /// Whether an fsync has failed: nothing is written any more then.
-    var hasFailedToSync = false
-    /// Whether an error came after which SQLite may read no further page of the file with this connection.
-    @exclusivity(unchecked) var mayBeUnusable = false
-    /// Whether a block of the library's own has begun a transaction that it still must end.
-    var expectsTransaction = false
-    /// Whether foreign keys act outside of the block under way that suspends them and the triggers; nil outside of one.
-    var suspendedForeignKeys: Bool?
-    /// Whether the task of the access was cancelled.
-    var cancellation: CancellationFlag?
-    var tracer: ((TraceEvent) -> Void)?
+    /// Why the connection cannot be used, or not for everything.
+    let health = ConnectionHealth()
+    /// The access under way.
+    let access = AccessState()
+    /// The compiled statements that are kept for the next time.
+    let kept = KeptStatements()
     /// The transaction under way: its date, and the callbacks for its end.
     var transaction = TransactionTracker()
     /// What must be handled when statements run and transactions end.
     var pendingCallbacks: PendingCallbacks = []
-    /// Keeps the observer when the connection is replaced by another one.
-    var observerKeeper = ObserverKeeper()
-    /// Stamps the rows of the history, once it has been asked to.
-    var historyStamping: HistoryStamping?
-    /// Whether the schema has changed since the triggers of the history were last checked.
-    @exclusivity(unchecked) var needsHistoryUpkeep = false
-    /// Whether rows may have other rowids since then.
-    var hasVacuumed = false
-    /// Finds new tables that hide others: SQLite does not compile the statements again that read a hidden table.
-    @exclusivity(unchecked) var hiddenTables = HiddenTables()
-    /// Keeps full-text tables the same as their content.
-    var fullText = FullTextUpkeep()
-    /// How many changes one part of a purge of the history has.
-    var historyPurgeCount = Int64(Limits.historyPurgeInterval)
+    /// How the connection waits for locks.
+    let waits: LockWaits
+    /// The write slot, and what follows a write.
+    let writing = WritingState()
+    /// The calls into SQLite, as a suspending thread sees them.
+    let gating: GatedCalls
+    /// Whether the connection may hold locks that others wait for now, so that each call passes the gate.
+    // Unchecked, as the next ones: one thread at a time uses them, with each statement, and Swift's runtime would check
+    // that each time.
+    @exclusivity(unchecked) @usableFromInline var isGated = false
+    /// The rollbacks by suspensions so far, so that no statement continues that was started before the last one.
+    @exclusivity(unchecked) var suspensionRollbacks = 0
+    /// What is known of tables, views, indexes and triggers.
+    @exclusivity(unchecked) var schemaCache = SchemaCache()
+    /// Describes the schema beyond what SQLite knows; nil during migrations.
+    public internal(set) var schemaSource: (any DatabaseSchemaSource)?
+    /// What the features keep for this connection, and when they are called.
+    @exclusivity(unchecked) package var features = FeatureSlots()
+
     /// Whether statements may change the store's own tables, write the schema as rows, and write shadow tables.
     package var mayChangeStoreTables: Bool {
         get { hooks.mayChangeStoreTables }
@@ -86,71 +62,12 @@ public final class Database {
         get { mayChangeStoreTables }
         set { mayChangeStoreTables = newValue }
     }
-    /// Whether statements are reported as they start: to the observer, or to the recording of what an access reads.
-    @exclusivity(unchecked) var watchesStatements = false
-    /// What the access has read since the recording began; nil while nothing is recorded.
-    @exclusivity(unchecked) var recordedReads: RecordedReads?
-    var observableReads: ObservableReads?
-    /// Whether transactions take their dates from the system clock.
-    let usesDefaultClock: Bool
-    /// What is known of tables, views, indexes and triggers.
-    // Unchecked, as those above: asked for with each record, by the one thread of the access.
-    @exclusivity(unchecked) var schemaCache = SchemaCache()
-    /// Describes the schema beyond what SQLite knows; nil during migrations.
-    public internal(set) var schemaSource: (any DatabaseSchemaSource)?
-    /// The write slot; nil for connections that do not write a store's file.
-    @exclusivity(unchecked) var writeSlot: WriteSlot?
-    /// Whether the write slot outlives the connection, for the one that is opened in its place.
-    var keepsWriteSlot = false
-    /// How the connection waits for locks at the moment.
-    var lockWait = LockWait.never
-    /// Until when the statement under way may wait for SQLite's locks, after it has waited for the write slot.
-    @exclusivity(unchecked) var lockDeadline: ContinuousClock.Instant? {
-        didSet { hasLockDeadline = lockDeadline != nil }
-    }
-    /// Whether there is one. Comparing the time itself with nil takes 200 instructions: its size is known at run time.
-    @exclusivity(unchecked) private(set) var hasLockDeadline = false
-    /// Whether the transaction that begins must not wait for locks; a thread of tasks runs it.
-    @exclusivity(unchecked) var refusesToWait = false
-    /// What ends a wait for the write lock early, and reports one that is long.
-    @exclusivity(unchecked) var watchedWait: WatchedLockWait?
-    /// Whether what is written at the moment concerns no observer of other processes.
-    @exclusivity(unchecked) var isQuiet = false
-    /// Whether the access under way ends with its transaction.
-    @exclusivity(unchecked) var endsWithCommit = false
-    /// The length of the WAL, in frames, at which a checkpoint follows a commit.
-    @exclusivity(unchecked) var checkpointDueFrames = Int.max
     /// The label of the write under way, for ``WriteStatistics`` and ``WriteEvent``; nil uses its first statement. It
     /// is reset when the write has ended.
-    @exclusivity(unchecked) public var writeLabel: String?
-    /// Why the access under way must end, as another thread has set it.
-    let withdrawal = AccessWithdrawal()
-    /// The thread of the access under way; 0 between accesses.
-    let accessThread = Atomic<UInt>(0)
-
-    // MARK: Suspension
-
-    /// Keeps a suspending thread out of calls into SQLite.
-    let gate: ConnectionGate
-    /// Whether the connection may hold locks that other processes wait for.
-    let usesGate: Bool
-    /// Whether reading takes such locks: without WAL it does.
-    // Unchecked, as the next ones: one thread at a time uses them, with each statement.
-    @exclusivity(unchecked) var gatesReads = false
-    /// Whether the connection may hold such locks now, so that each call passes the gate.
-    @exclusivity(unchecked) @usableFromInline var isGated = false
-    /// Calls into SQLite, one inside the other.
-    @exclusivity(unchecked) var callDepth = 0
-    /// Where the gate rests between calls: `raw` once the program has SQLite's pointer.
-    @exclusivity(unchecked) var gateRest = ConnectionGate.Position.idle
-    /// Whether a suspension has rolled back and no call has reported it yet.
-    @exclusivity(unchecked) var wasRolledBack = false
-    /// The rollbacks by suspensions so far, so that no statement continues that was started before the last one.
-    @exclusivity(unchecked) var suspensionRollbacks = 0
-    /// Identifies the process that opened the connection, by the number of forks before.
-    let forkCount = ForkWatch.count
-    /// Whether the file must still be at its path when a write transaction begins.
-    @exclusivity(unchecked) var checksFile = false
+    public var writeLabel: String? {
+        get { writing.writeLabel }
+        set { writing.writeLabel = newValue }
+    }
 
     /// The pointer to the connection, for SQLite's C functions.
     ///
@@ -167,16 +84,15 @@ public final class Database {
         ForkWatch.begin()
         handle = try keyring.opening.connect(
             path, readonly: configuration.readonly, hasOthers: keyring.pageKey != nil)
-        gate = ConnectionGate(handle)
-        self.usesGate = usesGate
+        gating = GatedCalls(handle, usesGate: usesGate)
         self.path = path
         self.label = label
         self.configuration = configuration
-        busyMode = configuration.busyMode
+        waits = LockWaits(busyMode: configuration.busyMode)
         usesDefaultClock = configuration.transactionClock is DefaultTransactionClock
         schemaSource = configuration.schemaSource
         keying = ConnectionKeying(handle: handle, keyring: keyring, configuration: configuration)
-        hooks.gate = gate
+        hooks.gate = gating.gate
         if usesGate { keying.suspension.add(self) }
     }
 
@@ -209,7 +125,7 @@ public final class Database {
     }
 
     /// The error of a use of a closed connection.
-    var closedError: any Error { openingFailure ?? DatabaseError.connectionIsClosed() }
+    var closedError: any Error { health.openingFailure ?? DatabaseError.connectionIsClosed() }
 
     /// The most parameters that one statement may have.
     public var maximumStatementArgumentCount: Int { accessedHandle?.parameterLimit ?? 0 }
@@ -218,31 +134,31 @@ public final class Database {
     public func interrupt() {
         if isClosed { return }
         handle.interrupt()
-        writeSlot?.interrupt()
+        writing.writeSlot?.interrupt()
     }
 
     // MARK: Accesses
 
     /// Marks the connection as used by this thread.
-    func beginAccess() { accessThread.store(CurrentThread.id, ordering: .relaxed) }
+    func beginAccess() { access.thread.store(CurrentThread.id, ordering: .relaxed) }
 
     /// Marks the connection as free, after a check that no transaction is left open.
     func endAccess(allowsOpenTransaction: Bool) {
         if !pendingCallbacks.isEmpty { completeTransactionIfEnded() }
-        endsWithCommit = false
-        if isGated || wasRolledBack { leaveGate() } else { releaseWriteSlotIfDone(keepingForCheckpoint: false) }
+        writing.endsWithCommit = false
+        if isGated || gating.wasRolledBack { leaveGate() } else { releaseWriteSlotIfDone(keepingForCheckpoint: false) }
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
             ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
         }
-        usedStatements.clear()
-        accessThread.store(0, ordering: .relaxed)
+        kept.usedStatements.clear()
+        access.thread.store(0, ordering: .relaxed)
     }
 
     /// Whether this thread is inside an access of the connection.
-    var isAccessedHere: Bool { accessThread.load(ordering: .relaxed) == CurrentThread.id }
+    var isAccessedHere: Bool { access.isOfThisThread }
 
     func requireAccess() {
-        if !isAccessedHere && !wasReplaced { ProgrammerError.trap(ProgrammerError.wrongThread) }
+        if !isAccessedHere && !health.wasReplaced { ProgrammerError.trap(ProgrammerError.wrongThread) }
     }
 
     /// Called before each statement runs.
@@ -252,28 +168,28 @@ public final class Database {
     func willRun(_ statement: Statement, needsWriteSlot: Bool = true) throws -> Bool {
         requireAccess()
         if isClosed { throw closedError }
-        if let cancellation, cancellation.isSet { throw CancellationError() }
-        if withdrawal.isSet, let reason = withdrawal.reason { throw reason }
-        if hiddenTables.mayBeElsewhere && !statement.effects.contains(.transaction) { try HiddenTables.compare(self) }
-        if statement.effects.contains(.storedSchema) { try willChangeSchema(statement) }
-        if statement.effects.contains(.vacuum) { try willVacuum() }
-        if watchesStatements { willRunWatched(statement) }
-        if refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
+        if let cancellation = access.cancellation, cancellation.isSet { throw CancellationError() }
+        if access.withdrawal.isSet, let reason = access.withdrawal.reason { throw reason }
+        let moments = features.moments.intersection(statement.moments)
+        if !moments.isEmpty { try callFeatures(moments, before: statement) }
+        if access.refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.readonly(sql: statement.sql)
         }
-        if hasFailedToSync && !statement.isReadonly && !statement.asksForJournalMode {
+        if health.hasFailedToSync && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.syncFailed(sql: statement.sql)
         }
         if !passesGate {
             try requireExpectedTransaction(for: statement.sql)
-            if statement.isReadonly ? !gatesReads : !usesGate { return false }
+            if statement.isReadonly ? !gating.gatesReads : !gating.usesGate { return false }
         }
         guard try enterCall(statement.call, sql: statement.sql) else {
             throw DatabaseError.suspended(sql: statement.sql)
         }
         do {
             try requireExpectedTransaction(for: statement.sql)
-            if needsWriteSlot, !statement.isReadonly, let writeSlot { try acquireWriteSlot(writeSlot, for: statement) }
+            if needsWriteSlot, !statement.isReadonly, let writeSlot = writing.writeSlot {
+                try acquireWriteSlot(writeSlot, for: statement)
+            }
         } catch {
             leaveCall()
             throw error
@@ -283,7 +199,7 @@ public final class Database {
 
     // SQLite may have rolled back on its own; the rest of the block must not run outside of its transaction.
     func requireExpectedTransaction(for sql: @autoclosure () -> String) throws {
-        if expectsTransaction && handle.isInAutocommit {
+        if access.expectsTransaction && handle.isInAutocommit {
             throw DatabaseError(resultCode: .SQLITE_ABORT, message: "Transaction was aborted", sql: sql())
         }
     }
@@ -297,18 +213,15 @@ public final class Database {
             if !statement.isReadonly { observer?.statementDidEnd(statement, hasFailed: false, on: self) }
             try completeTransactionOrThrow()
         }
-        if needsHistoryUpkeep { try keepHistory() }
+        if features.moments.contains(.didRun) { try callFeaturesAfterRun() }
     }
 
     /// Called after each statement that failed.
     func didFail(_ statement: Statement) {
         // The row of the author may be gone with the rest of what the statement did.
-        hooks.historyStamp = 0
-        if hasFailedToSync { rollbackIfNeeded() }
-        defer {
-            // What is missing now is found when the database is opened again.
-            if statement.effects.contains(.storedSchema) { try? keepHistory() }
-        }
+        hooks.history.stamp = 0
+        if health.hasFailedToSync { rollbackIfNeeded() }
+        defer { if features.moments.contains(.didFail) { callFeatures(didFail: statement) } }
         if pendingCallbacks.isEmpty { return }
         if transaction.isVetoed {
             transaction.isVetoed = false
@@ -333,11 +246,11 @@ public final class Database {
             return veto
         }
         if code.primaryResultCode == .SQLITE_INTERRUPT {
-            if let cancellation, cancellation.isSet { return CancellationError() }
-            if let reason = withdrawal.reason { return reason }
+            if let cancellation = access.cancellation, cancellation.isSet { return CancellationError() }
+            if let reason = access.withdrawal.reason { return reason }
         }
         if code.isFailedSync { didFailToSync() }
-        if code.mayMeanUnusable { mayBeUnusable = keying.isKeyed }
+        if code.mayMeanUnusable { health.mayBeUnusable = keying.isKeyed }
         if code.mayBeFailedRead, let failure = failedRead(sql, arguments) { return failure }
         // A write that has failed leaves its error number too, which a later read has nothing to do with.
         if code.primaryResultCode == .SQLITE_IOERR { _ = handle.takeReadFailure() }
@@ -387,9 +300,9 @@ public final class Database {
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while its statements are alive; the connection stays open then.
     func close() throws {
         if isClosed || abandonAfterFork() { return }
-        let observers = observerKeeper
+        let observers = features[StatementWatch.key]?.keeper ?? ObserverKeeper()
         finalizeOwnStatements()
-        gate.disarm()
+        gating.gate.disarm()
         let code = handle.closeStrictly()
         guard code == .SQLITE_OK else {
             armGate()
@@ -397,9 +310,9 @@ public final class Database {
             throw error(code, message: "unable to close: a statement is still in use")
         }
         isClosed = true
-        if !keepsWriteSlot { observers.observer = nil }
-        if keepsWriteSlot { writeSlot?.leave(label: writeLabel) } else { closeWriteSlot() }
-        if usesGate { keying.suspension.remove(gate) }
+        if !writing.keepsWriteSlot { observers.observer = nil }
+        if writing.keepsWriteSlot { writing.writeSlot?.leave(label: writeLabel) } else { closeWriteSlot() }
+        if gating.usesGate { keying.suspension.remove(gating.gate) }
     }
 
     /// Discards the connection. Statements of the user that are still alive keep it open until they are gone.
@@ -407,18 +320,18 @@ public final class Database {
         if isClosed || abandonAfterFork() { return }
         // Cached statements hold their connection: together they would stay forever, and with them the file's locks.
         finalizeOwnStatements()
-        gate.disarm()
+        gating.gate.disarm()
         handle.close()
         isClosed = true
-        if keepsWriteSlot { writeSlot?.leave(label: writeLabel) } else { closeWriteSlot() }
-        if usesGate { keying.suspension.remove(gate) }
+        if writing.keepsWriteSlot { writing.writeSlot?.leave(label: writeLabel) } else { closeWriteSlot() }
+        if gating.usesGate { keying.suspension.remove(gating.gate) }
     }
 
     /// Discards the connection without closing it in a process that was forked: the parent continues to use its file.
     @discardableResult
     func abandonAfterFork() -> Bool {
-        guard ForkWatch.count != forkCount else { return false }
-        openingFailure = DatabaseError.connectionOfParent()
+        guard ForkWatch.count != health.forkCount else { return false }
+        health.openingFailure = DatabaseError.connectionOfParent()
         isClosed = true
         return true
     }
@@ -427,23 +340,17 @@ public final class Database {
         // Closing rolls back; no code waits for that any more.
         handle.installTransactionHooks(nil)
         handle.installUpdateHook(nil)
-        endHistoryStamping()
+        callFeaturesBeforeClose()
         transaction = TransactionTracker()
         pendingCallbacks.subtract(.transactionEnd)
-        observerKeeper = ObserverKeeper()
-        watchesStatements = false
-        statementCache.removeAll()
-        fetchCache.removeAll()
-        executionCache.removeAll()
-        recordStorage = nil
-        syncStorage = nil
-        controls.finalizeAll()
+        kept.removeAll()
+        kept.controls.finalizeAll()
     }
 
     /// Releases memory that SQLite keeps for speed.
     public func releaseMemory() {
         if isClosed { return }
-        usedStatements.clear()
+        kept.usedStatements.clear()
         clearSchemaCache()
         accessedHandle?.releaseMemory()
     }

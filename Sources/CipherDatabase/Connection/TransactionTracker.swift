@@ -148,15 +148,15 @@ extension Database {
         let observer = transaction.isUpkeep ? nil : observer
         if transaction.isUpkeep { return transaction.progress = TransactionTracker.Progress() }
         // The functions run after the transaction, so they may use the connection freely.
-        let outer = expectsTransaction
-        expectsTransaction = false
-        defer { expectsTransaction = outer }
+        let outer = access.expectsTransaction
+        access.expectsTransaction = false
+        defer { access.expectsTransaction = outer }
         uncancelled { withRulesOfProgram { completeTransaction(ending, observer) } }
     }
 
     private func completeTransaction(_ completion: TransactionCompletion, _ observer: (any ConnectionObserver)?) {
         var ending = completion
-        let isRead = refusesWrites && !transaction.progress.sawCommit
+        let isRead = access.refusesWrites && !transaction.progress.sawCommit
         if let observer, ending == .commit, !transaction.progress.sawCommit, !isRead {
             // Nothing was written, so SQLite has not called the commit hook.
             if !askForCommit(observer) { ending = .rollback }
@@ -206,6 +206,11 @@ extension Database {
     }
 
     func updateTransactionHooks() {
+        if features.moments.isDisjoint(with: .transactionEnd) {
+            hooks.noteTransactionEnd = nil
+        } else if hooks.noteTransactionEnd == nil {
+            hooks.noteTransactionEnd = { [unowned self] in callFeatures(transactionDidEnd: $0) }
+        }
         let isNeeded = !pendingCallbacks.isDisjoint(with: .transactionEnd) || hooks.noteTransactionEnd != nil
         handle.installTransactionHooks(isNeeded ? hooks : nil)
     }

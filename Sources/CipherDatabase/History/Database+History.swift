@@ -37,9 +37,9 @@ extension Database {
         isInHistoryUpkeep = true
         defer { isInHistoryUpkeep = outer }
         // No row has changed that others could observe: they are not woken.
-        let wasQuiet = isQuiet
-        isQuiet = true
-        defer { isQuiet = wasQuiet }
+        let wasQuiet = writing.isQuiet
+        writing.isQuiet = true
+        defer { writing.isQuiet = wasQuiet }
         try withoutWatching {
             let block: () throws -> TransactionCompletion = {
                 try body()
@@ -64,16 +64,15 @@ extension Database {
         return try body()
     }
 
-    /// Called after a statement that has changed the schema, or the rowids: the triggers of the history and of
-    /// full-text tables follow the tables.
-    func keepHistory() throws {
-        needsHistoryUpkeep = false
-        let hasVacuumed = hasVacuumed
-        self.hasVacuumed = false
-        if keepsTriggers {
-            if hasVacuumed { try FullTextUpkeep.didVacuum(self) }
-            if fullText.keysMayDiffer { try FullTextUpkeep.followKeys(self) }
-        }
+    /// Whether the triggers of the history and of full-text tables may have to be made again after a statement of this
+    /// connection.
+    func needsTriggerUpkeep(after effects: StatementEffects) -> Bool {
+        effects.contains(.vacuum) || !isInHistoryUpkeep && !effects.isDisjoint(with: [.indexes, .storedSchema])
+    }
+
+    /// Called after a statement that has changed the schema, or the rowids: the triggers of the history follow the
+    /// tables.
+    func keepHistory(hasVacuumed: Bool) throws {
         guard keepsHistory else { return }
         if hasVacuumed {
             return try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).noteVacuum() }
@@ -81,50 +80,21 @@ extension Database {
         _ = try repairHistory(followsOwnStatement: true)
     }
 
-    private var keepsHistory: Bool { keepsTriggers && mayHaveHistory }
+    var keepsHistory: Bool { keepsTriggers && mayHaveHistory }
 
-    private var keepsTriggers: Bool {
-        !isInHistoryUpkeep && !configuration.readonly && !refusesWrites && !isClosed
+    /// Whether statements of this connection keep triggers of the library fitting.
+    var keepsTriggers: Bool {
+        !isInHistoryUpkeep && !configuration.readonly && !access.refusesWrites && !isClosed
     }
 
-    /// Called before VACUUM.
-    func willVacuum() throws {
-        if keepsTriggers && !isInsideTransaction && !hasFailedToSync { try FullTextUpkeep.willVacuum(self) }
-    }
-
-    /// Called before a statement that changes the schema. SQLite drops no column that a trigger names, so the triggers
-    /// of the table are made again after it.
-    func willChangeSchema(_ statement: Statement) throws {
-        if keying.isKeyed, !mayChangeStoreTables { try Self.requireOwnName(statement.sql) }
-        guard syncStorage != nil || keepsHistory, let (name, dropsColumn) = Self.alteredTable(statement.sql) else {
-            return
-        }
-        if !refusesWrites && !hasFailedToSync {
-            try syncStorage?.willAlterTable(name, dropsColumn: dropsColumn, self)
-        }
-        guard dropsColumn, keepsHistory, !hasFailedToSync,
+    /// Called before a statement that alters a table. SQLite drops no column that a trigger names, so the triggers of the
+    /// table are made again after it.
+    func historyWillAlterTable(_ name: String, dropsColumn: Bool) throws {
+        guard dropsColumn, keepsHistory, !health.hasFailedToSync,
             let table = try historyCatalog()?.recording.first(where: { $0.name.lowercasedASCII == name }),
             table.definition.notesColumns || !table.definition.kept.isEmpty
         else { return }
         try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).dropTriggers(of: [table]) }
-    }
-
-    /// Refuses to give a table the name of one of the library's own: SQLite reports no new name to the authorizer.
-    private static func requireOwnName(_ sql: String) throws {
-        var reader = DefinitionReader(sql)
-        guard reader.skip("alter", "table"), (try? reader.takeQualifiedName()) != nil, reader.skip("rename", "to"),
-            let name = try? reader.takeName(), StoreTables.protects(name)
-        else { return }
-        throw DatabaseError(
-            resultCode: .SQLITE_AUTH,
-            message: "\(name) is the name of a table of the store: give the table another name", sql: sql)
-    }
-
-    /// The table, in lower case, of a statement that alters one; nil for another statement.
-    private static func alteredTable(_ sql: String) -> (name: String, dropsColumn: Bool)? {
-        var reader = DefinitionReader(sql)
-        guard reader.skip("alter", "table"), let name = try? reader.takeQualifiedName() else { return nil }
-        return (name, reader.skip("drop"))
     }
 
     /// Makes the triggers follow tables that another program may have changed. Inside a transaction.

@@ -98,7 +98,7 @@ extension Database {
     /// opened.
     func addHistoryFunction() throws {
         if configuration.readonly { return }
-        hooks.makeHistoryStamp = { [unowned self] in try makeHistoryStamp() }
+        hooks.history.makeStamp = { [unowned self] in try makeHistoryStamp() }
         try check(handle.addHistoryFunction(hooks))
     }
 
@@ -107,24 +107,12 @@ extension Database {
     /// From now on the history learns of the end of each transaction.
     @discardableResult
     func beginHistoryStamping() -> HistoryStamping {
-        if let historyStamping { return historyStamping }
+        if let stamping = hooks.history.stamping { return stamping }
         let name = configuration.label ?? ProcessInfo.processInfo.processName
         let stamping = HistoryStamping(handle, hooks, label: name)
-        historyStamping = stamping
-        hooks.noteTransactionEnd = { [unowned self] committing in
-            hooks.historyStamp = 0
-            keying.author.clock.transactionDidEnd(committing: committing)
-        }
-        updateTransactionHooks()
+        hooks.history.stamping = stamping
+        want(.transactionEnd, for: HistoryFeature.key)
         return stamping
-    }
-
-    /// Ends the use of the connection, which is about to be closed.
-    func endHistoryStamping() {
-        historyStamping?.finalize()
-        historyStamping = nil
-        hooks.historyStamp = 0
-        hooks.noteTransactionEnd = nil
     }
 
     /// Identifies this store object among the authors of the history.

@@ -81,28 +81,30 @@ extension Database {
     ///
     /// - Returns: How many changes were purged; 0 when there is nothing left to purge.
     package func purgePartOfHistory() throws -> Int64 {
-        let part = try purgeHistory(count: historyPurgeCount, for: Limits.historyPurgeTime / 2)
+        let part = try purgeHistory(count: hooks.history.purgeCount, for: Limits.historyPurgeTime / 2)
         if part.count == 0 {
             try purgeAuthors()
             return 0
         }
-        if part.time < Limits.historyPurgeTime / 2 { historyPurgeCount = min(historyPurgeCount * 2, 100_000) }
-        if part.time > Limits.historyPurgeTime { historyPurgeCount = max(historyPurgeCount / 4, 50) }
+        if part.time < Limits.historyPurgeTime / 2 {
+            hooks.history.purgeCount = min(hooks.history.purgeCount * 2, 100_000)
+        }
+        if part.time > Limits.historyPurgeTime { hooks.history.purgeCount = max(hooks.history.purgeCount / 4, 50) }
         return part.count
     }
 
     /// Whether the connection has written enough to purge some of the history.
-    var isHistoryPurgeDue: Bool { hooks.historyRows >= hooks.historyPurgeInterval }
+    var isHistoryPurgeDue: Bool { hooks.history.rows >= hooks.history.purgeInterval }
 
     /// Called after an access that wrote: purges one part of the history when that is due.
     func purgeHistoryIfDue() {
         guard isHistoryPurgeDue, !isClosed else { return }
-        hooks.historyRows = 0
-        hooks.historyPurgeInterval = (try? historyState()?.settings.purgeInterval) ?? Limits.historyPurgeInterval
+        hooks.history.rows = 0
+        hooks.history.purgeInterval = (try? historyState()?.settings.purgeInterval) ?? Limits.historyPurgeInterval
         // What fails, as by a lock, is tried again after the next interval.
         guard let count = try? purgePartOfHistory(), count > 0 else { return }
         // Where parts must be small, the next one is due before as many changes are recorded as this one has purged.
-        hooks.historyRows = max(0, hooks.historyPurgeInterval - Int(count) / 2)
+        hooks.history.rows = max(0, hooks.history.purgeInterval - Int(count) / 2)
     }
 
     private func historyEntry(atMost number: Int64) throws -> HistoryEntry? {

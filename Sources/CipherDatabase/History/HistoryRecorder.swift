@@ -84,12 +84,12 @@ extension Database {
         // The triggers of an attached database may pause as well.
         guard !tables.isEmpty, tables.keys.allSatisfy(isTracked), !handle.hasAttachedDatabases else { return [:] }
         beginHistoryStamping()
-        hooks.isHistoryPaused = true
+        hooks.history.isPaused = true
         return tables
     }
 
     /// Lets the triggers record again.
-    package func resumeHistory() { hooks.isHistoryPaused = false }
+    package func resumeHistory() { hooks.history.isPaused = false }
 
     /// Notes that changes of tables are not recorded one by one.
     package func resetHistory(of names: [String]) throws {

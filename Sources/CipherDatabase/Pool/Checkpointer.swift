@@ -46,7 +46,7 @@ final class Checkpointer {
 
     /// Checkpoints when the WAL has grown enough since the last time. After a failure it waits for the next commit.
     func checkpointIfDue(holding writer: Database) {
-        let frames = writer.logFrames
+        let frames = writer.writing.logFrames
         if frames < lastFrames {
             setDueFrames(interval, writer)
             waitFrames = interval * Limits.checkpointsBeforeRestart
@@ -54,13 +54,13 @@ final class Checkpointer {
         lastFrames = frames
         guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
         // During a suspension it would be refused, and must not acquire even the write slot: other processes may write.
-        if writer.gate.isSuspended { return writer.releaseWriteSlotIfDone(keepingForCheckpoint: false) }
+        if writer.gating.gate.isSuspended { return writer.releaseWriteSlotIfDone(keepingForCheckpoint: false) }
         // The commit before kept the write slot for it, or acquires it soon; other writers never starve a checkpoint.
         writer.acquireWriteSlotForCheckpoint()
         if let others = framesAtOthersCheckpoint(writer), others + interval > frames {
             return setDueFrames(others + interval, writer)
         }
-        let former = writer.writeSlot?.checkpointed
+        let former = writer.writing.writeSlot?.checkpointed
         // Before its outcome is known: other processes need not try at the same time.
         tellOthers(writer)
         writer.releaseWriteSlotIfDone(keepingForCheckpoint: false)
@@ -76,7 +76,9 @@ final class Checkpointer {
         } catch {
             recorder.recordPostponed()
             // Where other processes may succeed they try as soon as it is due for them.
-            if let former, !Self.isLasting(error) { writer.writeSlot?.replaceCheckpointed(published, with: former) }
+            if let former, !Self.isLasting(error) {
+                writer.writing.writeSlot?.replaceCheckpointed(published, with: former)
+            }
             setDueFrames(frames + retryFrames, writer)
             // Each attempt costs an fsync and a wait for the write slot, on the thread that commits.
             retryFrames = min(interval, 2 * retryFrames)
@@ -103,7 +105,7 @@ final class Checkpointer {
     /// many times as long, and is useless where a reader keeps the WAL from being reset.
     private func framesAtOthersCheckpoint(_ writer: Database) -> Int? {
         // This connection's own attempt, if it failed, is repeated by `retryFrames`.
-        guard let word = writer.writeSlot?.checkpointed, word != published, let index = writer.handle.walIndex,
+        guard let word = writer.writing.writeSlot?.checkpointed, word != published, let index = writer.handle.walIndex,
             UInt32(truncatingIfNeeded: word >> 32) == index.salts.second
         else { return nil }
         let frames = UInt32(truncatingIfNeeded: word)
@@ -114,12 +116,12 @@ final class Checkpointer {
     private func tellOthers(_ writer: Database) {
         guard let index = writer.handle.walIndex else { return }
         published = UInt64(index.salts.second) << 32 | UInt64(index.frames)
-        writer.writeSlot?.checkpointed = published
+        writer.writing.writeSlot?.checkpointed = published
     }
 
     private func setDueFrames(_ frames: Int, _ writer: Database) {
         dueFrames = frames
-        writer.checkpointDueFrames = frames
+        writer.writing.checkpointDueFrames = frames
     }
 
     /// Checkpoints now.
@@ -133,7 +135,7 @@ final class Checkpointer {
     /// Syncs the WAL to disk while other processes continue to write. The checkpoint does so first while nobody writes;
     /// after this there is little left to sync, however long the WAL has grown during a long read.
     private func synchronizeLog(_ writer: Database) throws {
-        guard !writer.hasFailedToSync, try Int.fetchOne(writer, sql: "PRAGMA synchronous") != 0,
+        guard !writer.health.hasFailedToSync, try Int.fetchOne(writer, sql: "PRAGMA synchronous") != 0,
             let file = try? FileDescriptor(opening: log, .readOnly)
         else { return }
         do throws(SystemError) {
@@ -199,7 +201,7 @@ final class Checkpointer {
         let ratio = Double(first.walFrameCount) / Double(interval * Limits.checkpointsBeforeRestart)
         let deadline = ContinuousClock.now + min(Limits.restartWait * ratio, Limits.longestRestartWait)
         var readsLog = true
-        while !writer.gate.isWanted {
+        while !writer.gating.gate.isWanted {
             if !result.isComplete { result = try copyFrames(on: second, holding: writer) }
             if result.isComplete && readsLog {
                 guard leaveLog(writer) else { break }

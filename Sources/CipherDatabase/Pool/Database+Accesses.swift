@@ -7,9 +7,9 @@ extension Database {
     ///   statement.
     func inReadTransaction<T>(beginsNow: Bool = false, _ body: (Database) throws -> T) throws -> T {
         try run(.beginDeferred)
-        let outer = expectsTransaction
-        expectsTransaction = true
-        defer { expectsTransaction = outer }
+        let outer = access.expectsTransaction
+        access.expectsTransaction = true
+        defer { access.expectsTransaction = outer }
         let result: T
         do {
             if beginsNow { try run(.view) }
@@ -38,7 +38,7 @@ extension Database {
     /// Runs a write in a transaction of the default kind.
     func inWriteTransaction<T>(_ body: (Database) throws -> T) throws -> T {
         // The access ends with this transaction.
-        endsWithCommit = true
+        writing.endsWithCommit = true
         var result: T?
         try inTransaction(nil) {
             result = try body(self)
@@ -55,21 +55,21 @@ extension Database {
     /// - Throws: ``BeginWouldWait`` when it would have to; `body` has not run then.
     func inWriteTransactionWithoutWaiting<T>(_ body: (Database) throws -> T) throws -> T {
         // Without WAL the commit waits for readers.
-        if gatesReads { throw BeginWouldWait() }
-        refusesToWait = true
-        defer { refusesToWait = false }
+        if gating.gatesReads { throw BeginWouldWait() }
+        waits.refusesToWait = true
+        defer { waits.refusesToWait = false }
         do {
             return try inWriteTransaction { db in
-                refusesToWait = false
+                waits.refusesToWait = false
                 return try body(db)
             }
-        } catch let error as DatabaseError where refusesToWait && error.resultCode == .SQLITE_BUSY {
+        } catch let error as DatabaseError where waits.refusesToWait && error.resultCode == .SQLITE_BUSY {
             throw BeginWouldWait()
         }
     }
 
     /// Whether the WAL is so long that a checkpoint should follow.
-    var isCheckpointDue: Bool { logFrames >= checkpointDueFrames }
+    var isCheckpointDue: Bool { writing.logFrames >= writing.checkpointDueFrames }
 }
 
 extension DatabaseError {

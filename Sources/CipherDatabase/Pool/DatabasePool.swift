@@ -215,7 +215,7 @@ public final class DatabasePool: DatabaseWriter {
     /// - Throws: `CancellationError` when the task of the access is cancelled; ``DatabaseError`` `.SQLITE_ABORT` when a
     ///   suspension ends the wait.
     private func waitForReadsOfFormerWrites(_ db: Database) throws {
-        let cancellation = db.cancellation
+        let cancellation = db.access.cancellation
         do {
             try readers.waitUntilAllAreBack { wait in
                 guard let cancellation else { return try writer.connection.waitUnlessSuspended(wait) }

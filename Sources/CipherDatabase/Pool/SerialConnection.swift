@@ -47,8 +47,8 @@ final class SerialConnection: @unchecked Sendable {
         self.dependency = dependency
         self.reopen = reopen
         suspension = db.keying.suspension
-        forkCount = db.forkCount
-        line = db.usesGate ? WaitingLine() : nil
+        forkCount = db.health.forkCount
+        line = db.gating.usesGate ? WaitingLine() : nil
         if let line { suspension.add(line) }
         queue = DispatchQueue(label: db.label, qos: qos, target: target)
         self.allowsOpenTransaction = allowsOpenTransaction
@@ -233,7 +233,7 @@ final class SerialConnection: @unchecked Sendable {
 
     private func endAccess() {
         db.endAccess(allowsOpenTransaction: allowsOpenTransaction)
-        if db.mayBeUnusable { replaceIfUnusable() }
+        if db.health.mayBeUnusable { replaceIfUnusable() }
         user.store(0, ordering: .relaxed)
     }
 
@@ -245,7 +245,7 @@ final class SerialConnection: @unchecked Sendable {
     private func replaceIfUnusable() {
         let former = db
         let isUnusable = reopen != nil && !former.isClosed && former.handle.isInAutocommit && !former.canReadPages()
-        former.mayBeUnusable = false
+        former.health.mayBeUnusable = false
         guard isUnusable, let reopen, let next = try? reopen(former) else { return }
         life.withLock { _ in db = next }
         former.discard(because: DatabaseError.connectionWasReplaced())
@@ -255,11 +255,11 @@ final class SerialConnection: @unchecked Sendable {
     func cancellableAccess<T>(_ cancellation: CancellationFlag, _ body: (Database) throws -> T) throws -> T {
         if cancellation.isSet { throw CancellationError() }
         if db.isClosed { throw DatabaseError.connectionIsClosed() }
-        db.cancellation = cancellation
+        db.access.cancellation = cancellation
         life.withLock { $0.running = cancellation }
         defer {
             life.withLock { $0.running = nil }
-            db.cancellation = nil
+            db.access.cancellation = nil
         }
         return try access(body)
     }
@@ -270,7 +270,7 @@ final class SerialConnection: @unchecked Sendable {
     func interrupt() {
         let gate = life.withLock { life in
             if life.isOpen { db.interrupt() }
-            return db.gate
+            return db.gating.gate
         }
         gate.wake()
     }
@@ -284,7 +284,7 @@ final class SerialConnection: @unchecked Sendable {
             guard life.isOpen, life.running === cancellation else { return false }
             cancellation.interrupting {
                 db.interrupt()
-                db.gate.wake()
+                db.gating.gate.wake()
             }
             return true
         }
@@ -298,17 +298,17 @@ final class SerialConnection: @unchecked Sendable {
     func withdraw(because reason: (any Error)?) {
         let gate = life.withLock { life in
             if life.isOpen {
-                db.withdrawal.set(reason)
+                db.access.withdrawal.set(reason)
                 if reason != nil { db.interrupt() }
             }
-            return db.gate
+            return db.gating.gate
         }
         if reason != nil { gate.wake() }
     }
 
     /// Closes the connection after the access under way, so that every later one throws an error.
     func close(because reason: any Error) throws {
-        try close { self.db.openingFailure = reason }
+        try close { self.db.health.openingFailure = reason }
     }
 
     /// Sets the function that is called when the connection is closed, at the latest when it is deallocated.
@@ -331,7 +331,7 @@ final class SerialConnection: @unchecked Sendable {
         if isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         if ForkWatch.count != forkCount { return try db.close() }
         // Waits for the write slot need not continue.
-        life.withLock { _ in db.writeSlot }?.setClosing(true)
+        life.withLock { _ in db.writing.writeSlot }?.setClosing(true)
         try queue.sync {
             user.store(CurrentThread.id, ordering: .relaxed)
             defer { user.store(0, ordering: .relaxed) }
@@ -342,13 +342,13 @@ final class SerialConnection: @unchecked Sendable {
             // First, so that no thread interrupts a connection that is being closed.
             life.withLock { $0.isOpen = false }
             if isPause && !db.isClosed { db.handle.setCheckpointOnClose(false) }
-            db.keepsWriteSlot = isPause
+            db.writing.keepsWriteSlot = isPause
             do {
                 try db.close()
             } catch {
                 life.withLock { $0.isOpen = true }
-                if !db.hasFailedToSync { db.handle.setCheckpointOnClose(true) }
-                db.writeSlot?.setClosing(false)
+                if !db.health.hasFailedToSync { db.handle.setCheckpointOnClose(true) }
+                db.writing.writeSlot?.setClosing(false)
                 throw error
             }
         }

@@ -75,10 +75,10 @@ final class WritingConnection: @unchecked Sendable {
         let checkpointer: Checkpointer
 
         func give(_ db: Database) {
-            db.writeSlot = writeSlot
-            if let writeSlot { db.gate.connect(writeSlot) }
-            db.checkpointer = checkpointer
-            db.checkpointDueFrames = max(1, db.configuration.checkpointFrames)
+            db.writing.writeSlot = writeSlot
+            if let writeSlot { db.gating.gate.connect(writeSlot) }
+            db.writing.checkpointer = checkpointer
+            db.writing.checkpointDueFrames = max(1, db.configuration.checkpointFrames)
             db.beginAccess()
             db.adoptObserver(of: observers)
             observers.observer?.connectionDidReplace(db)

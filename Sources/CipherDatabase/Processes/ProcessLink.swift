@@ -104,17 +104,17 @@ package final class ProcessLink: Sendable {
 
 extension Database {
     /// The link for the monitor of other connections' commits; nil for a database that no other connection can change.
-    package var processLink: ProcessLink? { observerKeeper.link }
+    package var processLink: ProcessLink? { writing.link }
 
     /// The error of a database whose path names another file now, or none; nil where it is in its place.
     package var lossOfFile: StoreError? { !isClosed && handle.hasMoved ? StoreError.moved(path) : nil }
 
     /// Called by SQLite after each commit that has written to the WAL.
     func didCommitToLog(frames: Int) {
-        logFrames = frames
+        writing.logFrames = frames
         CrashPoint.reach(.commitUnnoticed)
-        observerKeeper.link?.countCommit()
+        writing.link?.countCommit()
         // What C code of the program does is not known.
-        writeSlot?.noticeCommit(always: gateRest == .raw)
+        writing.writeSlot?.noticeCommit(always: gating.gateRest == .raw)
     }
 }

@@ -21,6 +21,8 @@ public final class Statement {
     let parameterCount: Int
     /// What the statement does beyond reading and writing rows.
     let effects: StatementEffects
+    /// The moments of the connection that come before it runs.
+    let moments: FeatureMoments
     /// What it does to savepoints.
     let savepoint: SavepointChange?
     /// Whether it changes only temporary tables, so that it needs no lock.
@@ -76,6 +78,7 @@ public final class Statement {
         let noted = database.hooks.effects
         let isVacuum = noted.isEmpty && Self.isVacuum(StatementHandle(sqliteStatement))
         effects = isVacuum ? .vacuum : noted.subtracting(.changes)
+        moments = FeatureMoments(before: effects)
         writesTemporaryTablesOnly = noted.writesTemporaryTablesOnly
         database.hooks.effects = []
         savepoint = effects.contains(.transaction) ? database.hooks.savepoint : nil
@@ -89,7 +92,7 @@ public final class Statement {
             } else {
                 isReadonly || Self.asksForJournalMode(sql) ? .read : .write
             }
-        isGatedAlways = database.usesGate && (!isReadonly || database.gatesReads)
+        isGatedAlways = database.gating.usesGate && (!isReadonly || database.gating.gatesReads)
         parameterCount = handle.parameterCount
         isBound = parameterCount == 0
         if database.hooks.compiledRecord != nil {
@@ -99,7 +102,7 @@ public final class Statement {
     }
 
     deinit {
-        if usedIndex >= 0 { database.usedStatements.remove(at: usedIndex) }
+        if usedIndex >= 0 { database.kept.usedStatements.remove(at: usedIndex) }
         database.gated { handle.finalize() }
     }
 
@@ -332,7 +335,7 @@ public final class Statement {
     /// Notes that the access has given a kept statement values.
     @inline(__always)
     private func noteUse() {
-        if isKept && usedIndex < 0 { usedIndex = database.usedStatements.add(self) }
+        if isKept && usedIndex < 0 { usedIndex = database.kept.usedStatements.add(self) }
     }
 
     /// Forgets arguments and rows, so that what an access has read or stored does not stay in memory.
@@ -569,7 +572,7 @@ public final class Statement {
         } else {
             reset()
         }
-        let isSuspended = isInCall && database.gate.isWanted
+        let isSuspended = isInCall && database.gating.gate.isWanted
         let isUndone = leaveCall()
         let error = database.stepError(
             ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments,

@@ -229,9 +229,9 @@ extension DatabaseRegion {
     /// The region without views, which have no rows of their own, and without the tables that SQLite itself changes
     /// unseen. Tables are named as they were created.
     package func observable(_ db: Database) throws -> DatabaseRegion {
-        if let known = db.takeObservableReads(of: self) { return known }
+        if let known = db.features[StatementWatch.key]?.takeObservableReads(of: self) { return known }
         let observable = try existing(db).coveringGeneratedColumns(db)
-        db.observableReads = ObservableReads(region: self, observable: observable)
+        db.watch.observableReads = ObservableReads(region: self, observable: observable)
         return observable
     }
 

@@ -109,7 +109,7 @@ extension Statement {
         let region = record.hasFailed ? nil : try? database.canonicalRegion(of: record.region)
         access.region = region
         access.isRecorded = false
-        database.recordedReads?.isNew = true
+        database.features[StatementWatch.key]?.recordedReads?.isNew = true
         return region ?? .fullDatabase
     }
 
@@ -239,25 +239,52 @@ extension Database {
     // MARK: What an access reads
 
     /// Whether what the access reads is recorded at the moment.
-    package var isRecordingRegion: Bool { recordedReads != nil }
+    package var isRecordingRegion: Bool { features[StatementWatch.key]?.recordedReads != nil }
 
     /// Runs a block and adds what it reads to a region, also when it throws.
     package func recordingRegion<T>(_ region: inout DatabaseRegion, _ body: () throws -> T) rethrows -> T {
-        let outer = recordedReads
-        recordedReads = RecordedReads()
+        let watch = watch
+        let outer = watch.recordedReads
+        watch.recordedReads = RecordedReads()
         updateWatching()
         defer {
-            let recorded = completeReads()
-            let isNew = recordedReads?.isNew == true
+            let recorded = watch.completeReads()
+            let isNew = watch.recordedReads?.isNew == true
             region.formUnion(recorded)
-            recordedReads = outer
-            recordedReads?.region.formUnion(recorded)
-            if isNew { recordedReads?.isNew = true }
+            watch.recordedReads = outer
+            watch.recordedReads?.region.formUnion(recorded)
+            if isNew { watch.recordedReads?.isNew = true }
             updateWatching()
         }
         return try body()
     }
 
+    /// Adds a region to what an observation tracks, while it fetches. It does nothing otherwise.
+    ///
+    /// For what a fetch depends on without reading it.
+    public func registerAccess(to region: @autoclosure () throws -> some DatabaseRegionConvertible) throws {
+        requireAccess()
+        guard isRecordingRegion else { return }
+        let region = try withoutWatching { try region().databaseRegion(self) }
+        watch.recordedReads?.isNew = true
+        watch.recordedReads?.region.formUnion(region)
+    }
+
+    /// Runs statements of the library's own, which no observer sees and no recording counts.
+    package func withoutWatching<T>(_ body: () throws -> T) rethrows -> T {
+        let outer = features.isWatching
+        features.isWatching = false
+        defer { features.isWatching = outer }
+        return try body()
+    }
+
+    func updateWatching() {
+        let watch = features[StatementWatch.key]
+        features.isWatching = watch?.recordedReads != nil || watch?.keeper.observer != nil
+    }
+}
+
+extension StatementWatch {
     /// Adds what a statement reads, before it runs.
     func recordReads(by statement: Statement) {
         guard let number = recordedReads?.number else { return }
@@ -274,7 +301,7 @@ extension Database {
 
     /// The region of all that was recorded. Where the schema has changed, SQLite has compiled a statement again in its
     /// first step, and it may have read something else than was known of it.
-    private func completeReads() -> DatabaseRegion {
+    fileprivate func completeReads() -> DatabaseRegion {
         guard let reads = recordedReads else { return DatabaseRegion() }
         var region = reads.region
         for statement in reads.statements
@@ -293,27 +320,6 @@ extension Database {
         observableReads?.isCurrent = false
         return known.observable
     }
-
-    /// Adds a region to what an observation tracks, while it fetches. It does nothing otherwise.
-    ///
-    /// For what a fetch depends on without reading it.
-    public func registerAccess(to region: @autoclosure () throws -> some DatabaseRegionConvertible) throws {
-        requireAccess()
-        guard isRecordingRegion else { return }
-        let region = try withoutWatching { try region().databaseRegion(self) }
-        recordedReads?.isNew = true
-        recordedReads?.region.formUnion(region)
-    }
-
-    /// Runs statements of the library's own, which no observer sees and no recording counts.
-    package func withoutWatching<T>(_ body: () throws -> T) rethrows -> T {
-        let outer = watchesStatements
-        watchesStatements = false
-        defer { watchesStatements = outer }
-        return try body()
-    }
-
-    func updateWatching() { watchesStatements = recordedReads != nil || observer != nil }
 }
 
 extension DatabaseRegion {

@@ -39,19 +39,10 @@ final class ConnectionHooks {
     @exclusivity(unchecked) fileprivate var isChangingSchema = false
     /// Called before each commit; returns false to make it fail.
     var willCommit: (() -> Bool)?
-    /// Called when a transaction ends that may have changed recorded tables, with whether it commits.
+    /// Called when a transaction ends, with whether it commits.
     var noteTransactionEnd: ((Bool) -> Void)?
-    /// What the rows of the history tell of the transaction under way; 0 until it is asked for.
-    @exclusivity(unchecked) var historyStamp: Int64 = 0
-    /// Whether a commit writes the history of its tables, so that their triggers pause. A transaction cannot be committed
-    /// meanwhile, and one that is rolled back ends the pause.
-    @exclusivity(unchecked) var isHistoryPaused = false
-    /// How many rows of the history the connection has written since the last purge.
-    @exclusivity(unchecked) var historyRows = 0
-    /// After how many of them it purges some. Small until the limits of the history are known.
-    @exclusivity(unchecked) var historyPurgeInterval = Int(Limits.historyPurgeStep)
-    /// Finds it. Called while a trigger runs.
-    var makeHistoryStamp: (() throws -> Int64)?
+    /// What the function answers that the triggers of the history call.
+    let history = HistoryFeature()
     /// Called for each row that changes.
     var didChangeRow: ((RowChange) -> Void)?
     /// Called after each rollback of a whole transaction.

@@ -20,19 +20,19 @@ private func compileOptionOrStamp(context: OpaquePointer?, _: CInt, values: Unsa
     let hooks = hooks(at: sqlite3_user_data(context))
     if argument == HistoryTriggers.pauseArgument, let hooks {
         // Without a value the result is NULL.
-        if hooks.isHistoryPaused { sqlite3_result_int(context, 1) }
+        if hooks.history.isPaused { sqlite3_result_int(context, 1) }
         return
     }
     guard argument == HistoryTriggers.stampArgument, let hooks else {
         let name = sqlite3_compileoption_get(CInt(truncatingIfNeeded: argument))
         return sqlite3_result_text(context, name, -1, nil)
     }
-    hooks.historyRows &+= 1
-    if hooks.historyStamp != 0 { return sqlite3_result_int64(context, hooks.historyStamp) }
+    hooks.history.rows &+= 1
+    if hooks.history.stamp != 0 { return sqlite3_result_int64(context, hooks.history.stamp) }
     do {
-        hooks.historyStamp = try hooks.makeHistoryStamp?() ?? 0
+        hooks.history.stamp = try hooks.history.makeStamp?() ?? 0
     } catch {
         return FunctionContext(pointer: context).setError(error)
     }
-    if hooks.historyStamp != 0 { sqlite3_result_int64(context, hooks.historyStamp) }
+    if hooks.history.stamp != 0 { sqlite3_result_int64(context, hooks.history.stamp) }
 }

@@ -1,8 +1,8 @@
 import CSQLCipher
 
 /// What a statement does beyond reading and writing rows, as SQLite reports it while it compiles the statement.
-struct StatementEffects: OptionSet {
-    let rawValue: UInt16
+package struct StatementEffects: OptionSet {
+    package let rawValue: UInt16
 
     /// It creates, changes or drops tables, views, indexes or triggers, or attaches a database.
     static let schema = StatementEffects(rawValue: 1)
@@ -38,7 +38,7 @@ struct StatementEffects: OptionSet {
     /// Whether the statement changes only temporary tables, so that it needs no lock.
     var writesTemporaryTablesOnly: Bool { intersection(.changes) == .temporaryRows }
 
-    init(rawValue: UInt16) { self.rawValue = rawValue }
+    package init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// - Parameters:
     ///   - action: The authorizer's action code.
@@ -162,8 +162,8 @@ extension ConnectionHandle {
 private func commitCallback(context: UnsafeMutableRawPointer?) -> CInt {
     guard let hooks = hooks(at: context) else { return 0 }
     // While the triggers of the history pause, changes would be recorded by nobody.
-    let commits = !hooks.isHistoryPaused && hooks.willCommit?() != false
-    hooks.isHistoryPaused = false
+    let commits = !hooks.history.isPaused && hooks.willCommit?() != false
+    hooks.history.isPaused = false
     hooks.noteTransactionEnd?(commits)
     // Another value than 0 turns the commit into a rollback.
     return commits ? 0 : 1
@@ -171,7 +171,7 @@ private func commitCallback(context: UnsafeMutableRawPointer?) -> CInt {
 
 private func rollbackCallback(context: UnsafeMutableRawPointer?) {
     guard let hooks = hooks(at: context) else { return }
-    hooks.isHistoryPaused = false
+    hooks.history.isPaused = false
     hooks.didRollback?()
     hooks.noteTransactionEnd?(false)
 }

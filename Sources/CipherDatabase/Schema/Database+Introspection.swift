@@ -333,9 +333,9 @@ extension Database {
         let enforced = try enforcesForeignKeys()
         return try withForeignKeysSuspended {
             handle.setTriggers(false)
-            suspendedForeignKeys = enforced
+            features[SuspendedRules.key] = SuspendedRules(foreignKeys: enforced)
             defer {
-                suspendedForeignKeys = nil
+                features[SuspendedRules.key] = nil
                 handle.setTriggers(true)
             }
             return try block()
@@ -357,10 +357,10 @@ extension Database {
     /// Runs functions of the program after a transaction: inside ``withForeignKeysAndTriggersSuspended(_:)`` too, what
     /// they write is not written as it is elsewhere.
     func withRulesOfProgram(_ functions: () -> Void) {
-        guard let foreignKeys = suspendedForeignKeys else { return functions() }
-        suspendedForeignKeys = nil
-        defer { suspendedForeignKeys = foreignKeys }
-        withForeignKeysAndTriggersResumed(foreignKeys: foreignKeys, functions)
+        guard let rules = features[SuspendedRules.key] else { return functions() }
+        features[SuspendedRules.key] = nil
+        defer { features[SuspendedRules.key] = rules }
+        withForeignKeysAndTriggersResumed(foreignKeys: rules.foreignKeys, functions)
     }
 
     /// Whether the connection enforces foreign keys outside of ``withForeignKeysAndTriggersSuspended(_:)``.
@@ -374,4 +374,14 @@ extension Database {
         defer { handle.setForeignKeys(true) }
         return try block()
     }
+}
+
+/// The rules of the program that a block under way suspends (``Database/withForeignKeysAndTriggersSuspended(_:)``).
+private final class SuspendedRules {
+    static let key = FeatureKey<SuspendedRules>(.suspendedRules)
+
+    /// Whether foreign keys act outside of the block.
+    let foreignKeys: Bool
+
+    init(foreignKeys: Bool) { self.foreignKeys = foreignKeys }
 }

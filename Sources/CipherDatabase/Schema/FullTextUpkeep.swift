@@ -19,34 +19,65 @@ import StorePlatform
 /// | after it | the indexes, made again; no mark |
 ///
 /// The next opening for writing makes the marked indexes again. Until then `verify` reports them.
-struct FullTextUpkeep {
+final class FullTextUpkeep: ConnectionFeature {
+    static let key = FeatureKey<FullTextUpkeep>(.fullText)
+
     /// The indexes that fitted their content before the VACUUM that runs.
     private var fitting: [FullTextIndex] = []
     /// Whether indexes or tables were changed since the triggers were last made.
-    var keysMayDiffer = false
+    private var keysMayDiffer = false
+    /// Whether a VACUUM has run since then.
+    private var hasVacuumed = false
     /// Whether triggers are being made or dropped.
     private var isUnderWay = false
 
-    static func willVacuum(_ db: Database) throws {
-        db.fullText.fitting = []
+    /// Adds it to a connection that has just been opened.
+    static func add(to db: Database) {
+        db.features.add(FullTextUpkeep(), for: key, at: [.willVacuum, .didChangeSchema, .didFail])
+    }
+
+    package func didChangeSchema(_ effects: StatementEffects, isForeign: Bool, on db: Database) {
+        if isForeign { return }
+        if effects.contains(.indexes) { keysMayDiffer = true }
+        if effects.contains(.vacuum) { hasVacuumed = true }
+        if db.needsTriggerUpkeep(after: effects) { db.features.want(.didRun, for: Self.key) }
+    }
+
+    package func didRun(on db: Database) throws {
+        db.features.want(.didRun, false, for: Self.key)
+        let hasVacuumed = hasVacuumed
+        self.hasVacuumed = false
+        guard db.keepsTriggers else { return }
+        if hasVacuumed { try didVacuum(db) }
+        if keysMayDiffer { try followKeys(db) }
+    }
+
+    package func didFail(_ statement: Statement, on db: Database) {
+        // What is missing now is found when the database is opened again.
+        if statement.effects.contains(.storedSchema) { try? didRun(on: db) }
+    }
+
+    package func willVacuum(on db: Database) throws {
+        guard db.keepsTriggers && !db.isInsideTransaction && !db.health.hasFailedToSync else { return }
+        fitting = []
         let exposed = try db.withoutWatching {
             try FullTextIndex.all(db).filter { try $0.losesRowsByVacuum(db) }
         }
         if exposed.isEmpty { return }
         var found: [FullTextIndex] = []
-        try change(db) {
+        try Self.change(db) {
             try db.changingHistory {
                 found = try exposed.filter { index in
                     do {
                         return try index.fits(db)
                     } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-                        throw cannotFollow(index, error)
+                        throw Self.cannotFollow(index, error)
                     }
                 }
                 try VacuumMark.set(found.map(\.name), db)
             }
         }
-        db.fullText.fitting = found
+        fitting = found
     }
 
     /// Without its tokenizer an index can be neither checked nor made again.
@@ -57,13 +88,13 @@ struct FullTextUpkeep {
                 + "rebuild it (\(error.message ?? "SQLITE_ERROR")). Run VACUUM in a program that has its tokenizer")
     }
 
-    static func didVacuum(_ db: Database) throws {
-        let fitting = db.fullText.fitting
-        db.fullText.fitting = []
+    private func didVacuum(_ db: Database) throws {
+        let fitting = fitting
+        self.fitting = []
         if fitting.isEmpty { return }
-        try change(db) {
+        try Self.change(db) {
             try db.changingHistory {
-                for index in fitting { try rebuildUnlessFit(index, db) }
+                for index in fitting { try Self.rebuildUnlessFit(index, db) }
                 try VacuumMark.clear(db)
             }
         }
@@ -113,9 +144,9 @@ struct FullTextUpkeep {
     }
 
     /// Makes the triggers fit the keys of their tables, unless they are being made or dropped.
-    static func followKeys(_ db: Database) throws {
-        if db.fullText.isUnderWay { return }
-        db.fullText.keysMayDiffer = false
+    private func followKeys(_ db: Database) throws {
+        if isUnderWay { return }
+        keysMayDiffer = false
         let misfits = try db.withoutWatching { try DisplacedRows.misfits(db) }
         if misfits.isEmpty { return }
         try db.changingHistory { for rows in misfits { try rows.create(db) } }
@@ -123,9 +154,10 @@ struct FullTextUpkeep {
 
     /// Runs a block that makes or drops triggers one by one.
     static func change(_ db: Database, _ body: () throws -> Void) rethrows {
-        let outer = db.fullText.isUnderWay
-        db.fullText.isUnderWay = true
-        defer { db.fullText.isUnderWay = outer }
+        let upkeep = db.features[key]
+        let outer = upkeep?.isUnderWay ?? false
+        upkeep?.isUnderWay = true
+        defer { upkeep?.isUnderWay = outer }
         try body()
     }
 }

@@ -9,47 +9,59 @@
 /// | the same in `main` or an attached database, on this connection | the statement that does it |
 /// | the same on another connection | the versions of the schemas, before each statement where databases are attached |
 /// | a table that is dropped; DETACH; a rollback | SQLite |
-struct HiddenTables {
+final class HiddenTables: ConnectionFeature {
+    static let key = FeatureKey<HiddenTables>(.hiddenTables)
+
     /// Whether databases are attached, so that another connection may hide a table.
     private(set) var mayBeElsewhere = false
     private var isComparing = false
     /// The versions of the schemas, in SQLite's order.
     private var versions: [Int32] = []
 
-    /// Called after a statement that has changed a schema.
-    static func didChangeSchema(_ effects: StatementEffects, _ db: Database) {
-        if effects.contains(.attachment) { db.hiddenTables.mayBeElsewhere = true }
-        if effects.contains(.temporaryTables) || effects.contains(.storedSchema) && db.hiddenTables.mayBeElsewhere {
+    /// Adds it to a connection that has just been opened.
+    static func add(to db: Database) { db.features.add(HiddenTables(), for: key, at: .didChangeSchema) }
+
+    package func didChangeSchema(_ effects: StatementEffects, isForeign: Bool, on db: Database) {
+        guard effects.contains(.schema) else { return }
+        if effects.contains(.attachment) {
+            mayBeElsewhere = true
+            db.features.want(.willRun, for: Self.key)
+        }
+        if effects.contains(.temporaryTables) || effects.contains(.storedSchema) && mayBeElsewhere {
             db.expireKeptStatements()
         }
     }
 
+    package func willRun(_ statement: Statement, on db: Database) throws {
+        if !statement.effects.contains(.transaction) { try compare(db) }
+    }
+
     /// Compares the versions of the schemas: once in a transaction, which sees no changes of other connections.
-    static func compare(_ db: Database) throws {
-        if db.hiddenTables.isComparing || db.isInsideTransaction && db.schemaCache.isCompared { return }
-        db.hiddenTables.isComparing = true
-        defer { db.hiddenTables.isComparing = false }
+    private func compare(_ db: Database) throws {
+        if isComparing || db.isInsideTransaction && db.schemaCache.isCompared { return }
+        isComparing = true
+        defer { isComparing = false }
         try db.compareSchema()
         let current = try db.schemaIDs(named: nil).map { schema in
             let sql = "PRAGMA \(schema.name.quotedDatabaseIdentifier).schema_version"
             // An attached database that is locked, or gone, is no error of a statement that does not read it.
             return (try? Int32.fetchOne(db.statement(forFetching: sql))) ?? -1
         }
-        let former = db.hiddenTables.versions
-        if current != former && !former.isEmpty { db.expireKeptStatements() }
+        if current != versions && !versions.isEmpty { db.expireKeptStatements() }
         // After DETACH, SQLite itself notices what other connections do to `main`.
         let isAlone = try db.schemaIDs(named: nil).allSatisfy { ["main", "temp"].contains($0.name) }
-        db.hiddenTables.versions = isAlone ? [] : current
-        if isAlone { db.hiddenTables.mayBeElsewhere = false }
+        versions = isAlone ? [] : current
+        if isAlone {
+            mayBeElsewhere = false
+            db.features.want(.willRun, false, for: Self.key)
+        }
     }
 }
 
 extension Database {
     /// Makes all statements be compiled again before they run next.
     fileprivate func expireKeptStatements() {
-        statementCache.removeAll()
-        fetchCache.removeAll()
-        executionCache.removeAll()
+        kept.removeAll()
         // Those that the program keeps itself.
         handle.expireStatements(hooks)
     }

@@ -72,9 +72,7 @@ extension Database {
     public func clearSchemaCache() {
         requireAccess()
         schemaCache.clear()
-        statementCache.removeAll()
-        fetchCache.removeAll()
-        executionCache.removeAll()
+        kept.removeAll()
     }
 
     /// ``schemaVersion()``, which is read once in a transaction, and again after a statement that changes the schema.
@@ -131,7 +129,7 @@ extension Database {
         hooks.compiledRecord = nil
         hooks.isCompiling = true
         defer { hooks.isCompiling = false }
-        if recording && watchesStatements { return prepareRecording(text, persistent: persistent) }
+        if recording && features.isWatching { return prepareRecording(text, persistent: persistent) }
         return gated { handle.prepare(text, persistent: persistent) }
     }
 
@@ -153,7 +151,7 @@ extension Database {
         hooks.effects = []
         if effects.contains(.schema) {
             schemaCache.clear()
-            HiddenTables.didChangeSchema(effects, self)
+            callFeatures(didChangeSchema: effects, isForeign: true)
         }
         schemaCache.isCompared = false
         // The date is made on demand: no function of the user's may run while a statement is compiled.
@@ -164,19 +162,9 @@ extension Database {
     func note(_ effects: StatementEffects, savepoint: SavepointChange?) {
         // SQLite recompiles a statement while it runs when the schema has changed: its effects are recorded here.
         hooks.effects = []
-        if effects.contains(.schema) {
+        if !effects.isDisjoint(with: [.schema, .vacuum]) {
             schemaCache.clear()
-            HiddenTables.didChangeSchema(effects, self)
-        }
-        if effects.contains(.indexes) {
-            fullText.keysMayDiffer = true
-            needsHistoryUpkeep = !isInHistoryUpkeep
-        }
-        if effects.contains(.storedSchema) { needsHistoryUpkeep = !isInHistoryUpkeep }
-        if effects.contains(.vacuum) {
-            schemaCache.clear()
-            needsHistoryUpkeep = true
-            hasVacuumed = true
+            callFeatures(didChangeSchema: effects, isForeign: false)
         }
         if effects.contains(.journalMode) { noteJournalMode() }
         if effects.contains(.busyTimeout) { noteBusyTimeout() }

@@ -36,7 +36,7 @@ extension Database {
     // MARK: The connection's own thread
 
     /// Whether the next call passes the gate: the connection may hold locks, or has not reported a rollback yet.
-    var passesGate: Bool { isGated || wasRolledBack }
+    var passesGate: Bool { isGated || gating.wasRolledBack }
 
     /// Begins a call into SQLite on a connection that writes, or is about to.
     ///
@@ -48,34 +48,36 @@ extension Database {
     @inline(__always)
     func enterCall(_ call: GatedCall, sql: @autoclosure () -> String = "") throws -> Bool {
         // The most frequent case first: the next statement of a transaction, without a suspension.
-        if isGated && callDepth == 0 && !wasRolledBack && gate.move(from: gateRest, to: .calling) {
-            callDepth = 1
+        if isGated && gating.callDepth == 0 && !gating.wasRolledBack
+            && gating.gate.move(from: gating.gateRest, to: .calling)
+        {
+            gating.callDepth = 1
             hooks.hasWaited = false
-            if gate.isSuspended { try refuseIfNeeded(call, sql: sql()) }
+            if gating.gate.isSuspended { try refuseIfNeeded(call, sql: sql()) }
             return true
         }
         return try enterCallSlowly(call, sql: sql())
     }
 
     private func enterCallSlowly(_ call: GatedCall, sql: @autoclosure () -> String) throws -> Bool {
-        if callDepth > 0 {
-            callDepth += 1
+        if gating.callDepth > 0 {
+            gating.callDepth += 1
             return true
         }
         let begins = !isGated
-        if !gate.enter(from: begins ? .off : gateRest) {
+        if !gating.gate.enter(from: begins ? .off : gating.gateRest) {
             noteRollback()
             return try tellOfRollback(call, sql())
         }
         isGated = true
-        callDepth = 1
+        gating.callDepth = 1
         hooks.hasWaited = false
-        if wasRolledBack {
+        if gating.wasRolledBack {
             leaveCall()
             return try tellOfRollback(call, sql())
         }
-        if gate.isSuspended { try refuseIfNeeded(call, sql: sql()) }
-        if begins, checksFile, case .write = call { try requireFileInPlace() }
+        if gating.gate.isSuspended { try refuseIfNeeded(call, sql: sql()) }
+        if begins, gating.checksFile, case .write = call { try requireFileInPlace() }
         return true
     }
 
@@ -85,70 +87,70 @@ extension Database {
     /// - Returns: Whether a suspension came meanwhile, so that nothing is left of an open transaction.
     @discardableResult
     func leaveCall(isMidway: Bool = false) -> Bool {
-        callDepth -= 1
-        if callDepth > 0 { return false }
+        gating.callDepth -= 1
+        if gating.callDepth > 0 { return false }
         // It was of the statement that has just been stepped: the next one waits as long as the busy mode allows.
-        if hasLockDeadline { lockDeadline = nil }
+        if waits.hasLockDeadline { waits.lockDeadline = nil }
         let isInTransaction = isMidway || !handle.isInAutocommit
-        let rests = isInTransaction || gateRest == .raw
+        let rests = isInTransaction || gating.gateRest == .raw
         if !isInTransaction { releaseWriteSlotIfDone() }
-        if gate.move(from: .calling, to: rests ? gateRest : .off) {
+        if gating.gate.move(from: .calling, to: rests ? gating.gateRest : .off) {
             isGated = rests
             return false
         }
         // A suspending thread waits for this moment. It is still kept out, so the rollback is done here.
         let isRolledBack = rollBackForSuspension()
-        isGated = gateRest == .raw
-        gate.settle(at: isGated ? .raw : .off)
+        isGated = gating.gateRest == .raw
+        gating.gate.settle(at: isGated ? .raw : .off)
         return isRolledBack
     }
 
     /// Reports a rollback by a suspension to the first call after it.
     private func tellOfRollback(_ call: GatedCall, _ sql: String) throws -> Bool {
-        wasRolledBack = false
+        gating.wasRolledBack = false
         if case .ending = call { return false }
         throw DatabaseError.suspended(sql: sql)
     }
 
     /// Runs a call that uses a statement's or the connection's own state, kept apart from a suspending thread.
     func gated<T>(_ body: () -> T) -> T {
-        guard isGated, callDepth == 0 else { return body() }
-        if !gate.enter(from: gateRest) {
+        guard isGated, gating.callDepth == 0 else { return body() }
+        if !gating.gate.enter(from: gating.gateRest) {
             noteRollback()
-            wasRolledBack = true
+            gating.wasRolledBack = true
             return body()
         }
-        callDepth = 1
-        defer { if leaveCall() { wasRolledBack = true } }
+        gating.callDepth = 1
+        defer { if leaveCall() { gating.wasRolledBack = true } }
         return body()
     }
 
     /// Called when the program reads SQLite's pointer: from here on its own calls may be under way at any moment.
     func noteRawUse() {
-        guard usesGate, gateRest != .raw, isAccessedHere else { return }
-        let old = gateRest
-        gateRest = .raw
-        if callDepth > 0 { return }
-        if !gate.enter(from: isGated ? old : .off) {
+        guard gating.usesGate, gating.gateRest != .raw, isAccessedHere else { return }
+        let old = gating.gateRest
+        gating.gateRest = .raw
+        if gating.callDepth > 0 { return }
+        if !gating.gate.enter(from: isGated ? old : .off) {
             noteRollback()
-            wasRolledBack = true
+            gating.wasRolledBack = true
         }
         isGated = true
-        gate.settle(at: .raw)
+        gating.gate.settle(at: .raw)
     }
 
     /// Called at the end of an access: does what a suspension has left to do on this thread.
     func leaveGate() {
-        wasRolledBack = false
-        let rest = gateRest
-        gateRest = .idle
+        gating.wasRolledBack = false
+        let rest = gating.gateRest
+        gating.gateRest = .idle
         guard isGated else { return }
         if isClosed {
             isGated = false
-            gate.settle(at: .off)
-        } else if gate.enter(from: rest) {
-            callDepth = 1
-            if gate.isSuspended { rollBackForSuspension() }
+            gating.gate.settle(at: .off)
+        } else if gating.gate.enter(from: rest) {
+            gating.callDepth = 1
+            if gating.gate.isSuspended { rollBackForSuspension() }
             leaveCall()
         } else {
             noteRollback()
@@ -157,16 +159,16 @@ extension Database {
 
     /// Prepares the gate for the connection's lifetime: from here on a suspending thread can roll back.
     func armGate() {
-        guard usesGate else { return }
+        guard gating.usesGate else { return }
         let (_, rollback, _) = handle.prepare(ControlStatements.Kind.rollback.sql, persistent: true)
         hooks.effects = []
-        gate.arm(handle, rollback: rollback.map { StatementHandle($0) })
+        gating.gate.arm(handle, rollback: rollback.map { StatementHandle($0) })
     }
 
     /// Checks whether reading acquires a lock for which writers wait: without WAL it does.
     func noteJournalMode() {
-        gatesReads =
-            usesGate && configuration.observesSuspensionNotifications && !configuration.isImmutable
+        gating.gatesReads =
+            gating.usesGate && configuration.observesSuspensionNotifications && !configuration.isImmutable
             && handle.pragmaValue("PRAGMA journal_mode") != "wal"
     }
 
@@ -175,7 +177,7 @@ extension Database {
     private func refuseIfNeeded(_ call: GatedCall, sql: String) throws {
         switch call {
         case .ending: return
-        case .read where !gatesReads: return
+        case .read where !gating.gatesReads: return
         case .read, .write: break
         }
         rollBackForSuspension()
@@ -196,11 +198,11 @@ extension Database {
     /// Rolls an open transaction back, on the connection's own thread and inside a call.
     @discardableResult
     private func rollBackForSuspension() -> Bool {
-        guard !handle.isInAutocommit, handle.isWriting || gatesReads else { return false }
-        if controls.run(.rollback, on: handle, hooks) != .SQLITE_DONE {
+        guard !handle.isInAutocommit, handle.isWriting || gating.gatesReads else { return false }
+        if kept.controls.run(.rollback, on: handle, hooks) != .SQLITE_DONE {
             // An interruption lasts while any statement is between rows.
             handle.resetAllStatements()
-            _ = controls.run(.rollback, on: handle, hooks)
+            _ = kept.controls.run(.rollback, on: handle, hooks)
         }
         releaseWriteSlotIfDone()
         noteRollback()

@@ -82,7 +82,7 @@ package final class DatabaseSuspension: Sendable {
 
         init(_ database: Database) {
             self.database = database
-            gate = database.gate
+            gate = database.gating.gate
         }
 
         var isGone: Bool { database == nil }

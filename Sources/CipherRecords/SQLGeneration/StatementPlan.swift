@@ -65,7 +65,9 @@ package struct RequestStatistics {
 }
 
 /// What the record layer keeps for one connection, for as long as the schema stays the same.
-final class RecordStorage {
+final class RecordStorage: ConnectionFeature {
+    static let key = FeatureKey<RecordStorage>(.records)
+
     /// The most requests of different shapes that are kept; more of them start anew.
     static let mostRequests = 500
 
@@ -88,6 +90,9 @@ final class RecordStorage {
     private var counts = (found: 0, generated: 0)
 
     init(generation: Int) { self.generation = generation }
+
+    /// Its statements keep their connection: together they would stay forever.
+    func willClose(_ db: Database) { db.features[Self.key] = nil }
 
     /// Forgets everything that another schema was the reason of.
     func compare(_ generation: Int) {
@@ -135,12 +140,12 @@ extension Database {
     /// What the record layer keeps for this connection.
     func records() throws -> RecordStorage {
         let generation = try schemaGeneration()
-        if let storage = recordStorage as? RecordStorage {
+        if let storage = features[RecordStorage.key] {
             storage.compare(generation)
             return storage
         }
         let storage = RecordStorage(generation: generation)
-        recordStorage = storage
+        features.add(storage, for: RecordStorage.key, at: .close)
         return storage
     }
 

@@ -104,7 +104,7 @@ import Testing
     @Test("where parts are small, the next one is due before as many changes were recorded as this one has purged")
     func pace() throws {
         let pool = try recorded(100)
-        pool.writeWithoutTransaction { $0.historyPurgeCount = 100 }
+        pool.writeWithoutTransaction { $0.hooks.history.purgeCount = 100 }
         try insert(10_000...(10_000 + Limits.historyPurgeInterval), pool)
         let before = try count(pool)
         try insert(20_000...20_050, pool)

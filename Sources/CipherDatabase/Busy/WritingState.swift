@@ -1,0 +1,23 @@
+/// What a connection that writes needs around its transactions: the write slot, the length of the WAL and its checkpoints.
+final class WritingState {
+    // Unchecked, as the next ones: one thread at a time uses them, with each statement that writes.
+    /// The write slot; nil for connections that do not write a store's file.
+    @exclusivity(unchecked) var writeSlot: WriteSlot?
+    /// Whether the write slot outlives the connection, for the one that is opened in its place.
+    var keepsWriteSlot = false
+    /// Whether what is written at the moment concerns no observer of other processes.
+    @exclusivity(unchecked) var isQuiet = false
+    /// Whether the access under way ends with its transaction.
+    @exclusivity(unchecked) var endsWithCommit = false
+    /// The label of the write under way; nil uses its first statement.
+    @exclusivity(unchecked) var writeLabel: String?
+    /// The length of the WAL, in frames, after the last commit of this connection.
+    @exclusivity(unchecked) var logFrames = 0
+    /// The length of the WAL, in frames, at which a checkpoint follows a commit.
+    @exclusivity(unchecked) var checkpointDueFrames = Int.max
+    /// Copies the WAL of a writing connection into its file.
+    var checkpointer: Checkpointer?
+    /// Counts the commits for the monitor of other connections' commits; nil for a database that no other connection
+    /// can change.
+    @exclusivity(unchecked) var link: ProcessLink?
+}
