@@ -101,26 +101,6 @@ package final class FileOpening: Sendable {
         CrashPoint.reach(.openingLockTaken)
     }
 
-    /// Acquires the opening lock after the keys for the present sidecar are derived.
-    ///
-    /// Processes that open a store at the same time derive in parallel, and hold the lock only for the steps that must
-    /// be done one after another. If no store exists yet, nothing is derived in advance: the first process makes a slot
-    /// with a new salt, and the others derive the key of that slot.
-    package func lock(unlocking secret: Secret) throws {
-        guard let vault, !isReadonly, !isLocked else { return }
-        let deadline = ContinuousClock.now + Limits.openingWait
-        while true {
-            let copies = vault.read()
-            // An error in the sidecar or in a slot is reported by the opening itself.
-            _ = try? vault.unlock(secret, copies)
-            try lock(deadline: deadline)
-            // The store may have been created, or its keys changed, during the wait.
-            let present = vault.read()
-            if present == copies || !vault.needsDerivation(secret, present) { return }
-            release()
-        }
-    }
-
     package func release() {
         guard let paths, let lock = state.withLock({ $0.lock.take() }) else { return }
         vault?.setGuarded(false)

@@ -35,6 +35,19 @@ package final class Keyring: Sendable {
         var hasCreated = false
         /// Whether a connection of this keyring has created the store.
         var didCreate = false
+        /// What the secret has opened before the first connection, for ``plan(for:file:creatingWith:)``.
+        var unlocked: Unlocked?
+    }
+
+    /// The sidecar that a secret has opened, and the copies from which it was chosen.
+    private struct Unlocked {
+        let secret: Secret
+        let copies: SidecarCopies
+        let store: AuthenticatedSidecar
+
+        func isOf(_ secret: Secret, _ copies: SidecarCopies) -> Bool {
+            self.copies == copies && self.secret.isEqual(to: secret)
+        }
     }
 
     /// The keys that a keyring inherits from another one of the same file.
@@ -143,6 +156,39 @@ package final class Keyring: Sendable {
 
     // MARK: Finding the key
 
+    /// Opens the sidecar with a secret, then acquires the opening lock. The first connection that is given the secret
+    /// uses what it has opened.
+    ///
+    /// Processes that open a store at the same time derive in parallel, and hold the lock only for the steps that must
+    /// be done one after another. If no store exists yet, nothing is derived in advance: the first process makes a slot
+    /// with a new salt, and the others derive the key of that slot.
+    package func lock(unlocking secret: Secret) throws {
+        guard let vault, !opening.isReadonly, !opening.isLocked else { return }
+        let deadline = ContinuousClock.now + Limits.openingWait
+        while true {
+            let copies = vault.read()
+            // An error in the sidecar or in a slot is reported by the connection, which meets it again.
+            let unlocked = (try? vault.unlock(secret, copies)).map {
+                Unlocked(secret: secret, copies: copies, store: $0)
+            }
+            try opening.lock(deadline: deadline)
+            // The store may have been created, or its keys changed, during the wait.
+            let present = vault.read()
+            if present == copies || !vault.needsDerivation(secret, present) {
+                return state.withLock { $0.unlocked = unlocked }
+            }
+            opening.release()
+        }
+    }
+
+    /// Opens the sidecar with a secret, unless ``lock(unlocking:)`` has opened these copies with it.
+    private func unlock(_ secret: Secret, _ copies: SidecarCopies, _ vault: Vault) throws -> AuthenticatedSidecar? {
+        if let unlocked = state.withLock({ $0.unlocked.take() }), unlocked.isOf(secret, copies) {
+            return unlocked.store
+        }
+        return try vault.unlock(secret, copies)
+    }
+
     enum Plan {
         /// The sidecar contains salt and settings.
         case known(PageKey)
@@ -170,7 +216,7 @@ package final class Keyring: Sendable {
             copies = vault.read()
         }
         do {
-            guard let store = try vault.unlock(secret, copies) else {
+            guard let store = try unlock(secret, copies, vault) else {
                 return try planWithoutSidecar(secret, diagnosis, creatingWith: settings)
             }
             return .known(try accept(store, diagnosis))

@@ -193,7 +193,7 @@ extension SharedStore {
         while true {
             if try !isReadable(whileSuspended: keyring) {
                 if case .material(let secret, _) = key {
-                    try keyring.opening.lock(unlocking: secret)
+                    try keyring.lock(unlocking: secret)
                 } else {
                     try keyring.opening.lock()
                 }

@@ -20,8 +20,6 @@ package final class Vault: Sendable {
         /// Both copies as they were last verified.
         var verified: SidecarCopies?
         var isGuarded = false
-        /// What a secret opened last, and the copies for which it did.
-        var unlocked: (store: AuthenticatedSidecar, copies: SidecarCopies, secret: Secret)?
         /// The sidecar as it was last accepted or written, and the keys that authenticate and seal it.
         var sidecar: Sidecar?
         var keys: SidecarKeys?
@@ -97,22 +95,17 @@ package final class Vault: Sendable {
 
     // MARK: Unlocking
 
-    /// Opens the keys of the store with a secret. Each key is derived once, and unchanged copies are verified once.
+    /// Opens the keys of the store with a secret. Each key is derived once.
     ///
     /// - Parameter copies: The copies to verify; nil reads them.
     /// - Returns: nil when there is no sidecar.
     /// - Throws: What choosing a sidecar throws (`SidecarFiles.choose`).
     package func unlock(_ secret: Secret, _ copies: SidecarCopies? = nil) throws -> AuthenticatedSidecar? {
         let copies = copies ?? read()
-        let known = state.withLock { $0.unlocked }
-        if let known, known.copies == copies, known.secret.isEqual(to: secret) { return known.store }
         let store = try withDerivedKeys(of: secret) { derived in
             try files.choose(copies, &derived, unlock: secret.unlock)
         }
-        state.withLock { state in
-            state.unlocked = store.map { ($0, copies, secret) }
-            state.verified = copies
-        }
+        state.withLock { $0.verified = copies }
         return store
     }
 
