@@ -10,6 +10,8 @@ package enum PageFormatError: Error, Hashable, Sendable {
     case pageNumberZero
     /// A page of a table's tree violates the format.
     case damagedTree(page: UInt32)
+    /// A tree names a page after the end of the database.
+    case missingPage(UInt32)
     /// libcrypto failed.
     case cryptography(CryptoError)
 }
@@ -25,6 +27,8 @@ extension PageFormatError: CustomStringConvertible {
             "page number 0: pages count from 1"
         case .damagedTree(let page):
             "page \(page) does not belong to the tree of a table"
+        case .missingPage(let page):
+            "page \(page) is missing, because the database ends before it"
         case .cryptography(let error):
             error.description
         }

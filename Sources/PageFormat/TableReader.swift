@@ -33,14 +33,13 @@ package struct TableReader {
     /// The first result of `match` that is not nil, in the order of the rows.
     ///
     /// - Parameter root: The root page of the table.
-    /// - Throws: ``PageFormatError/damagedTree(page:)``; what reading a page throws.
+    /// - Throws: ``PageFormatError/damagedTree(page:)``, ``PageFormatError/missingPage(_:)``; what reading a page throws.
     package func first<Result>(inTree root: UInt32, _ match: (Row) throws -> Result?) throws -> Result? {
         var waiting = [root]
         var pagesLeft = pageCount
         while let number = waiting.popLast() {
-            guard pagesLeft > 0, (1...pageCount).contains(number) else {
-                throw PageFormatError.damagedTree(page: number)
-            }
+            guard number <= pageCount else { throw PageFormatError.missingPage(number) }
+            guard pagesLeft > 0, number > 0 else { throw PageFormatError.damagedTree(page: number) }
             pagesLeft -= 1
             guard let page = TreePage(try readPage(number), number: number, usableBytes: usableBytes), page.kind.isTable
             else { throw PageFormatError.damagedTree(page: number) }

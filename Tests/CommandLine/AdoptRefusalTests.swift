@@ -38,6 +38,23 @@ struct AdoptRefusalTests {
         try expectRefusal(65, "notAdoptable", "It is not an encrypted database")
     }
 
+    // Story: "the key does not open it", "for a file of SQLCipher 1 give --compatibility 1", which was given.
+    @Test("a file of a later version that is given as one of version 1 is named by its version")
+    func laterVersion() throws {
+        try fixture.makeStandard("s.db")
+        try expectRefusal(64, "otherVersion", "is a file of SQLCipher 4", more: "--compatibility", "1")
+    }
+
+    // Story: "It is not an encrypted database. Check the path".
+    @Test("a file that was cut within a page is truncated, if the key opens its first page")
+    func cutPage() throws {
+        try fixture.makeStandard("s.db")
+        try place.truncate("s.db", to: 3 * 4096 + 12)
+        try expectRefusal(65, "truncated", "The end of")
+        try Workplace.write([UInt8](repeating: 0x2b, count: 32), to: place.path("other.key"))
+        try expectRefusal(65, "notAdoptable", "Its length is that of no database", key: place.path("other.key"))
+    }
+
     @Test("plain SQLite is shown the way to import")
     func plain() throws {
         try place.makePlain("CREATE TABLE t (a)", as: "s.db")

@@ -39,6 +39,18 @@ struct KeyAcceptTests {
         for ending in Self.endings { try place.copy("former" + ending, to: "s.db" + ending) }
     }
 
+    // Story: it salvaged every row into a store of the removed key, as "complete", with exit code 0.
+    @Test("a salvage by a removed key and the former sidecar is reported")
+    func salvage() throws {
+        try keepCopies()
+        try remove()
+        try putBack()
+        let outcome = try place.ctl("salvage", store, place.path("out.db"), "--json", key: place.path("second.key"))
+        #expect(outcome.status == 2, "\(outcome.errors)")
+        #expect(outcome.json["rolled_back"] as? Bool == true)
+        #expect(outcome.errors.contains("the sidecar is older than the store records"), "\(outcome.errors)")
+    }
+
     @Test("every command that opens the store refuses it; accepted it opens, with the keys listed and the log telling")
     func accepting() throws {
         try keepCopies()

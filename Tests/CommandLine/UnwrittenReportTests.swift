@@ -32,6 +32,26 @@ struct UnwrittenReportTests {
         #expect(place.exists("q.db"))
     }
 
+    /// A script that writes ended in the middle, with exit code 141 and without a word.
+    @Test("a script that writes says where it ended when the reader of its rows is gone", arguments: [true, false])
+    func readerGone(_ isTransaction: Bool) throws {
+        let rows = "INSERT INTO note (text) VALUES (hex(randomblob(100000))) RETURNING text;"
+        let (begin, commit) = isTransaction ? ("BEGIN;", "COMMIT;") : ("", "")
+        let sql = "\(begin) CREATE TABLE note (text); \(rows) \(rows) \(rows) \(commit)"
+        let words = ["sql", "s.db", sql, "--write", "--json", "--raw-key-file", "raw.key"]
+        let outcome = try CommandRun(
+            #require(SystemProgram.find("bash")),
+            ["-c", "\"$0\" \"$@\" | true; exit ${PIPESTATUS[0]}", Workplace.program().path] + words,
+            directory: place.folder.url.path
+        ).finish()
+        #expect(outcome.status == 74, "\(outcome)")
+        #expect(outcome.errorJSON["code"] as? String == "outputFailed")
+        #expect(outcome.errors.contains("rolled back") == isTransaction, "\(outcome.errors)")
+        #expect(outcome.errors.contains("do not run them again") == !isTransaction, "\(outcome.errors)")
+        let tables = try place.ctl("sql", place.path("s.db"), "SELECT count(*) FROM sqlite_schema WHERE name = 'note'")
+        #expect(tables.output.contains(isTransaction ? "0" : "1"))
+    }
+
     /// Whoever checks a chain of hashes must not take an answer for good that was never written.
     @Test("a key log that could not be shown is an error, and one that was acknowledged is not")
     func keyLog() throws {

@@ -52,6 +52,31 @@ struct VerifyTests {
         #expect(outcome.json["problems"] as? [String] == ["page 1 is damaged (bytes 0 to 4095)"])
     }
 
+    // Story: newer versions of SQLite call an index damaged that they cannot check, and so did `verify`: "restore a backup".
+    @Test("a full-text index of FTS4 that keeps no texts is not checked, and is no damage")
+    func contentlessIndex() throws {
+        let store = try open()
+        try store.write { db in
+            try db.execute(
+                sql: """
+                    CREATE VIRTUAL TABLE words USING fts4(t, content = '');
+                    INSERT INTO words (docid, t) VALUES (5, 'abc');
+                    """)
+        }
+        try store.close()
+        let outcome = try verify()
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect(
+            (outcome.json["notes"] as? [String] ?? []).contains {
+                $0.contains("\"words\" was not checked: it keeps no")
+            })
+        for command in ["doctor", "conformance"] {
+            #expect(try place.ctl(command, place.path("s.db")).status == 0, "\(command)")
+        }
+        let rotation = try place.ctl("rotate", place.path("s.db"), "--no-backup")
+        #expect(rotation.status == 0, "\(rotation.errors)")
+    }
+
     // Story: searches found other rows, and then ended as damage whose hint said `verify`, which said sound.
     @Test("a full-text index that does not fit its table is named with its rebuild, by verify, doctor and errors")
     func fullTextIndex() throws {

@@ -12,11 +12,12 @@ package enum KeyFile {
     ///   - checkingPermissions: Whether a regular file is refused if its group or others may read or write it, or if it
     ///     belongs to a user who is neither that of this process nor root. Credentials of systemd are not checked:
     ///     systemd gives services access by an access control list, which appears as a permission of the group.
+    ///   - isForStore: Whether it opens the store, so that the remedy may name a descriptor in its place.
     ///   - wait: The longest time until a pipe has delivered everything.
     /// - Throws: `StoreError` `invalidKey` for such a file or one longer than 64 KiB, `keyMissing` for a pipe without a
     ///   writer; ``SystemError``.
     package static func contents(
-        of path: String, checkingPermissions: Bool, wait: Duration? = nil
+        of path: String, checkingPermissions: Bool, isForStore: Bool = true, wait: Duration? = nil
     ) throws -> WipedBuffer {
         let file = try FileDescriptor(opening: path, .readOnly, waitsForWriter: false)
         // The status of the open file, so that the file cannot be replaced between the check and the reading.
@@ -26,9 +27,9 @@ package enum KeyFile {
                 .invalidKey, what: "The key file \"\(path)\" is not private to its owner.",
                 why: "Its group or others may read or write it (mode \(String(status.permissions, radix: 8))).",
                 remedy: "Run: chmod 600 \(ShellWord.path(path)). If others have seen it, change the key. "
-                    + "In a container that mounts it with another mode, give it as a descriptor: --key-fd 3 3< "
-                    + "\(ShellWord.path(path)); or copy it into memory first: install -m 600 "
-                    + "\(ShellWord.path(path)) /dev/shm/key")
+                    + "In a container that mounts it with another mode, "
+                    + (isForStore ? "give it as a descriptor: --key-fd 3 3< \(ShellWord.path(path)); or " : "")
+                    + "copy it into memory first: install -m 600 \(ShellWord.path(path)) /dev/shm/key")
         }
         if checkingPermissions, status.kind == .regular { try requireOwner(status.owner, path) }
         if status.isPipe { return try contents(of: file, wait: wait ?? Limits.keyPipeWait) }

@@ -42,7 +42,8 @@ struct AdoptionTarget {
         let hint = "Check the path; the file was left as it is."
         switch DatabaseHeader.examine(first, fileBytes: status.byteCount, settings: nil) {
         case .plaintextHeader: return try examineStore()
-        case .opaque(let traits) where traits.mayBeStandardSQLCipher:
+        // A file that was cut within a page: the key shows whether it is one of SQLCipher.
+        case .opaque(let traits) where traits.looksRandom:
             try requireNoStore()
             try paths.requireFreeName()
             return .standard(try Salt(bytes: Array(first.prefix(Salt.byteCount))))

@@ -25,6 +25,9 @@ struct CipherProbe {
     /// Versions whose pages have an authentication code.
     private static let versions = 2...4
 
+    /// Whether the length is a multiple of the smallest page.
+    var isWholeBlocks: Bool { fileBytes % 512 == 0 }
+
     /// Reads the beginning of a file.
     init(_ path: String, salt: Salt, key: UnlockedKey) throws {
         let file = try RawFile(path)
@@ -39,7 +42,6 @@ struct CipherProbe {
     /// - Returns: Settings and key of the file; nil for version 1, whose pages prove nothing.
     /// - Throws: `StoreError` `wrongKey`; ``ToolError`` when the file is of another version.
     func prove(_ path: String, version: Int) throws -> Found? {
-        if version == 1 { return nil }
         if let found = try find(version: version) { return found }
         for other in Self.versions.reversed() where other != version {
             guard try find(version: other) != nil else { continue }
@@ -48,6 +50,8 @@ struct CipherProbe {
                 why: "The key opens it with the settings of that version.",
                 remedy: other == 4 ? "Leave out --compatibility." : "Give --compatibility \(other).")
         }
+        // Its pages prove nothing: the content decides.
+        if version == 1, isWholeBlocks { return nil }
         throw StoreError(
             .wrongKey, what: "The key does not open \"\(path)\".",
             why: "The authentication code of page 1 fits it under the settings of no version from 2 to 4.",

@@ -97,7 +97,14 @@ public struct StoreAdoption: StoreTool {
         _ key: UnlockedKey, _ kind: AdoptionTarget.Kind, _ target: AdoptionTarget
     ) throws -> CipherProbe.Found? {
         guard case .standard(let salt) = kind else { return nil }
-        return try CipherProbe(target.path, salt: salt, key: key).prove(path, version: sqlCipherVersion)
+        let probe = try CipherProbe(target.path, salt: salt, key: key)
+        do {
+            return try probe.prove(path, version: sqlCipherVersion)
+        } catch let error as StoreError where error.code == .wrongKey && !probe.isWholeBlocks {
+            throw target.refused(
+                "Its length is that of no database, and the key does not open its first page.",
+                "Check the path and the key; the file was left as it is.")
+        }
     }
 
     /// Opens the store that has replaced the file. The opening sets WAL mode, creates -wal and -shm, which stay, and

@@ -79,6 +79,7 @@ package enum PlainSource {
     private static func notPlain(_ path: String, _ why: String) -> ToolError {
         ToolError(
             .notPlain, what: "\"\(path)\" is not a plain SQLite database.", why: why,
-            remedy: "Check the path. An encrypted store needs no import; the file was left as it is.")
+            remedy: "Check the path; the file was left as it is. An encrypted store needs no import: commands read it "
+                + "with its key.")
     }
 }

@@ -140,8 +140,11 @@ public struct StoreSalvage: StoreTool {
                 || tables.contains(where: \.hasLosses)
         }
 
-        /// Whether something is lost, was left out or could not be checked.
-        public var needsAttention: Bool { hasLosses || !leftOut.isEmpty || !notChecked.isEmpty }
+        /// The sidecar is older than the store records: a key that was removed or changed since may have opened it.
+        public let isRolledBack: Bool
+
+        /// Whether something is lost, was left out or could not be checked, or the sidecar is not the newest.
+        public var needsAttention: Bool { hasLosses || !leftOut.isEmpty || !notChecked.isEmpty || isRolledBack }
     }
 
     /// - Throws: ``ToolError`` `exists`, `storeName`, `noDirectory`, `sparse`; `StoreError` `storeInUse`, `wrongKey`, `noSuchStore`,
@@ -158,6 +161,7 @@ public struct StoreSalvage: StoreTool {
         let key = try key.unlocked()
         let choice = try StoreOpening.sidecar(path, key, onNotice: run.notice)
         if choice.sidecar.state == .creating { throw StoreOpening.noSuchStore(path) }
+        let isRolledBack = noteRollback(path, choice, run)
         let lock = try SalvageLock(path, run)
         defer { lock.release() }
         let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey, readsPastDamage: true)
@@ -181,7 +185,19 @@ public struct StoreSalvage: StoreTool {
             indexPages: outcome.indexPages, unknownPages: outcome.unknownPages, olderPages: found.olderPages,
             lostSchemaPages: outcome.lostSchemaPages, notCreated: outcome.notCreated,
             leftOut: outcome.leftOut, notChecked: check.notChecked, lostCommits: lostCommits,
-            foreignKeyViolations: check.violations, duration: .now - start, notices: run.notices)
+            foreignKeyViolations: check.violations, duration: .now - start, notices: run.notices,
+            isRolledBack: isRolledBack)
+    }
+
+    /// An older sidecar may be the only one that is left, so its rows are salvaged, and the report says so.
+    private func noteRollback(_ path: String, _ choice: AuthenticatedSidecar, _ run: ToolRun) -> Bool {
+        guard BackupBundle(holding: path) == nil, case .rolledBack(let error) = SidecarAge(path, choice) else {
+            return false
+        }
+        run.notice(
+            "the sidecar is older than the store records, so the given key may have been removed since. \(error.why) If "
+                + "none of you put the older sidecar back, add no other key to the new store, and change its key")
+        return true
     }
 
     private func scheme(_ sidecar: Sidecar) -> KeyScheme { KeyScheme(rawValue: sidecar.scheme.name) ?? .slots }

@@ -42,7 +42,7 @@ struct FullTextCheck {
     private(set) var faults: [FullTextFault] = []
     /// The indexes that could not be checked, each with the reason, as sentences without their full stops.
     private(set) var unchecked: [String] = []
-    /// What `integrity_check` says of the indexes that have a fault.
+    /// The messages of `integrity_check` about indexes that have a fault or could not be checked.
     private var messages: Set<String> = []
 
     /// - Parameters:
@@ -56,9 +56,9 @@ struct FullTextCheck {
             if let reason = found.unchecked {
                 unchecked.append("the full-text index \"\(index.name)\" was not checked: \(reason)")
             }
-            guard let fault = found.fault else { continue }
-            faults.append(fault)
-            // Newer versions of SQLite check some indexes there too.
+            if let fault = found.fault { faults.append(fault) }
+            guard found.fault != nil || found.unchecked != nil else { continue }
+            // Newer versions of SQLite check some indexes there too, and call one damaged that they cannot check.
             let sql = "PRAGMA main.integrity_check(\(index.name.quotedIdentifier))"
             messages.formUnion((try? String.fetchAll(db, sql: sql)) ?? [])
         }
@@ -80,6 +80,10 @@ struct FullTextCheck {
 
         func fault(_ db: Database) throws -> (fault: FullTextFault?, unchecked: String?) {
             do {
+                // SQLite compares an index of FTS4 with its texts alone.
+                if index.module != .fts5, index.content == .none {
+                    return (nil, "it keeps no texts, so SQLite cannot compare it with them")
+                }
                 if let missing = try missingTable(db) {
                     return (fault(isDamage: true, "its table \"\(missing)\" is missing", rebuilds: false), nil)
                 }

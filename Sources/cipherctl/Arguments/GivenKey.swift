@@ -59,7 +59,7 @@ enum PassphraseStrength {
     static let warning =
         "the passphrase is short or has few different characters. Anybody who gets a copy of the store's files "
         + "can try passphrases on other machines, and nothing limits how many. Better: six random "
-        + "words, or 32 random bytes as a key file (cipherctl help keys). It was accepted"
+        + "words, or 32 random bytes as a key file (cipherctl help keys)"
 
     /// Whether there are fewer possibilities than an attacker can try.
     static func isWeak(_ bytes: UnsafeRawBufferPointer) -> Bool { bits(bytes) < enoughBits }

@@ -73,6 +73,11 @@ struct ParsedArguments: Equatable {
                 "\"\(path)\" begins with a dash, and so is read as an option, which \"\(syntax.name)\" does not have.",
                 hint: "If it is a file, write ./\(path), or put -- before it.")
         }
+        if name.contains(" ") {
+            return UsageError(
+                "An argument that begins with a dash is read as an option, and \"\(syntax.name)\" has no such option.",
+                hint: "Put -- before a text that begins with a dash.")
+        }
         // Shortened: a user may have typed anything after a dash.
         let shown = name.count <= 24 && name.allSatisfy { $0.isASCII && ($0.isLetter || $0 == "-") } ? " \(name)" : ""
         return UsageError(

@@ -112,7 +112,7 @@ struct ConformanceCommand: Command {
     }
 
     private static func formerKey(_ path: String) throws -> FormerKey {
-        let contents = try KeyFile.contents(of: path, checkingPermissions: true)
+        let contents = try KeyFile.contents(of: path, checkingPermissions: true, isForStore: false)
         let decoded = contents.withBytes { try? JSONDecoder().decode(Revealed.self, from: Data($0)) }
         guard let revealed = decoded,
             let key = Hex.bytes(revealed.key.utf8), key.count == RawKey.byteCount

@@ -66,6 +66,8 @@ struct SQLCommand: Command {
         if text.utf8.contains(0) { throw UsageError("The SQL text holds a NUL byte.", hint: "Give plain text.") }
         do {
             if isWriting {
+                // A reader that is gone must not end the script in silence, with a part of its statements committed.
+                IgnoredSignals.outliveReaders()
                 let store = try StoreOpening.writable(path, key, onNotice: console.note)
                 defer { try? store.close() }
                 let stops = StoppedStatements(store)
@@ -103,11 +105,14 @@ struct SQLCommand: Command {
             }
         } catch let error as DatabaseError where !error.isInterruptionError && error.resultCode != .SQLITE_READONLY {
             throw StatementFailure(error, at: position, in: text)
-        } catch let error as SystemError where hasCommitted {
+        } catch let error as SystemError where isWriting {
+            let isRolledBack = db.isInsideTransaction ? " The open transaction was rolled back." : ""
             throw CommandFailure(
                 ExitCode(error), "outputFailed", what: "The rows of a statement could not be printed.",
-                why: "\(error.description)",
-                hint: "Statements up to this one have changed the store; do not run them again.")
+                why: "\(error.description).\(isRolledBack) The statements after it did not run.",
+                hint: hasCommitted
+                    ? "Statements up to this one have changed the store; do not run them again."
+                    : "No statement has changed the store: run them again.")
         }
         if db.isInsideTransaction {
             throw CommandFailure(

@@ -71,6 +71,7 @@ struct SalvageCommand: Command {
             "left_out": .array(report.leftOut.map { .string($0.name) }),
             "not_checked": .array(report.notChecked.map(JSON.string)),
             "lost_commits": .optional(report.lostCommits, JSON.string),
+            "rolled_back": .bool(report.isRolledBack),
             "foreign_key_violations": .int(report.foreignKeyViolations),
             "seconds": .real(report.duration / .seconds(1)),
         ])

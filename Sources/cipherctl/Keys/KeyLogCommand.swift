@@ -8,7 +8,8 @@ import StoreTools
 struct KeyLogCommand: Command {
     static let syntax = CommandSyntax(
         name: "key log",
-        summary: "show what happened to the keys of a store, and check the log; exit code 65 when it was changed",
+        summary:
+            "show what happened to the keys of a store, and check the log; exit code 65 if it was changed, 2 if it is missing",
         operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
         options: [
             OptionSyntax("--acknowledge", "accept the log as it is: its problems were investigated"), .json, .quiet,
@@ -51,11 +52,19 @@ struct KeyLogCommand: Command {
         let notes = audit.notes + [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
         for note in notes { console.note(note) }
         try console.report(json: json(audit, notes), lines: audit.entries.map(line) + verdict(audit))
-        return audit.problems.isEmpty ? .ok : .damagedData
+        guard audit.problems.isEmpty else { return .damagedData }
+        return isMissing(audit, sidecar) ? .needsAttention : .ok
+    }
+
+    /// Whether the log of a store with keyslots, which begins with its creation, has no line.
+    private func isMissing(_ audit: KeyLogAudit, _ sidecar: Sidecar?) -> Bool {
+        audit.entries.isEmpty && sidecar?.slotted != nil && BackupBundle(holding: path) == nil
     }
 
     private func verdict(_ audit: KeyLogAudit) -> [String] {
-        if audit.entries.isEmpty && audit.problems.isEmpty { return ["the log is empty"] }
+        if audit.entries.isEmpty && audit.problems.isEmpty {
+            return ["the log has no line: it was removed or emptied, or this store never had one"]
+        }
         let lines = CountText.text(audit.entries.count, "line")
         return audit.acknowledged.map { "acknowledged: \($0)" } + audit.problems.map { "problem: \($0)" }
             + [audit.problems.isEmpty ? "the chain of \(lines) holds" : "the chain is broken"]

@@ -12,7 +12,7 @@ enum PlanReport {
             "\(path): a rotation \(plan.canBegin ? "can begin" : "cannot begin")",
             "  scheme       \(plan.hasSlots ? "slots" : "direct"), epoch \(plan.epoch)",
             "  database     \(plan.databaseBytes) bytes, \(CountText.text(plan.pages, "page")); WAL \(plan.logBytes) bytes",
-            "  space        \(plan.freeBytes) bytes are free; the WAL may grow to \(plan.logLimitBytes)",
+            "  space        \(plan.freeBytes) bytes are free; the WAL may have \(plan.logLimitBytes) bytes meanwhile",
             "  time         about \(time) s, at \(speed) MB/s on \(CountText.text(plan.workers, "thread"))",
             "  filesystem   \(plan.filesystem)", "  library      \(plan.library)",
             "  last backup  \(plan.lastBackup.map(SlotReport.moment) ?? "none known")",

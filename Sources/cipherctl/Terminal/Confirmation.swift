@@ -9,7 +9,7 @@ enum Confirmation {
         if arguments.has("--yes") { return }
         guard KeyOptions.canPrompt else {
             throw UsageError(
-                "This cannot be undone, and there is no terminal to ask at.", hint: "Add --yes to do it.")
+                "This needs a confirmation, and there is no terminal to ask at.", hint: "Add --yes to do it.")
         }
         let answer = try Self.answer(to: "\(question.withoutControls()) Type yes to do it: ")
         guard answer?.lowercased() == "yes" else {
