@@ -38,11 +38,11 @@ public enum Check: String, Hashable, Sendable, CaseIterable {
     /// Whether it attacks a sample store, and looks whether that is noticed.
     public var isAttack: Bool { rawValue.hasPrefix("attack") }
 
-    /// What is checked, in a few words.
+    /// The subject of the check, in a few words.
     public var title: String { texts.title }
-    /// What a pass proves.
+    /// The proof that a pass gives.
     public var proves: String { texts.proves }
-    /// What it does not prove.
+    /// The limits of that proof.
     public var cannotProve: String { texts.cannotProve }
 
     private struct Texts {
@@ -207,9 +207,9 @@ public enum Verdict: String, Hashable, Sendable, CaseIterable {
 public struct CheckResult: Sendable {
     public let check: Check
     public let verdict: Verdict
-    /// What was seen, one sentence each.
+    /// The evidence, one sentence each.
     public let evidence: [String]
-    /// What to do; nil where nothing is to be done.
+    /// The remedy; nil if none is needed.
     public let remedy: String?
 
     init(_ check: Check, _ verdict: Verdict, _ evidence: [String], remedy: String? = nil) {

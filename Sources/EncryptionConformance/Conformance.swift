@@ -36,7 +36,7 @@ public struct Conformance: StoreTool {
         public let path: String
         /// Each check once, in the order of ``Check``.
         public let results: [CheckResult]
-        /// What each page of the file is.
+        /// The kind of each page of the file.
         public let map: FileMap
         /// Pages that are not authentic.
         public let damagedPages: PageRanges
@@ -65,10 +65,10 @@ public struct Conformance: StoreTool {
         public func count(_ verdict: Verdict) -> Int { results.count { $0.verdict == verdict } }
     }
 
-    /// - Throws: `StoreError` `noSuchStore`, `wrongKey`, `rotationPending`, and the errors of its sidecar; `keyRotated` or
-    ///   `storeMoved` when the store was given another key or was replaced meanwhile, `saltMissing` when its sidecar was
-    ///   removed; `ToolError` `sparse`, and `noSample`
-    ///   where no sample store can be made; `SystemError`; `CancellationError`. Whatever is wrong with the store itself is in the report.
+    /// - Throws: `StoreError` `noSuchStore`, `wrongKey`, `rotationPending`, and the errors of its sidecar; `keyRotated`
+    ///   or `storeMoved` when the store was given another key or was replaced meanwhile, `saltMissing` when its sidecar
+    ///   was removed; `ToolError` `sparse`, and `noSample` where no sample store can be made; `SystemError`;
+    ///   `CancellationError`. Every fault of the store itself is in the report.
     public func perform(_ run: ToolRun) throws -> Report {
         let (date, start) = (Date(), ContinuousClock.now)
         try ExaminedFile.requireSuitable(BackupBundle.database(meantBy: store.path))

@@ -3,7 +3,7 @@ import StoreTools
 
 /// A store that is held against the checks of this module.
 ///
-/// Only `path` and `keySource` are required. What else a program says makes checks possible that need to know how the
+/// Only `path` and `keySource` are required. Further facts from a program: they allow checks that need to know how the
 /// program itself opens its store.
 public protocol StoreUnderTest: Sendable {
     /// The database file, or the folder of a backup.

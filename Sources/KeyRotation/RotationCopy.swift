@@ -38,7 +38,7 @@ final class RotationCopy: Sendable {
         CrashPoint.reach(.rotationCopyBegun)
     }
 
-    // Background work retains this object, so nothing uses the file any more.
+    // Background work retains this object, so nothing uses the file after its deinit.
     deinit { file.close() }
 
     /// Removes the leftover of an interrupted rotation. The caller must hold the admin lock, and no switch may be

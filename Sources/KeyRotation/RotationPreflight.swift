@@ -55,7 +55,8 @@ public struct RotationPlan: Sendable {
     /// A page that fails its authentication, where `integrity_check` has found something.
     var damagedPage: UInt32?
 
-    /// What `integrity_check` needs and this program does not have, such as `collation prog`; then the check was not run.
+    /// The things that `integrity_check` needs and this program lacks, such as `collation prog`; then the check was not
+    /// run.
     public internal(set) var notChecked: [String] = []
 
     /// Obstacles: the rotation would be refused.

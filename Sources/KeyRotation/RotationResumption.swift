@@ -117,7 +117,7 @@ struct RotationResumption {
 
     // MARK: The mode
 
-    /// Compares the requested mode with that of the rotation, which cannot be changed any more.
+    /// Compares the requested mode with that of the rotation, which is fixed.
     private func requireMode(of rotation: PendingRotation) throws {
         guard rotation.sidecar.slotted != nil else { return try requireNewKey(rotation) }
         switch options.mode {

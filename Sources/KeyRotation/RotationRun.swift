@@ -408,7 +408,7 @@ final class RotationRun {
 
     /// Makes a view after the former one was closed.
     ///
-    /// - Returns: The view, and whether the commits after `position` cannot be found any more.
+    /// - Returns: The view, and whether the commits after `position` are lost to it.
     func reopenView(after position: WALPosition, _ pause: ExclusivePause?) throws -> (PageSnapshot, isWALLost: Bool) {
         // Made while no other process writes: once one does, the WAL may be reset.
         let view: PageSnapshot

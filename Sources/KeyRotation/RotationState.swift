@@ -84,8 +84,7 @@ struct RotationState<R: RotationResources> {
         case foreignHolder
         /// The processes have resumed.
         case withdrawn(R.View)
-        /// The same, but commits since the last round cannot be found any more: the WAL was reset while there was no
-        /// view.
+        /// The same, but commits since the last round are lost to the view: the WAL was reset while there was no view.
         case walLost(R.Keys, R.View)
         /// The switch could not be announced, and the sidecar certainly does not announce it.
         case notAnnounced

@@ -20,7 +20,7 @@ package struct DatabaseLength: Hashable, Sendable {
     /// Pages of which the file has a byte at least.
     package var startedPages: Int { (fileBytes + pageBytes - 1) / pageBytes }
 
-    /// What the number of pages says about the length.
+    /// The finding of a comparison of the number of pages with the length of the file.
     package enum Verdict: Hashable, Sendable {
         /// Each page is in the file or in the WAL, and the file has no others that no commit explains.
         case fits

@@ -1,4 +1,4 @@
-/// What the beginning of a file shows without a key.
+/// The properties that the beginning of a file shows without a key.
 package enum HeaderVerdict: Hashable, Sendable {
     /// The file has no bytes. So has a store whose creation was interrupted; its sidecar shows which it is.
     case empty

@@ -8,8 +8,8 @@ package enum CommitStatus: Hashable, Sendable, CaseIterable {
     /// The sidecar could be neither written nor restored, and a rename or an fsync may still have taken effect.
     case unknown
     /// The switch is announced, and the database is still the former one. The next opening for writing completes the
-    /// rotation, and from then on the next key opens the store. If the copy cannot be read any more, that opening
-    /// undoes the rotation, with the former key.
+    /// rotation, and from then on the next key opens the store. If the copy is unreadable, that opening undoes the
+    /// rotation, with the former key.
     case announced
     /// The copy has replaced the database: the store has its next key, whatever fails afterwards.
     case replaced

@@ -157,7 +157,7 @@ package final class DatabaseSwitch {
         do {
             try former?.invalidateFirstPage()
         } catch {
-            // That file has no name any more, so this cannot be done later.
+            // That file has no name then, so this cannot be done later.
             notices.append("The first page of the former database could not be overwritten: \(error)")
         }
     }

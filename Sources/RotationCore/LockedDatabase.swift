@@ -35,7 +35,8 @@ package final class LockedDatabase {
 
     /// Makes the file unreadable for connections that have not read it yet. Does nothing while the file has a name.
     ///
-    /// Must be called when the name of the other file is durable: no program may use this file as the store any more.
+    /// Must be called when the name of the other file is durable: from then on no program may use this file as the
+    /// store.
     package func invalidateFirstPage() throws(SystemError) { try file.invalidateFirstPage() }
 
     /// Allows connections again, unless another file has replaced the database. A second call does nothing.

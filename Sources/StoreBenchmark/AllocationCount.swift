@@ -13,7 +13,7 @@ struct AllocationCount: Codable {
     let baselinePerUnit: Double
     /// The most that the library may take beyond plain C for one unit.
     let promise: Double
-    /// What these are for.
+    /// The purpose of these.
     let reason: String
 
     var isAsPromised: Bool { perUnit - baselinePerUnit <= promise }

@@ -1,4 +1,4 @@
-/// What the command line asks for.
+/// The request of the command line.
 struct BenchmarkOptions {
     /// How often each side of a comparison is measured.
     var runs = 15
@@ -37,7 +37,7 @@ struct BenchmarkOptions {
     }
 }
 
-/// What the command line asks of one mode of the program, as `--observation`: options with values, and flags.
+/// The request of the command line for one mode of the program, as `--observation`: options with values, and flags.
 struct ModeOptions {
     private var values: [String: String] = [:]
     private var flags: Set<String> = []

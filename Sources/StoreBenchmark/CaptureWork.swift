@@ -1,7 +1,7 @@
 import ChangesetSync
 import CipherStore
 
-/// What a commit adds to the writes in it: the same writes in a store without a repository.
+/// The cost of a commit beside the writes in it: the same writes in a store without a repository.
 enum CaptureWork {
     /// One commit of many rows.
     static func inserting(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {

@@ -49,7 +49,7 @@ struct CheckpointWork {
             + returning.figures("rejoin with \(name)")
     }
 
-    /// What a call took, and what others of the store waited for it.
+    /// The time of a call, and the time that others of the store waited for it.
     private struct Cost {
         let seconds: Double
         /// The longest write of another connection, in milliseconds.

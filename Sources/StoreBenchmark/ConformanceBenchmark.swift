@@ -51,7 +51,7 @@ struct ConformanceBenchmark {
         let layout = try PageLayout(.plaintextHeader)
         // From 1 GiB on one page has no content: SQLite locks its bytes.
         let written = pages - (pages >= Int(layout.lockBytePage) ? 1 : 0)
-        // What the code of a page covers, and the number of the page.
+        // The input of the code of a page: the page and its number.
         let messageBytes = layout.codeOffset + MemoryLayout<UInt32>.size
         let threads = ProcessInfo.processInfo.activeProcessorCount
         var (bound, verify, kit) = (Times(), Times(), Times())

@@ -38,7 +38,7 @@ struct FigureReport {
 
     init(target: String) { self.target = target }
 
-    /// What stands after this line of the document is made here.
+    /// The part of the document after this line is made here.
     private var beginning: String { "<!-- figures: written by make \(target) REPORT=1 -->" }
 
     /// Adds figures, and prints them at once.

@@ -1,7 +1,7 @@
 import CipherStore
 import Foundation
 
-/// What the history of changes adds to writes, beside the same writes without it.
+/// The cost of the history of changes for writes, beside the same writes without it.
 enum HistoryWork {
     /// One transaction of many rows by one prepared statement.
     ///
@@ -55,7 +55,7 @@ private final class RecordedStores {
         try plain.empty()
     }
 
-    /// What the history takes of the file, for each change.
+    /// The bytes of the file for each change in the history.
     func note(insertions count: Int) throws -> String {
         try empty()
         for store in [recorded, plain] { try store.insert(count) }
@@ -105,7 +105,7 @@ private struct RecordedStore {
         try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM cipherstore_history") ?? 0 }
     }
 
-    /// What the rows take, without pages that are free.
+    /// The bytes of the rows, without pages that are free.
     func bytes() throws -> Int {
         try store.read { db in
             let pages = try ["page_count", "freelist_count", "page_size"].map { name in

@@ -1,7 +1,7 @@
 import CipherStore
 import Foundation
 
-/// What the figures depend on, without any name or path that tells whose machine it is.
+/// The conditions of the figures, without any name or path that identifies a machine.
 struct Machine {
     let processor: String
     let processorCount: Int
@@ -23,7 +23,7 @@ struct Machine {
         "\(processor), \(processorCount) processors; \(system); SQLCipher \(cipher) on SQLite \(sqlite)"
     }
 
-    /// What stands behind the first line of a file that begins with a key.
+    /// The bytes behind the first line of a file that begins with a key.
     private static func value(of key: String, in file: String, separator: Character) -> String? {
         guard let text = try? String(contentsOfFile: file, encoding: .utf8) else { return nil }
         guard let line = text.split(separator: "\n").first(where: { $0.hasPrefix(key) }),

@@ -3,7 +3,7 @@ import Foundation
 
 /// One row of the benchmark: the library's time and plain C's for the same work, taken in turns.
 struct Measurement: Codable {
-    /// What was measured.
+    /// The measured figures.
     let work: String
     /// Median of the ratios library / C, run by run.
     let ratio: Double
@@ -20,7 +20,7 @@ struct Measurement: Codable {
     let runs: Int
     /// The part of the chart in which it stands, and what it is compared with.
     var section = ""
-    /// What else was found out.
+    /// Other findings.
     var note: String?
 
     var isMet: Bool { goal.map { ratio <= $0 } ?? true }

@@ -4,15 +4,15 @@ import Foundation
 
 /// `make bench-observation`: what observing costs, and how soon other processes are notified of a commit.
 struct ObservationBenchmark {
-    /// What is measured, in this order.
+    /// The measurements, in this order.
     enum Part: String, CaseIterable {
-        /// What observing adds to reads and writes of one process.
+        /// The cost of observing for reads and writes of one process.
         case tracking
-        /// What the history adds to writes of one process.
+        /// The cost of the history for writes of one process.
         case history
         /// From a commit to the callbacks of other processes.
         case latency
-        /// What an observer does while nothing concerns it.
+        /// The work of an observer while nothing concerns it.
         case idle
         /// Commits that come faster than an observer can take them.
         case burst
@@ -168,7 +168,7 @@ private enum BareWake {
     }
 }
 
-/// What an observer does while nothing concerns it, beside a process that observes nothing.
+/// The work of an observer while nothing concerns it, beside a process that observes nothing.
 private enum Quiet {
     private static func figures(
         _ name: String, _ report: ObservingReport, _ control: ObservingReport, goal: Double?, wakeGoal: Double?
@@ -188,7 +188,7 @@ private enum Quiet {
         let crowd = try ObservingCrowd(.value, table: table)
         let control = try BenchmarkWorker("--observation-child", "none,\(table),\(crowd.path)")
         try BenchmarkError.require(control.line() == "ready", "a worker did not start")
-        // What an opening leaves to do for later.
+        // The work that an opening leaves for later.
         Thread.sleep(forTimeInterval: 1)
         try crowd.begin()
         _ = try control.ask("begin")

@@ -1,7 +1,7 @@
 import CipherStore
 import Foundation
 
-/// What observing adds to the reads and writes of one process, beside the same work without it.
+/// The cost of observing for the reads and writes of one process, beside the same work without it.
 enum ObservationWork {
     private static let count = 10_000
     private static let pointSQL = "SELECT c0 FROM t WHERE id = ?"

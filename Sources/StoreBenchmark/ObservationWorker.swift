@@ -3,7 +3,7 @@ import CipherStore
 import Foundation
 import Synchronization
 
-/// What a process of the benchmark does with the store.
+/// The work of a process of the benchmark with the store.
 enum ObservingRole: String {
     /// A `DatabaseRegionObservation`: its callback reads the last row.
     case region
@@ -151,7 +151,7 @@ final class ObservationWorker: Sendable {
     }
 }
 
-/// What a process of the benchmark has counted.
+/// The counts of a process of the benchmark.
 struct ObservingReport {
     var callbacks: Int
     var fetches: Int

@@ -14,7 +14,7 @@ struct PeerWork {
         let version: String
     }
 
-    /// What the program exits with where the peer cannot be installed.
+    /// The exit code if the peer cannot be installed.
     private static let unavailable: Int32 = 3
 
     /// - Returns: No figures where the peer cannot be installed; the program has said why.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The ratios as bars, each with a mark for its goal: an SVG that reads on light and on dark ground.
+/// The ratios as bars, each with a mark for its goal: an SVG for light and dark backgrounds.
 ///
 /// Figures have columns of their own, so that no bar or mark covers them. A bar that is longer than the axis ends in a
 /// break and an arrow.
@@ -25,7 +25,7 @@ struct PerformanceChart {
         min(Self.longestAxis, max(2, measurements.map { ($0.ratio * 2).rounded(.up) / 2 }.max() ?? 2))
     }
 
-    /// Where a ratio stands, from the left.
+    /// The place of a ratio, from the left.
     private func x(_ ratio: Double) -> Double {
         Self.axisStart + min(ratio, axisEnd) / axisEnd * Self.axisWidth
     }

@@ -8,7 +8,7 @@ struct PerformanceReport {
 
     static let documentName = "Performance.md"
     static let chartName = "performance.svg"
-    /// What stands between these lines of the document is made here.
+    /// The part of the document between these lines is made here.
     static let beginning = "<!-- figures: written by make bench REPORT=1 -->"
     static let end = "<!-- end of figures -->"
 
@@ -61,7 +61,7 @@ struct PerformanceReport {
             """
     }
 
-    /// What was found out beside the times, one paragraph for each.
+    /// The findings beside the times, one paragraph for each.
     private var notes: String {
         measurements.compactMap { measurement in
             measurement.note.map { "\n\(measurement.work): \($0).\n" }

@@ -136,7 +136,7 @@ enum AssociationWork {
         )
     }
 
-    /// What C sums of the authors and their books.
+    /// The sum that C makes of the authors and their books.
     static func sum(_ baseline: Baseline) -> Int64 {
         baseline_fetch_authors(
             baseline.connection, "SELECT id, name FROM author ORDER BY id", "SELECT id, authorId, title FROM book")

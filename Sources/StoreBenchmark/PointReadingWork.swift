@@ -71,7 +71,7 @@ enum PointReadingWork {
             })
     }
 
-    /// What an access costs before anything is read.
+    /// The cost of an access before it reads anything.
     static func empty(
         _ work: Work, _ comparison: Comparison, _ fixture: Fixture, by reader: some DatabaseReader
     ) throws -> Measurement {

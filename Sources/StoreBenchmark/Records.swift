@@ -131,7 +131,7 @@ struct Player: FetchableRecord, PersistableRecord {
         container["score"] = score
     }
 
-    /// What C sums of it.
+    /// The sum that C makes of it.
     var sum: Int64 { id + Int64(name.utf8.count) + Int64(score) }
 }
 
@@ -162,7 +162,7 @@ struct AuthorWithBooks: Decodable, FetchableRecord {
     let author: Author
     let books: [Book]
 
-    /// What C sums of it.
+    /// The sum that C makes of it.
     var sum: Int64 {
         books.reduce(author.id + Int64(author.name.utf8.count)) {
             $0 + $1.id + $1.authorId + Int64($1.title.utf8.count)

@@ -9,7 +9,7 @@ struct SharingBenchmark {
     let seconds: Double
     let processCounts: [Int]
 
-    /// What one row measured, a value for each round; times in milliseconds.
+    /// The measurements of one row, a value for each round; times in milliseconds.
     private struct Result {
         /// Until the last process had the store open.
         var opening: [Double] = []

@@ -4,7 +4,7 @@ import Foundation
 
 /// How the processes of a measurement keep out of each other's way.
 enum SharingMode: String, CaseIterable {
-    /// What programs use: a `SharedStore`.
+    /// The object that programs use: a `SharedStore`.
     case store
     /// The library's pool, with its writer queue.
     case queue

@@ -4,9 +4,9 @@ import Foundation
 
 /// `make bench-sync`: what commits add to writes, and how fast replicas exchange them.
 struct SyncBenchmark {
-    /// What is measured, in this order.
+    /// The measurements, in this order.
     enum Part: String, CaseIterable {
-        /// What a commit adds to a write, in time and in bytes.
+        /// The cost of a commit beside a write, in time and in bytes.
         case capture
         /// A table of many rows: its first commit, one commit more, its first copy, a merge.
         case large
@@ -73,7 +73,7 @@ struct SyncBenchmark {
     }
 }
 
-/// What a commit takes in a store and at a remote.
+/// The bytes of a commit in a store and at a remote.
 private enum CommitSize {
     static func measure() throws -> [Figure] {
         let count = 2_000
@@ -157,7 +157,7 @@ private struct LargeTable {
     }
 }
 
-/// What another replica has committed, fetched and pulled.
+/// The commits of another replica, fetched and pulled.
 private enum PullWork {
     /// One commit of four cells in each row.
     static func longCommit(rows: Int) throws -> [Figure] {

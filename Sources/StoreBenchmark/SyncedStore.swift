@@ -68,7 +68,7 @@ final class SyncedStore {
 
     func count() throws -> Int { try store.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") ?? 0 } }
 
-    /// What all tables take, without pages that are free.
+    /// The bytes of all tables, without pages that are free.
     func bytes() throws -> Int {
         try store.read { db in
             let pages = try ["page_count", "freelist_count", "page_size"].map { name in

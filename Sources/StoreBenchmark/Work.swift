@@ -42,7 +42,7 @@ struct Work {
         ]
     }
 
-    /// What the history of changes adds, for `make bench-observation`.
+    /// The cost of the history of changes, for `make bench-observation`.
     static var history: [Work] {
         [
             Work(name: "insert 100k x 10 ints: history / none", goal: 2.0) {
@@ -58,7 +58,7 @@ struct Work {
         ]
     }
 
-    /// What commits add to writes, for `make bench-sync`.
+    /// The cost of commits for writes, for `make bench-sync`.
     static var capture: [Work] {
         [
             Work(name: "insert 100k x 10 ints in one commit / one transaction", goal: 2.5, body: CaptureWork.inserting),

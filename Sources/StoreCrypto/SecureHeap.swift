@@ -4,8 +4,7 @@ import Synchronization
 
 /// The heap for secrets: locked in memory, kept out of core dumps, between guard pages; one for each process.
 ///
-/// If the limit on locked memory (RLIMIT_MEMLOCK) is too low, secrets are in ordinary memory and are wiped all the
-/// same.
+/// If the limit on locked memory (RLIMIT_MEMLOCK) is too low, secrets are in ordinary memory, and are wiped as well.
 ///
 /// libcrypto has such a heap too, but a library cannot use it: there is one for the whole program, and once it is set
 /// up, libcrypto allocates the memory of Argon2id (16 MiB and more) only there, and fails when the heap is smaller.

@@ -177,7 +177,7 @@ struct Demo {
     }
 }
 
-/// What a worker printed at its end.
+/// The output of a worker at its end.
 private struct Report {
     let rows: Int
     let checksum: String

@@ -1,7 +1,7 @@
 import CipherStore
 import Foundation
 
-/// A process that writes or reads without a pause until it is told to stop, and remembers how long it ever waited.
+/// A process that writes or reads without a pause until it must stop, and remembers its longest wait.
 struct Load {
     enum Role: String, CaseIterable {
         case writerA = "writer-a"
@@ -10,7 +10,7 @@ struct Load {
         case readerB = "reader-b"
     }
 
-    /// What it saw, as one line of text.
+    /// Its findings, as one line of text.
     struct Report {
         let operations: Int
         let longest: Duration

@@ -127,7 +127,7 @@ struct Checksum: Equatable {
     var text: String { String(format: "%016llx", value) }
 }
 
-/// What went wrong, in a sentence.
+/// The fault, in a sentence.
 struct DemoError: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }

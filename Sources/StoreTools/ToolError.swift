@@ -48,11 +48,11 @@ public struct ToolError: Error, Sendable {
     }
 
     public let code: Code
-    /// What happened.
+    /// The event.
     public let what: String
     /// Why it happened.
     public let why: String
-    /// What to do.
+    /// The remedy.
     public let remedy: String
     /// The error that caused this one; nil where there is none.
     public let cause: (any Error)?

@@ -114,7 +114,7 @@ enum Program {
         let words = Array(arguments.prefix { !$0.hasPrefix("-") })
         let group = Catalogue.group(words).map { $0.syntax.name }
         guard !group.isEmpty else {
-            // What was typed may be a key in the wrong place: it is not repeated.
+            // The typed text may be a key in the wrong place: it is not repeated.
             let meant = Catalogue.nearest(to: words).map { "Did you mean `cipherctl \($0)`? " } ?? ""
             throw UsageError("There is no such command.", hint: meant + "See: cipherctl help")
         }

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What each kind of bad file gets: a typed error, its exit code, and nothing changed.
+/// The answer to each kind of bad file: a typed error, its exit code, and nothing changed.
 @Suite("cipherctl on bad input")
 struct BadInputTests {
     private let place: Workplace

@@ -7,7 +7,7 @@ final class CommandRun: @unchecked Sendable {
     private let process = Process()
     private let folder = TemporaryFolder()
 
-    /// What a run left.
+    /// The leftover of a run.
     struct Outcome {
         /// The exit code; 128 plus the number of the signal that ended it.
         let status: Int32
@@ -17,7 +17,7 @@ final class CommandRun: @unchecked Sendable {
 
     private static let patience = Duration.seconds(120)
 
-    /// What the test process ignores, its children would ignore too: a shell lets its background jobs ignore SIGINT and
+    /// The children inherit ignored signals from the test process: a shell lets its background jobs ignore SIGINT and
     /// SIGQUIT, and `nohup` SIGHUP.
     private static let restoreDefaultSignals: Void = {
         for number in [SIGINT, SIGQUIT, SIGHUP, SIGTERM] {
@@ -70,10 +70,10 @@ final class CommandRun: @unchecked Sendable {
     var processIdentifier: Int32 { process.processIdentifier }
     var isRunning: Bool { process.isRunning }
 
-    /// What it has written on standard error up to now.
+    /// Its output on standard error up to now.
     var errorsSoFar: String { text("err") }
 
-    /// What it has written on standard output up to now.
+    /// Its output on standard output up to now.
     var outputSoFar: String { text("out") }
 
     func send(_ signal: Int32) { kill(process.processIdentifier, signal) }

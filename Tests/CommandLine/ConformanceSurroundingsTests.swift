@@ -3,7 +3,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What is around a store that is checked: its sidecar, other files, the terminal, the folder of temporary files.
+/// The surroundings of a store that is checked: its sidecar, other files, the terminal, the folder of temporary files.
 @Suite("cipherctl conformance and its surroundings")
 struct ConformanceSurroundingsTests {
     private let place: Workplace
@@ -182,7 +182,7 @@ struct ConformanceSurroundingsTests {
         try Workplace.write([UInt8](repeating: 0x2b, count: 32), to: other)
         let outcome = try conformance("--report", "/proc/report.html", key: other)
         #expect(outcome.errors.contains("/proc/report.html"), "\(outcome.errors)")
-        // What was tried leaves nothing.
+        // The attempt leaves nothing.
         #expect(try conformance("--report", place.path("r.html"), key: other).status == 77)
         #expect(!place.exists("r.html"))
     }

@@ -123,7 +123,7 @@ struct ConformanceTests {
         try place.write(revealed.output, to: "old.json")
         let page = Array(try place.bytes("s.db")[4096 * 4..<4096 * 5])
         try #require(try place.ctl("rotate", place.path("s.db"), "--no-backup").status == 0)
-        // It is a key, and was read whoever else could read it.
+        // It is a key, and was used even if other users could read it.
         #expect(chmod(place.path("old.json"), 0o644) == 0)
         let readable = try conformance("--former-key", place.path("old.json"))
         #expect(readable.status != 0 && readable.errors.contains("not private to its owner"), "\(readable.errors)")

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What commands say of a database, or a log, of which parts are gone.
+/// The sentences of commands about a database, or a log, of which parts are gone.
 @Suite("cipherctl and files of which parts are gone")
 struct DamagedFileTests {
     private let place: Workplace
@@ -104,7 +104,7 @@ struct DamagedFileTests {
         try place.poke("s.db-wal", at: offset, [byte ^ 1])
         for command in ["status", "doctor", "verify"] {
             let outcome = try place.ctl(command, place.path("s.db"))
-            // Where the header of the log is valid, its frames show what was there.
+            // If the header of the log is valid, its frames show its former content.
             let note = offset < 32 ? "none of which counts" : "commits from frame 1 on"
             #expect((outcome.output + outcome.errors).contains(note), "\(outcome.output)\(outcome.errors)")
             #expect(outcome.status == 2, "\(outcome.output)\(outcome.errors)")

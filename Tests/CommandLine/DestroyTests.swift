@@ -77,8 +77,8 @@ struct DestroyTests {
             directory: place.folder.url.path)
         defer {
             shell.send(SIGKILL)
-            // What the shell started lives on without it, and Foundation does not collect the shell while it does: Swift
-            // Testing would then wait for ever for the next test that runs in a process of its own.
+            // A program that the shell started lives on without it, and Foundation does not collect the shell
+            // meanwhile: Swift Testing would then wait for ever for the next test that runs in a process of its own.
             try? FileHandle(forWritingAtPath: place.path("fifo"))?.close()
             _ = shell.finish()
         }

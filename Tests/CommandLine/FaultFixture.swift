@@ -4,11 +4,11 @@ import KeyCustody
 import TestKit
 import Testing
 
-/// A command that changes the files of a store, run once for each of its calls to the system with that call failing. What
-/// it says is compared with what is there: exit code, message, hint and key log, and where the hint leads.
+/// A command that changes the files of a store, run once for each of its calls to the system with that call failing.
+/// Its sentences are compared with the facts: exit code, message, hint and key log, and the place where the hint leads.
 ///
-/// What a command says of a failure is one of two things, and nothing in between: that nothing was changed (which every error
-/// means that does not say otherwise), or that the change is made.
+/// The report of a command about a failure is one of two things, and nothing in between: nothing was changed (the
+/// meaning of every error that does not say otherwise), or the change is made.
 struct FaultFixture {
     /// The place in which a run fails; a new one for each.
     let place: Workplace
@@ -66,7 +66,7 @@ struct FaultFixture {
         }
     }
 
-    /// What has to hold of what a command says, whether the change is made or not.
+    /// The rules for the report of a command, whether the change is made or not.
     func expectTrueWords(isMade: Bool) {
         #expect(saysMade == isMade, story)
         if isMade { #expect(outcome.status == 0 || !saysUnchanged, story) }
@@ -99,7 +99,7 @@ struct FaultFixture {
         }
     }
 
-    /// How often the key log has an event; a log that could not be written is told of in a note.
+    /// How often the key log has an event; a note reports a log that could not be written.
     func expectLogged(_ event: String, _ count: Int) throws {
         let events = try place.events()
         let found = events.filter { $0 == event }.count

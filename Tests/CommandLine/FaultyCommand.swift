@@ -4,15 +4,15 @@ import Testing
 
 /// Calls to the system that fail while a program runs: in its own files, in the libraries', in SQLite's. Linux only.
 struct CallFault: CustomStringConvertible, Sendable {
-    /// What kinds of calls are counted: `open`, `write`, `sync`, `truncate`, `name` (rename and link, by the new name),
-    /// `unlink`, `read`, `mkdir`.
+    /// The kinds of calls that are counted: `open`, `write`, `sync`, `truncate`, `name` (rename and link, by the new
+    /// name), `unlink`, `read`, `mkdir`.
     var kinds = "open,write,sync,truncate,name,unlink"
     var error = EIO
     /// Whether all later calls fail as well.
     var isLasting = false
     /// Whether a write that fails has written half of it.
     var isTorn = false
-    /// Whether a rename or link that fails is done all the same, as where a network filesystem loses the answer.
+    /// Whether a rename or link that fails is done nevertheless, as if a network filesystem loses the answer.
     var isLost = false
 
     /// With which call counting begins: number `number` of these kinds on files that match `pattern` (fnmatch).
@@ -113,7 +113,7 @@ extension Workplace {
         while true {
             let run = try body(number)
             guard run.wasHit else {
-                // Where there are fewer calls than the first of the sample, one of them fails all the same.
+                // If there are fewer calls than the first of the sample, one of them fails nevertheless.
                 if number <= step, !run.calls.isEmpty { _ = try body(1 + offset % run.calls.count) }
                 return run.calls.count
             }

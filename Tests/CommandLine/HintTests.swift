@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What a hint tells to type can be typed, whatever the names are.
+/// The command in a hint can be typed, whatever the names are.
 @Suite("cipherctl: hints that can be typed")
 struct HintTests {
     private let place: Workplace

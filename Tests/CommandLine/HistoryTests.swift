@@ -248,7 +248,7 @@ struct HistoryTests {
 
     // MARK: Recording
 
-    // The second run recorded neither changed columns nor the values of deleted rows any more, without a word.
+    // The second run silently stopped recording changed columns and the values of deleted rows.
     @Test(
         "recording a table once more drops nothing of what was asked for before",
         arguments: [

@@ -265,7 +265,8 @@ struct ImportTests {
     func cutPublication() throws {
         try place.makePlain("CREATE TABLE t (a)")
         try place.makeStore("made.db")
-        // What a killed import leaves: the directory of a process that is gone, and the database linked to its place.
+        // The leftover of a killed import: the directory of a process that is gone, and the database linked to its
+        // place.
         let staged = "s.db.importing-1-0123abcd"
         try FileManager.default.createDirectory(atPath: place.path(staged), withIntermediateDirectories: false)
         for ending in ["", "-sidecar", "-sidecar.bak"] {

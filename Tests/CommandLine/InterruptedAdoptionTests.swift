@@ -3,8 +3,9 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// What commands say of an adoption that was interrupted. The story: one that had converted the file already was described
-/// as a store that was never created ("make the store with `cipherctl create`", code 66), while all rows were there.
+/// The sentences of commands about an adoption that was interrupted. The story: one that had converted the file already
+/// was described as a store that was never created ("make the store with `cipherctl create`", code 66), while all rows
+/// were there.
 @Suite("cipherctl adopt, interrupted")
 struct InterruptedAdoptionTests {
     private let fixture: AdoptionFixture

@@ -32,7 +32,7 @@ struct InterruptedRestorationTests {
         try place.ctl("sql", store, "SELECT count(*) FROM t", "--mode", "csv").output
     }
 
-    /// What `status` and `doctor` print, with the key and without.
+    /// The output of `status` and `doctor`, with the key and without.
     private func expectTold(at location: SourceLocation = #_sourceLocation) throws {
         let folder = try #require(try place.names().first { $0.hasPrefix("s.db-replaced-") })
         for key in [["--no-key"], ["--raw-key-file", place.key]] {

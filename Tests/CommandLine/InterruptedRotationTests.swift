@@ -39,7 +39,7 @@ struct InterruptedRotationTests {
         #expect(
             told.output.contains("--resume completes it, --abort or the next opening for writing undoes it"),
             "\(told.output)")
-        // What opens for reading alone leaves it as it is.
+        // An opening for reading alone leaves it as it is.
         _ = try place.ctl("sql", store, "SELECT 1")
         #expect(try status().status == 2)
         #expect(try place.ctl("sql", store, "SELECT 1", "--write").status == 0)

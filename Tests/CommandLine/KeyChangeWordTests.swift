@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 #if os(Linux)
-    /// What `key change` says when the disk refuses a call after the new sidecar is in place.
+    /// The report of `key change` when the disk refuses a call after the new sidecar is in place.
     ///
     /// It said "changed slot 1" where the name of the new sidecar may not have been on the disk, and that the .bak could not
     /// be written where a sound one was there.

@@ -134,8 +134,8 @@ import Testing
 
         // MARK: A rename that is done although it fails
 
-        // "rename: Input/output error", which means that nothing was changed, while the former key opened nothing any more:
-        // whoever threw the new one away had lost the store. `key recovery` removed its --output itself.
+        // "rename: Input/output error", which means that nothing was changed, while the former key had stopped to open
+        // anything: a user who threw the new one away had lost the store. `key recovery` removed its --output itself.
         @Test("a change whose rename is done although it fails is made", arguments: [EIO, ESTALE])
         private func lostAnswer(_ error: Int32) throws {
             let new = place.path("new.key")

@@ -4,7 +4,7 @@ import KeyCustody
 import TestKit
 import Testing
 
-/// What the chain of a key log cannot show, and the sidecar can.
+/// The fact that the chain of a key log cannot show, and the sidecar can.
 @Suite("A key log that is behind its store")
 struct KeyLogTests {
     private let place: Workplace

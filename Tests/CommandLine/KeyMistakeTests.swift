@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What users do wrong with keys, and what they are told.
+/// Mistakes of users with keys, and the answers.
 @Suite("Mistakes with keys")
 struct KeyMistakeTests {
     private static let secret = "marker-4711-passphrase"

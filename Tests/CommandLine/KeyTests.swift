@@ -137,7 +137,7 @@ struct KeyTests {
         #expect(
             try place.ctl("key", "convert", store, "--to", "direct", "--yes", "--new-raw-key-file", place.key).status
                 == 64)
-        // What the refusal of a wrong key above says: a direct store is given a passphrase by a rotation.
+        // The remedy of the wrong key above: a direct store gets a passphrase by a rotation.
         try place.write("correct horse\n", to: "pass")
         let rotated = try place.ctl("rotate", store, "--new-key-file", place.path("pass"), "--no-backup")
         #expect(rotated.status == 0, "\(rotated.errors)")

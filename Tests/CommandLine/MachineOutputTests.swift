@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What programs get on standard error: notes and warnings as JSON, progress only where it was asked for.
+/// The lines that programs get on standard error: notes and warnings as JSON, progress only on request.
 @Suite("cipherctl: what programs read on standard error")
 struct MachineOutputTests {
     private let place: Workplace

@@ -12,7 +12,7 @@ struct ManualTests {
 
     // MARK: bash
 
-    /// What bash offers for the last of some words.
+    /// The offers of bash for the last of some words.
     private func complete(_ words: String...) throws -> [String] {
         let list = words.map { "'\($0)'" }.joined(separator: " ")
         let script = """
@@ -78,7 +78,7 @@ struct ManualTests {
         #expect(outcome.status == 0)
         for command in Catalogue.all {
             for option in command.syntax.options {
-                // What may be given several times has a star in zsh.
+                // An option that may be given several times has a star in zsh.
                 let form = shell == "fish" ? "-l \(option.name.dropFirst(2)) " : "\(option.name)["
                 #expect(outcome.output.contains(form), "\(option.name)")
             }

@@ -8,7 +8,7 @@ struct MessageTests {
     private let place: Workplace
     init() throws { place = try Workplace() }
 
-    /// Words that mean nothing to whoever types commands.
+    /// Words that mean nothing to a user of the commands.
     private static let swiftWords = [
         "allowsUnencrypted", "usePassphrase", "useRawKey", "vacuum(into:)", "backup(to:)", "StoreKeys.", "SharedStore.",
     ]
@@ -60,7 +60,7 @@ struct MessageTests {
         #expect(try place.run(["key", "log", place.path("s.db")]).output.contains("the chain of 1 line holds"))
     }
 
-    // What was typed is not repeated: it may be a key.
+    // The typed text is not repeated: it may be a key.
     @Test(
         "a command that there is none of comes with the one that is meant",
         arguments: [["verfy", "s.db"], ["bakup", "s.db"], ["key", "lst", "s.db"], ["correct horse"], ["sq"]])

@@ -25,7 +25,7 @@ struct NameTests {
         }
         #expect(!isHarmful, "\(arguments.first ?? ""): \(text.debugDescription)", sourceLocation: location)
         #expect(!text.contains("\ncipherctl: note: all is well"), sourceLocation: location)
-        // It is told all the same, by escapes.
+        // It is printed nevertheless, as escapes.
         #expect(!isNamed || text.contains("[31m"), "\(arguments.first ?? "")", sourceLocation: location)
     }
 
@@ -110,7 +110,7 @@ struct NameTests {
             let key = arguments.contains("--") ? [] : ["--raw-key-file", place.key]
             #expect(try place.run(arguments + key).status == 0)
         }
-        // What may be a secret is not repeated.
+        // A possible secret is not repeated.
         for secret in ["-pTr0ub4dor&3", "-secret phrase.db"] {
             #expect(try !place.ctl("create", secret).errors.contains(secret))
         }

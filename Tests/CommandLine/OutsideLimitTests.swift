@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What the surroundings of a command end it with: bounds on the length of files, readers that leave.
+/// The events around a command that end it: bounds on the length of files, readers that leave.
 @Suite("Bounds and pipes around commands")
 struct OutsideLimitTests {
     private let place: Workplace
@@ -78,7 +78,7 @@ struct OutsideLimitTests {
         #expect(asJSON.status == 74 && asJSON.errorJSON["code"] as? String == "reportLost", "\(asJSON.errors)")
         #expect(asJSON.errors.contains("Do not repeat it"), "\(asJSON.errors)")
         #expect(try place.ctl("backup", "verify", place.path("c")).status == 0)
-        // What only prints has done nothing else.
+        // A command that only prints has done nothing else.
         let hash = try shell("\"$@\" > /dev/full", "hash", store)
         #expect(hash.status == 74, "\(hash.errors)")
     }

@@ -7,7 +7,7 @@ private enum OtherUser {
     static var isPossible: Bool { geteuid() == 0 && SystemProgram.find("setpriv") != nil }
 }
 
-/// What a user gets who may not do everything; run as root, which can become somebody else.
+/// The answers to a user without the permission; run as root, which can become another user.
 @Suite("cipherctl without permission", .enabled(if: OtherUser.isPossible, "needs root and setpriv"))
 struct PermissionTests {
     private let place: Workplace

@@ -12,10 +12,10 @@ struct PromptTests {
         #expect(try place.ctl("create", place.path("s.db")).status == 0)
     }
 
-    /// Plays a terminal, a shell in it and the person before it. The shell starts the command as its job; when that stops,
-    /// it tells whether typing is shown, sets the terminal as it likes it, and continues the job in the foreground. The
-    /// person does one thing after each prompt: types a text (`\n` and so on as Python writes them), or sends the job the
-    /// signal behind `!`, which nobody at a terminal could do. What the terminal has shown comes out.
+    /// Plays a terminal, a shell in it and the person before it. The shell starts the command as its job; when that
+    /// stops, it tells whether typing is shown, sets the terminal as it likes it, and continues the job in the
+    /// foreground. The person does one thing after each prompt: types a text (`\n` and so on as Python writes them), or
+    /// sends the job the signal behind `!`, which nobody at a terminal could do. The output of the terminal comes out.
     private static let player = #"""
         import ast, os, pty, re, signal, sys, termios
         acts, command = sys.argv[1].split("|"), sys.argv[2:]

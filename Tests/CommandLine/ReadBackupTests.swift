@@ -3,9 +3,9 @@ import Foundation
 import TestKit
 import Testing
 
-/// A backup is looked into where it lies. The story: `sql` and `verify` on the `store.db` of a backup left `-wal`, `-shm` and
-/// `-lock` in it, `sql --write` changed it so that it could not be restored any more, and on a read-only medium nothing
-/// worked at all.
+/// A backup is looked into where it lies. The story: `sql` and `verify` on the `store.db` of a backup left `-wal`,
+/// `-shm` and `-lock` in it, `sql --write` changed it so that it could not be restored, and on a read-only medium
+/// nothing worked at all.
 @Suite("cipherctl on a backup where it lies")
 struct ReadBackupTests {
     private let place: Workplace
@@ -156,7 +156,7 @@ struct ReadBackupTests {
         ] {
             try expectChanged(words)
         }
-        // What was backed up is still there, too.
+        // The backed-up content is still there, too.
         #expect(try place.ctl("backup", "verify", live).status == 0)
         #expect(try place.ctl("restore", live, place.path("r.db")).status == 0)
         try place.remove("live/manifest.json")

@@ -236,7 +236,7 @@ struct RemoteReaderTests {
             #expect(try read().status == 1, "\(name)")
             try Workplace.write(bytes, to: place.place.path(path))
         }
-        // What is not authentic is no acknowledgement; without any the removed entries are missing.
+        // A line that is not authentic is no acknowledgement; without any the removed entries are missing.
         for name in names where name.contains("/ack/") {
             let bytes = try place.place.bytes("remote/" + name)
             try place.place.poke("remote/" + name, at: 40, [bytes[40] ^ 1])

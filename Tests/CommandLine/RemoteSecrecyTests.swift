@@ -10,7 +10,7 @@ struct RemoteSecrecyTests {
 
     init() throws { place = try SyncPlace() }
 
-    /// What must not be readable: a name for the report, and the bytes.
+    /// The texts that must not be readable: a name for the report, and the bytes.
     private typealias Canary = (name: String, bytes: [UInt8])
 
     private static let texts = [
@@ -117,8 +117,8 @@ struct RemoteSecrecyTests {
         }.map(\.name)
     }
 
-    /// Replaces all history, and retires a store that was away. What a remote has after that are acknowledgements, the rows
-    /// of the checkpoint, and a commit.
+    /// Replaces all history, and retires a store that was away. The content of a remote after that: acknowledgements,
+    /// the rows of the checkpoint, and a commit.
     private func compact() throws {
         let replicas = try #require(place.sync("status", stores[0]).json["remotes"] as? [[String: Any]])
         let others = try #require(replicas.first?["replicas"] as? [[String: Any]])
@@ -135,7 +135,7 @@ struct RemoteSecrecyTests {
         for content in contents {
             #expect(content.count > 1_000_000)
             #expect(readable(canaries, in: content) == [])
-            // What is looked for would be found, at its end as well.
+            // The searched text would be found, at its end as well.
             #expect(readable([("repository", repository)], in: content) == ["repository"])
             for canary in canaries {
                 #expect(readable([canary], in: content + canary.bytes) == [canary.name])

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What users ask of a rotation that does not go together, and what they are told.
+/// Requests to a rotation that exclude each other, and the answers.
 @Suite("Mistakes with rotations")
 struct RotateMistakeTests {
     private let place: Workplace
@@ -50,7 +50,7 @@ struct RotateMistakeTests {
         try expect(64, "--pause-budget is not a time", ["--pause-budget", "-5"] + usual)
         try expect(64, "--long-reads", ["--long-reads", "wait"] + usual)
         try expect(64, "--if-older-than", ["--if-older-than", "old"] + usual)
-        // What destroys slots is asked for, and here nobody can be asked.
+        // A command that destroys slots asks, and here nobody can answer.
         try expect(64, "--yes", ["--compromised", "--drop-other-slots"] + usual)
     }
 

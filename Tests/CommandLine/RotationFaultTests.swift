@@ -6,14 +6,15 @@ import TestKit
 import Testing
 
 #if os(Linux)
-    // `rename` that failed with ENOSPC, or a failed fsync, when the copy took the database's place ended with "Free space and
-    // try again; nothing was lost" and "rotated": 0. By then the new key counted: whoever threw it away had lost a direct
-    // store, and "try again" ended with "wrong key". A sidecar whose second copy could not be written was told the same way.
+    // `rename` that failed with ENOSPC, or a failed fsync, when the copy took the database's place ended with "Free
+    // space and try again; nothing was lost" and "rotated": 0. By then the new key counted: a user who threw it away
+    // had lost a direct store, and "try again" ended with "wrong key". A sidecar whose second copy could not be written
+    // was reported the same way.
     /// Every call to the system that `cipherctl rotate` makes from the announcement of the switch on fails, and what is
     /// said - exit code, message, hint, JSON, key log - is compared with what has happened.
     @Suite("Rotations whose calls fail, and what is said of them")
     struct RotationFaultTests {
-        /// What is rotated, and from where on calls fail.
+        /// The store of the rotation, and the call from which on calls fail.
         enum Scene: Sendable, CaseIterable {
             case dataKey, compromised, direct
             /// Rotations that were killed while they copied, or in the switch.
@@ -43,8 +44,8 @@ import Testing
             CallFault.all)
         func resumedSwitch(scene: Scene, fault: CallFault) throws { try everyCall(scene, fault) }
 
-        // The undoing of a switch whose copy was gone failed on a full disk: "The NEW key counts: keep it. The former one does
-        // not open the store any more." It was the only one that did.
+        // The undoing of a switch whose copy was gone failed on a full disk: "The NEW key counts: keep it. The former
+        // one no longer opens the store." It was the only one that did.
         @Test(
             "what is said of a resumed switch whose copy is lost, and whose call failed, is what has happened",
             arguments: [Scene.resumedDirectLost, .resumedLost], CallFault.all)
@@ -71,7 +72,7 @@ import Testing
 
     /// A store that is rotated by cipherctl again and again from the same bytes.
     private struct RotatedPlace {
-        /// What a run says of the store.
+        /// The report of a run about the store.
         enum Claim: String {
             /// The rotation is done.
             case rotated
@@ -236,7 +237,7 @@ import Testing
         // MARK: What has happened
 
         private var former: KeySource { .rawKeyFile(path: place.key) }
-        /// What opens the store after the rotation.
+        /// The key that opens the store after the rotation.
         private var present: KeySource { isDirect ? .rawKeyFile(path: place.path("new.key")) : former }
 
         private func status() throws -> RotationStatus { try KeyRotation.status(of: store) }
@@ -278,7 +279,7 @@ import Testing
             expectDropped(comment)
         }
 
-        /// Whoever throws the former key away now must not lose the store when the disk has lost the copy as well.
+        /// A user who throws the former key away now must not lose the store when the disk has lost the copy as well.
         private func expectPending(_ comment: Comment) throws {
             if place.exists("s.db-rotating") { try place.remove("s.db-rotating") }
             try expectCompletion(comment)
@@ -303,7 +304,7 @@ import Testing
             let isLogWhole = isLost || hasLog
             if isDirect {
                 let refusal = storeError { try SharedStore.open(at: store, unlockedBy: present) }
-                // Where the sidecar says already that it was undone, the new key is just another one.
+                // If the sidecar says already that it was undone, the new key is just another one.
                 #expect(
                     refusal == .rotationPending || (isLost && refusal == .wrongKey), "\(comment): \(refusal as Any)")
             }

@@ -48,7 +48,7 @@ import Testing
             #expect(failures > 0)
         }
 
-        // Where there was none left for a second descriptor of standard error, the command ended with 74 without a word.
+        // If there was none left for a second descriptor of standard error, the command ended with 74 without a word.
         @Test("under a low limit of descriptors a command works or says what it lacks", arguments: 4...13)
         func limit(descriptors: Int) throws {
             let words = ["-c", "ulimit -n \(descriptors); exec \"$@\"", "sh", try Workplace.program().path]

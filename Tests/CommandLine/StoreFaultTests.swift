@@ -7,7 +7,7 @@ import Testing
     /// Adoption, import, creation, backup and restoration of which a call fails.
     @Suite("cipherctl, making stores and backups with calls that fail") struct StoreFaultTests {
         private static let faults = [CallFault(), CallFault(isLasting: true), CallFault.fullDisk]
-        /// What a full disk refuses: files that are there can be opened.
+        /// The calls that a full disk refuses: existing files can be opened.
         private static let creationFaults = [
             CallFault(), CallFault(isLasting: true),
             CallFault(kinds: "write,truncate,name", error: ENOSPC, isLasting: true),

@@ -68,7 +68,7 @@ struct SyncCheckpointTests {
             // Those of the one log, perhaps not those of the other.
             let objects = "SELECT count(*) || ' ' || (SELECT count(*) FROM cipherstore.log) FROM cipherstore.object"
             #expect(try ["2 2", "3 2"].contains(query(objects)))
-            // A new device begins with it all the same.
+            // A new device begins with it nevertheless.
             try place.makeStore("d.db")
             try #require(place.join("d.db", "file", ["--remote", server.url(database)]).status == 0)
             try run("d.db", "c.db")

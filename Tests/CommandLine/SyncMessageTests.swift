@@ -5,7 +5,7 @@ import Testing
 @testable import ChangesetSync
 @testable import cipherctl
 
-/// What the commands of `sync` say to a person, and to the monitor that reads their exit codes.
+/// The sentences of the commands of `sync` to a person, and to the monitor that reads their exit codes.
 @Suite("What the commands of sync say")
 struct SyncMessageTests {
     private let place: SyncPlace
@@ -40,7 +40,7 @@ struct SyncMessageTests {
 
     // MARK: What a monitor must see
 
-    /// A device did not receive anything any more, with exit code 0.
+    /// A device received nothing, with exit code 0.
     @Test("a log that stands still at a damaged entry needs attention, until the entry is whole again")
     func damagedEntry() throws {
         try begin()
@@ -112,7 +112,7 @@ struct SyncMessageTests {
         #expect(unknown.status == 64 && code(unknown) == "unknownCommit", "\(unknown.errors)")
         #expect(try place.sync("discard", "b.db", "--object", last).json["objects"] as? Int == 2)
         #expect(try place.sync("status", "b.db").status == 0)
-        // What builds on it waits, and that is said.
+        // Its descendants wait, and the status says so.
         try place.commit("a.db", "UPDATE player SET score = 6")
         try #require(place.sync("push", "a.db").status == 0)
         let waiting = try place.sync("run", "b.db")

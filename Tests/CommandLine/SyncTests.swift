@@ -11,7 +11,7 @@ struct SyncPlace {
     let place: Workplace
     let invitationKey: String
 
-    /// What must be readable nowhere but in the stores.
+    /// The texts that must be readable nowhere but in the stores.
     static let canary = "canary-7f3a"
 
     init() throws {
@@ -123,7 +123,7 @@ struct SyncTests {
         #expect(try place.sync("run", "a.db").status == 0)
         let merged = try place.sync("run", "b.db")
         #expect(merged.status == 2 && merged.json["merged"] as? Int == 1, "\(merged.output)\(merged.errors)")
-        // What a person should look at does not keep the devices from having the same.
+        // A finding for a person does not keep the devices from having the same.
         #expect(merged.json["in_sync"] as? Bool == true, "\(merged.output)")
         let standing = try place.sync("status", "b.db")
         #expect(standing.status == 2 && standing.json["in_sync"] as? Bool == true, "\(standing.output)")
@@ -173,7 +173,7 @@ struct SyncTests {
             #expect(remote.range(of: canary) == nil)
             #expect(invitation.range(of: canary) == nil)
         }
-        // What is looked for would be found.
+        // The searched text would be found.
         #expect(try place.players("a.db").contains("Anna") && remote.range(of: Data("cipherstore-remote".utf8)) != nil)
     }
 
@@ -309,7 +309,7 @@ struct SyncTests {
         let restored = try place.place.ctl(
             "restore", place.place.path("backup"), place.place.path("a.db"), "--replace", "--yes")
         #expect(restored.status == 0, "\(restored.errors)")
-        // What it had pushed after the backup comes back.
+        // The commits that it had pushed after the backup come back.
         #expect(try place.sync("run", "a.db").json["fetched"] as? Int == 1)
         try place.commit("a.db", "INSERT INTO player VALUES ('3', 'Cleo', 3)")
         let reset = try place.sync("reset", "a.db")

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What commands say when the system refuses a file or a folder.
+/// The sentences of commands when the system refuses a file or a folder.
 @Suite("cipherctl and what the system refuses")
 struct SystemRefusalTests {
     private let place: Workplace
@@ -35,8 +35,8 @@ struct SystemRefusalTests {
             }
         }
 
-        // Where link() is refused, the file was opened by its name: a link led to a file of the user, which was made or got
-        // the mode of the database.
+        // If link() is refused, the file was opened by its name: a link led to a file of the user, which was made or
+        // got the mode of the database.
         @Test("without hard links a planted link is not followed either", arguments: [false, true])
         func plantedWithoutLinks(exists: Bool) throws {
             try place.makeStore()

@@ -52,7 +52,7 @@ struct UnwrittenReportTests {
         #expect(tables.output.contains(isTransaction ? "0" : "1"))
     }
 
-    /// Whoever checks a chain of hashes must not take an answer for good that was never written.
+    /// A checker of a chain of hashes must not accept an answer that was never written.
     @Test("a key log that could not be shown is an error, and one that was acknowledged is not")
     func keyLog() throws {
         let outcome = try full("key", "log", "s.db")

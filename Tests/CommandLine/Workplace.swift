@@ -85,7 +85,7 @@ struct Workplace {
 
     func names() throws -> Set<String> { Set(try FileManager.default.contentsOfDirectory(atPath: folder.url.path)) }
 
-    /// What a key log says, by the names of its events.
+    /// The content of a key log, by the names of its events.
     func events(_ store: String = "s.db") throws -> [String] {
         let log = try run(["key", "log", path(store), "--json"])
         return (log.json["entries"] as? [[String: Any]] ?? []).compactMap { $0["event"] as? String }

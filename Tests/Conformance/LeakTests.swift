@@ -15,7 +15,7 @@ import Testing
     private static let megabytes =
         ProcessInfo.processInfo.environment["CIPHERSTORE_LEAK_MEGABYTES"].flatMap { Int($0) } ?? 20
 
-    /// What a run of the child left behind.
+    /// The leftover of a run of the child.
     private struct Outcome {
         let store = TemporaryFolder()
         let temporary = TemporaryFolder()
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    /// What must be found nowhere: the marker, the passphrase, and the derived key in its readable forms.
+    /// The secrets that must be found nowhere: the marker, the passphrase, and the derived key in its readable forms.
     private func needles(_ path: String) throws -> [(name: String, bytes: Data)] {
         let files = SidecarFiles(databasePath: path)
         let material = try KeySource.passphrase(Self.passphrase).read()
@@ -124,8 +124,8 @@ import Testing
     }
 }
 
-/// Looks through the files that another process has open, as long as it is told to, and keeps what it saw of those
-/// that lie outside of a folder. SQLite deletes its temporary files as soon as it has them open.
+/// Looks through the files that another process has open, until it must stop, and keeps the contents of those that lie
+/// outside of a folder. SQLite deletes its temporary files as soon as it has them open.
 // Safe because: what it saw is behind a lock.
 private final class OpenFileWatch: @unchecked Sendable {
     private let process: Int32

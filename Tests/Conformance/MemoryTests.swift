@@ -5,7 +5,7 @@ import Testing
 
 @testable import KeyCustody
 
-/// What is left of keys in the memory of a process.
+/// The remains of keys in the memory of a process.
 @Suite(.serialized, .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/mem"), "needs /proc"))
 struct MemoryTests {
     private static let passphrase = "memory-probe-passphrase-51d8"

@@ -12,7 +12,7 @@ import Testing
     /// The key of a direct store behind its rotation.
     private static let newSource = KeySource.rawKey([UInt8](repeating: 0x5c, count: 32))
 
-    /// What stock SQLCipher says before it is asked anything else.
+    /// The answers of stock SQLCipher before it is asked anything else.
     private func pragmas(_ store: SharedStore) throws -> [String] {
         let key = try store.keys.reveal()
         let keyspec = key.withKeyspec { String(decoding: $0, as: UTF8.self) }

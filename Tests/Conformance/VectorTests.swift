@@ -51,7 +51,7 @@ struct VectorTests {
 
     private static let head = "cipherstore-vector: 1\nkind: page\nexpect: ok\ncomment: test\n"
 
-    /// What follows the headers above, and why it makes no vector.
+    /// The part that follows the headers above, and why it makes no vector.
     static let faults: [(text: String, error: ConformanceVector.FormError)] = [
         ("", .noEmptyLine),
         ("colour: blue\n\n", .unknownHeader("colour")),

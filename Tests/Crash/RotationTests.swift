@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    // Such a store once could not be opened any more, although its former database, WAL and key were unchanged.
+    // Such a store once could not be opened, although its former database, WAL and key were unchanged.
     @Test(
         "a rotation killed when the switch is announced, whose copy is lost, is undone by the next opener with every row",
         arguments: LostCopy.allCases)

@@ -12,7 +12,7 @@ import Testing
     private var path: String { folder.path("app.db") }
     private let source = TestKeys.source("raw")
 
-    /// What an observation has delivered.
+    /// The values that an observation has delivered.
     private final class Deliveries: Sendable {
         private let state = Mutex<(values: [String], error: (any Error)?)>(([], nil))
         func add(_ value: String) { state.withLock { $0.values.append(value) } }

@@ -8,7 +8,7 @@ import Testing
 /// Openings of a store whose rotation was killed in the switch, while another process holds the lock `admin`.
 ///
 /// An opener once waited for `admin` while it held the lock `opening`. No other process could open the store meanwhile,
-/// and a process that held `admin` and needed `opening`, such as a restoration, waited in vain.
+/// and a process that held `admin` and needed `opening`, such as a restoration, waited for nothing.
 @Suite(.serialized) struct InterruptedSwitchTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }

@@ -5,8 +5,7 @@ import Testing
 
 /// A store of one user that another user accesses through the group of the folder, of which the owner is no member.
 ///
-/// A rotation by the other user once changed the owner of the database, and the former owner could not open it any
-/// more.
+/// A rotation by the other user once changed the owner of the database, and the former owner could not open it again.
 @Suite(.serialized, .enabled(if: geteuid() == 0, "only root can start processes of other users"))
 struct OwnershipTests {
     private let folder = TemporaryFolder()

@@ -133,7 +133,7 @@ import Testing
         #expect(marks.all == [1])
         try store.write { try $0.execute(sql: "UPDATE account SET balance = 1 WHERE id < 10") }
         expect(accounts, [0, 5000, 5000])
-        // What this store has recorded itself is not reported again with what others record after it.
+        // The changes that this store has recorded itself are not reported again with the later ones of others.
         try store.write { try $0.execute(sql: "INSERT INTO mark (text) VALUES ('own')") }
         expect(marks, [1, 2])
         run("REPLACE INTO account VALUES (7, 'b', 1)", by: other)

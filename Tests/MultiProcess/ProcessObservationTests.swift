@@ -7,7 +7,7 @@ import Synchronization
 import TestKit
 import Testing
 
-/// What an observation delivered: numbers of rows, and its error.
+/// The values that an observation delivered: numbers of rows, and its error.
 private final class Deliveries: Sendable {
     private struct State {
         var values: [Int] = []

@@ -61,7 +61,7 @@ import Testing
         #expect(Set(rows).count == 1, comment)
     }
 
-    /// What `sync-step` does, and what comes before it.
+    /// The work of `sync-step`, and its preparation.
     private static let preparations = [
         "push": [], "fetch": [], "merge": ["fetch"], "pull": ["fetch", "merge"],
     ]

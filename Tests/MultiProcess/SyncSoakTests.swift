@@ -19,7 +19,7 @@ import Testing
     }
 }
 
-/// What happens in one run.
+/// The events in one run.
 private final class SyncSoak {
     private static let storeCount = 8
 
@@ -211,7 +211,7 @@ private final class SyncSoak {
         print("soak of sync, \(seed): \(parts.joined(separator: ", "))")
     }
 
-    /// What only some of the stores have.
+    /// The parts that only some of the stores have.
     private func differences(_ states: [[String]]) -> [String] {
         let common = states.dropFirst().reduce(Set(states.first ?? [])) { $0.intersection($1) }
         return states.enumerated().flatMap { store, lines in

@@ -20,7 +20,7 @@ import Testing
     private var path: String { folder.path("app.db") }
     private var bank: Bank { Bank(folder: folder.url.path) }
 
-    /// What has happened so far.
+    /// The events so far.
     private struct Count {
         var commits = 0
         var writerKills = 0

@@ -77,7 +77,7 @@ import Testing
             case .advance(let number): if !open.isEmpty { try advance(number % open.count) }
             case .drop(let number): if !open.isEmpty { open.remove(at: number % open.count) }
             case .insert(let number):
-                // What is written beside open cursors, SQLite shows or not, as it likes.
+                // SQLite may or may not show the writes beside open cursors.
                 open.removeAll()
                 try db.execute(sql: "INSERT INTO t(a) VALUES (?)", arguments: [number])
             case .addColumn:

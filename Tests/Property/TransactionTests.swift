@@ -6,7 +6,7 @@ import Testing
 @Suite struct TransactionTests {
     private struct Planned: Error {}
 
-    /// What a program does; blocks hold what is done inside of them.
+    /// The steps of a program; blocks hold the steps inside of them.
     private indirect enum Step {
         case insert(Int)
         /// An insert that SQLite refuses; the program goes on.

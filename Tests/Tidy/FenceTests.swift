@@ -206,6 +206,21 @@ struct FenceTests {
             try PlantedTree.places(files, WordFence.bitCasts) == ["Sources/A/B.swift:1", "Sources/A/B.swift:2"])
     }
 
+    @Test("a sentence that breaks a rule of language is found, in comments and in documents")
+    func language() throws {
+        let comments =
+            "/// What it does.\n/// It is kept all\n/// the same.\nlet a = \"What it does.\" // Where it is, it\n"
+            + "// Where there is none, it fails.\n/// What is it? Nobody is asked.\n"
+        let long = Array(repeating: "word", count: LanguageFence.mostWords + 1).joined(separator: " ") + ".\n"
+        let files = [
+            "Sources/A/B.swift": comments, "Docs/A.md": "# What\n\nIt is `What it does`.\n\n\(long)\n```\nWhat\n```\n",
+        ]
+        #expect(
+            try PlantedTree.places(files, LanguageFence.findings) == [
+                "Docs/A.md:1", "Docs/A.md:5", "Sources/A/B.swift:1", "Sources/A/B.swift:1", "Sources/A/B.swift:5",
+            ])
+    }
+
     @Test("a README that is missing, too long, or names what is gone is found")
     func readmes() throws {
         let files = [

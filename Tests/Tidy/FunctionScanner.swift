@@ -17,7 +17,7 @@ struct FunctionScanner {
         let depthBeforeBody: Int
     }
 
-    /// What stands before an open brace and goes on behind the closing one.
+    /// The text before an open brace that continues behind the closing one.
     private struct Outer {
         let bracketDepth: Int
         /// Set only for a closure in the parameters of a declaration, whose own body is still to come.

@@ -1,6 +1,6 @@
 import Testing
 
-/// What Tests/Support/TestHarness does for every suite.
+/// The work of Tests/Support/TestHarness for every suite.
 @Suite struct HarnessTests {
     @Test("tests run on threads of their own, so that they may block them")
     func threads() {

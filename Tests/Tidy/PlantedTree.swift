@@ -20,7 +20,7 @@ final class PlantedTree {
         try? FileManager.default.removeItem(at: root)
     }
 
-    /// What a fence says about files planted under the given paths, as `path:line`.
+    /// The findings of a fence in files planted under the given paths, as `path:line`.
     static func places(_ files: [String: String], _ fence: (SourceTree) -> [Finding]) throws -> [String] {
         let planted = try PlantedTree(files)
         return fence(planted.tree).map { finding in

@@ -65,6 +65,9 @@ struct RepositoryTests {
     @Test("nothing looks like a real key")
     func realKeys() throws { try expectNone(KeyFence.realKeys) }
 
+    @Test("documents and comments name the actor first, without translated idioms and long sentences")
+    func language() throws { try expectNone(LanguageFence.findings) }
+
     @Test("tests do not sleep")
     func sleeps() throws { try expectNone(WordFence.sleeps) }
 

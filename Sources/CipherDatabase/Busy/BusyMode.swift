@@ -3,7 +3,7 @@ import StorePlatform
 import StoreSharing
 
 extension Database {
-    /// What a statement does while another connection holds the lock it needs.
+    /// The behaviour of a statement while another connection holds the lock it needs.
     /// - SeeAlso: <https://www.sqlite.org/c3ref/busy_handler.html>
     public enum BusyMode: Sendable {
         /// It fails at once with `SQLITE_BUSY`.
@@ -35,7 +35,7 @@ extension Database {
     /// Follows `PRAGMA busy_timeout = N`: SQLite has put a wait of its own in the place of the busy handler. That one
     /// knows neither suspensions nor the writer queue, and an interruption does not end it.
     func noteBusyTimeout() {
-        // An access that was cancelled or suspended cannot ask any more: the former mode is installed again.
+        // An access that was cancelled or suspended cannot ask: the former mode is installed again.
         if let milliseconds = try? Int.fetchOne(self, sql: "PRAGMA busy_timeout") {
             waits.busyMode = milliseconds > 0 ? .timeout(Double(milliseconds) / 1000) : .immediateError
         }

@@ -60,7 +60,7 @@ extension Database {
         }
     }
 
-    /// Releases the write slot when no transaction needs it any more.
+    /// Releases the write slot when no transaction needs it.
     ///
     /// - Parameter keeping: Whether to keep it for a checkpoint that is due, which follows at once.
     @inline(__always)

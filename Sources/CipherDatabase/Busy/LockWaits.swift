@@ -12,7 +12,7 @@ final class LockWaits {
     @exclusivity(unchecked) private(set) var hasLockDeadline = false
     /// Whether the transaction that begins must not wait for locks; a thread of tasks runs it.
     @exclusivity(unchecked) var refusesToWait = false
-    /// What ends a wait for the write lock early, and reports one that is long.
+    /// The events that end a wait for the write lock early, and the report of a long wait.
     @exclusivity(unchecked) var watchedWait: WatchedLockWait?
 
     init(busyMode: Database.BusyMode) { self.busyMode = busyMode }

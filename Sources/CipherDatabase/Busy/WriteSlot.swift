@@ -32,7 +32,7 @@ final class WriteSlot: @unchecked Sendable {
     @exclusivity(unchecked) private var statement: String?
     @exclusivity(unchecked) private var content = WriteContent.unknown
 
-    /// What a write has written so far.
+    /// The work of a write so far.
     private enum WriteContent: UInt8 {
         /// Nothing, or something that was not a statement.
         case unknown

@@ -12,7 +12,7 @@ public struct WriteStatistics: Sendable, Equatable {
     public var p99 = Duration.zero
     /// The longest write.
     public var longest = Duration.zero
-    /// What the longest write was: its label, or else its first statement. No value that was bound is in it.
+    /// The longest write: its label, or else its first statement. No value that was bound is in it.
     public var longestLabel: String?
     /// The number of writes that waited for another connection and then began.
     public var waitCount = 0

@@ -1,4 +1,4 @@
-/// What a connection that writes needs around its transactions: the write slot, the length of the WAL and its checkpoints.
+/// The needs of a writing connection around its transactions: the write slot, the length of the WAL and its checkpoints.
 final class WritingState {
     // Unchecked, as the next ones: one thread at a time uses them, with each statement that writes.
     /// The write slot; nil for connections that do not write a store's file.

@@ -64,7 +64,7 @@ enum Limits {
     static let idleRowPlans = 32
     /// Accesses of tasks run on the thread of the task while they take less than this on average, in nanoseconds.
     static let directAccessNanoseconds: UInt64 = 250_000
-    /// What a longer access counts in that average: some dozens of short ones make up for it.
+    /// The weight of a longer access in that average: some dozens of short ones make up for it.
     static let longestCountedAccess: UInt64 = 100_000_000
     /// How long one part of a purge of the history should hold the write lock.
     static let historyPurgeTime = Duration.milliseconds(20)

@@ -1,7 +1,7 @@
 import StorePlatform
 import Synchronization
 
-// What other threads signal to an access under way; checked before each of its statements.
+// The signals of other threads to an access under way; checked before each of its statements.
 
 /// Whether the task of an access was cancelled; set from any thread.
 final class CancellationFlag: Sendable {

@@ -6,7 +6,7 @@ final class ConnectionHealth {
     var openingFailure: (any Error)?
     /// Whether another connection was opened in the place of this one.
     var wasReplaced = false
-    /// Whether an fsync has failed: nothing is written any more then.
+    /// Whether an fsync has failed: nothing is written after that.
     @exclusivity(unchecked) var hasFailedToSync = false
     /// Whether an error came after which SQLite may read no further page of the file with this connection.
     @exclusivity(unchecked) var mayBeUnusable = false

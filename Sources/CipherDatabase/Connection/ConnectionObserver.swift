@@ -20,7 +20,7 @@ package protocol ConnectionObserver: AnyObject {
     /// A savepoint was rolled back: the events that were kept back after a number of them never happened.
     func savepointDidRollback(keepingEvents count: Int)
 
-    /// The outermost savepoint has ended inside its transaction: nothing is kept back any more.
+    /// The outermost savepoint has ended inside its transaction: nothing is kept back from then on.
     func savepointsDidEnd()
 
     /// A transaction is about to be committed. An error rolls it back, and becomes the error of the commit.
@@ -62,7 +62,7 @@ extension Database {
         if isClosed { return }
         let isNew = self.observer == nil
         watch.keeper.observer = observer
-        // What a former observer had kept back does not belong to a new one.
+        // Events that a former observer kept back do not belong to a new one.
         if isNew { for index in transaction.savepoints.indices { transaction.savepoints[index].keptEvents = 0 } }
         if observer == nil {
             endReports()

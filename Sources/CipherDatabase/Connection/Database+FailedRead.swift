@@ -1,6 +1,6 @@
 import StorePlatform
 
-// What happens after the system has refused to read a page.
+// The state after the system has refused to read a page.
 //
 // SQLite takes that for damage, and other programs would too. The store may be sound: a disk or a network filesystem that
 // fails once can answer the next read. So the error says that a read failed (`SQLITE_IOERR_READ`).
@@ -38,7 +38,7 @@ extension DatabaseError {
         extendedResultCode == .SQLITE_IOERR_READ || extendedResultCode == .SQLITE_IOERR_CORRUPTFS
     }
 
-    /// What the error means for the database: one wording for the library and the command line.
+    /// The meaning of the error for the database: one wording for the library and the command line.
     static let failedReadMeaning =
         "The system could not read a page of the database or of its WAL. No damage was found, and the next read may succeed"
 }

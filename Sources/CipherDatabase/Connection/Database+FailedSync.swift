@@ -1,8 +1,8 @@
-// What happens after the system could not sync a file to disk.
+// The state after the system could not sync a file to disk.
 //
 // A failed fsync is reported once. The system may then treat the pages that it could not write as written, so that the
 // next fsync succeeds although they are lost: trying again would turn an error into silent damage. So the connection
-// writes nothing any more, its checkpoints included, until the database is closed and opened again.
+// writes nothing from then on, its checkpoints included, until the database is closed and opened again.
 
 extension ResultCode {
     /// Whether the system could not sync a file to disk.

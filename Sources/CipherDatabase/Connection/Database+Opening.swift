@@ -2,7 +2,7 @@ import KeyCustody
 import StoreCrypto
 import StorePlatform
 
-/// What a connection is for.
+/// The purpose of a connection.
 enum ConnectionRole {
     /// Reads and writes.
     case writer
@@ -26,7 +26,8 @@ package enum KeyOrigin: Sendable {
     fileprivate var isByHand: Bool { if case .byHand = self { true } else { false } }
 }
 
-/// Decides whether a failed opening is repeated because the store was replaced meanwhile, as by a switch to a new key.
+/// Decides whether a failed opening is repeated because the store was replaced meanwhile, for example by a switch to a
+/// new key.
 private struct OpeningRetry {
     private let keyring: Keyring
     /// Whether to wait for a switch that is under way. A shared store has a lease, and so never meets one.

@@ -1,4 +1,4 @@
-// What happens after SQLCipher has met a page that is not authentic.
+// The state after SQLCipher has met a page that is not authentic.
 //
 // From version 4.9 on a connection then refuses every other page too, with errors that name a damaged file, a file that
 // is no database, or one that is read-only. Another connection reads those pages. So a connection that may be meant is
@@ -32,7 +32,7 @@ extension Database {
         }
     }
 
-    /// Discards a connection in whose place another one was opened. What is still left of it throws a reason.
+    /// Discards a connection in whose place another one was opened. The remaining part of it throws a reason.
     func discard(because reason: any Error) {
         health.openingFailure = reason
         health.wasReplaced = true

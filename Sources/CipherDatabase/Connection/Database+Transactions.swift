@@ -77,8 +77,8 @@ extension Database {
         }
     }
 
-    /// Rolls back a savepoint that failed. Where that is not possible the whole transaction is rolled back, so that
-    /// nothing of the failed block is ever committed.
+    /// Rolls back a savepoint that failed. If that is impossible, the whole transaction is rolled back, so that nothing
+    /// of the failed block is ever committed.
     private func undoSavepoint(_ name: String) {
         access.expectsTransaction = false
         let isUndone = evenWhenInterrupted {

@@ -28,7 +28,7 @@ public final class Database {
     let kept = KeptStatements()
     /// The transaction under way: its date, and the callbacks for its end.
     var transaction = TransactionTracker()
-    /// What must be handled when statements run and transactions end.
+    /// The work when statements run and transactions end.
     var pendingCallbacks: PendingCallbacks = []
     /// How the connection waits for locks.
     let waits: LockWaits
@@ -42,11 +42,11 @@ public final class Database {
     @exclusivity(unchecked) @usableFromInline var isGated = false
     /// The rollbacks by suspensions so far, so that no statement continues that was started before the last one.
     @exclusivity(unchecked) var suspensionRollbacks = 0
-    /// What is known of tables, views, indexes and triggers.
+    /// The known facts about tables, views, indexes and triggers.
     @exclusivity(unchecked) var schemaCache = SchemaCache()
     /// Describes the schema beyond what SQLite knows; nil during migrations.
     public internal(set) var schemaSource: (any DatabaseSchemaSource)?
-    /// What the features keep for this connection, and when they are called.
+    /// The state of the features for this connection, and their moments.
     @exclusivity(unchecked) package var features = FeatureSlots()
 
     /// Whether statements may change the store's own tables, write the schema as rows, and write shadow tables.
@@ -337,7 +337,7 @@ public final class Database {
     }
 
     private func finalizeOwnStatements() {
-        // Closing rolls back; no code waits for that any more.
+        // Closing rolls back; no code waits for that now.
         handle.installTransactionHooks(nil)
         handle.installUpdateHook(nil)
         callFeaturesBeforeClose()

@@ -49,7 +49,7 @@ public struct DatabaseError: Error, Sendable {
         return error
     }
 
-    /// What this process or its system has too little of, or a filesystem that is mounted read-only; nil for any other
+    /// The resource that this process or its system lacks, or a filesystem that is mounted read-only; nil for any other
     /// cause.
     package var shortage: SystemError? {
         let noMemory = resultCode == .SQLITE_NOMEM || extendedResultCode == .SQLITE_IOERR_NOMEM
@@ -103,8 +103,8 @@ extension DatabaseError: CustomStringConvertible {
 }
 
 extension DatabaseError {
-    /// What to do where a virtual table contradicts itself (`SQLITE_CORRUPT_VTAB`): one wording for the library and the
-    /// command line.
+    /// The remedy for a virtual table that contradicts itself (`SQLITE_CORRUPT_VTAB`): one wording for the library and
+    /// the command line.
     /// - SeeAlso: <https://www.sqlite.org/rescode.html#corrupt_vtab>
     package static let virtualTableHint =
         "The index of a virtual table does not fit its rows; the rows of other tables are not damaged. "

@@ -23,7 +23,7 @@ struct TransactionTracker {
     /// Whether the transaction is one of the library's own, which nobody waits for.
     var isUpkeep = false
 
-    /// What was seen of a transaction, while SQLite's hooks are installed.
+    /// The observed events of a transaction, while SQLite's hooks are installed.
     struct Progress {
         /// Whether it began by a statement of its own.
         var sawTransaction = false
@@ -57,8 +57,7 @@ struct TransactionTracker {
     }
 }
 
-/// What must be done for the transaction of a connection. Where the set is empty, statements and transactions skip the
-/// work.
+/// The duties for the transaction of a connection. If the set is empty, statements and transactions skip the work.
 struct PendingCallbacks: OptionSet {
     let rawValue: UInt8
     /// The schema cache depends on the transaction under way.

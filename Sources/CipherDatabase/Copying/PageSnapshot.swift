@@ -128,7 +128,7 @@ package final class PageSnapshot: @unchecked Sendable {
 
     // MARK: Later commits
 
-    /// What was committed since a moment, by any process.
+    /// The commits since a moment, by any process.
     ///
     /// - Parameter start: The moment of the freeze, or of an earlier delta.
     /// - Throws: ``StoreError`` `logDamaged`; ``SystemError``.

@@ -119,7 +119,7 @@ package struct WALPosition: Hashable, Sendable {
     let checksum: WALChecksum
 }
 
-/// What was committed between two moments.
+/// The commits between two moments.
 package struct WALDelta: Sendable {
     /// The last frame of each page that was written, in the order of pages, without pages beyond the end of the
     /// database.

@@ -6,7 +6,7 @@ import StoreSharing
 // The findings of a diagnosis as errors: what, why, remedy.
 
 extension FileDiagnosis {
-    /// What the file is instead of an encrypted database.
+    /// The kind of the file, if it is no encrypted database.
     enum Stranger {
         case plainSQLite
         case noDatabase

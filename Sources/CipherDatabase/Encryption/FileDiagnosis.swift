@@ -232,7 +232,7 @@ struct FileDiagnosis {
     /// - Parameter settings: The settings of a key that was verified; nil when none is known.
     func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
         if error.resultCode == .SQLITE_PROTOCOL { return indexLocked() }
-        // What the process has too little of says nothing about the files.
+        // A lack of resources in the process says nothing about the files.
         if error.resultCode == .SQLITE_CANTOPEN, let shortage = error.shortage, !shortage.isReadOnlyFilesystem {
             return error
         }

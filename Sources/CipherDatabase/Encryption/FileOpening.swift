@@ -128,7 +128,7 @@ package final class FileOpening: Sendable {
 
     /// Runs a wait that a suspension ends, or the caller of the opening.
     ///
-    /// What has ended it is noted at that moment: the suspension may be over when the error arrives.
+    /// The cause of its end is noted at that moment: the suspension may be over when the error arrives.
     /// - Throws: `SQLITE_ABORT` after a suspension, `CancellationError` when the opening was overtaken; what `wait` throws.
     package func endingWhenSuspended<T>(_ wait: (_ isCancelled: @escaping () -> Bool) throws -> T) throws -> T {
         let isOvertaken = state.withLock { $0.isOvertaken }

@@ -35,7 +35,7 @@ package final class Keyring: Sendable {
         var hasCreated = false
         /// Whether a connection of this keyring has created the store.
         var didCreate = false
-        /// What the secret has opened before the first connection, for ``plan(for:file:creatingWith:)``.
+        /// The keys that the secret has opened before the first connection, for ``plan(for:file:creatingWith:)``.
         var unlocked: Unlocked?
     }
 
@@ -87,7 +87,7 @@ package final class Keyring: Sendable {
     ///
     /// Its connections are opened with ``KeyOrigin/held``. They read the sidecar again. The master key of a store with
     /// slots opens the data key of any later epoch, even if slots were added or removed, until a rotation renews the
-    /// master key. A direct store has only the former data key. When the keys do not fit any more, opening throws
+    /// master key. A direct store has only the former data key. If the keys do not fit then, opening throws
     /// `keyRotated`.
     package func successor() -> Keyring { Keyring(after: self) }
 
@@ -310,7 +310,7 @@ package final class Keyring: Sendable {
 
     /// The page key from the present sidecar and the keys of a former opening.
     ///
-    /// - Throws: `StoreError` `keyRotated` when they do not fit it any more.
+    /// - Throws: `StoreError` `keyRotated` if they do not fit it then.
     func keyByHeldKeys(file: ConnectionHandle) throws -> PageKey {
         guard let paths, let vault, let held else { throw keyMissing() }
         let diagnosis = FileDiagnosis(file, path: paths.database)
@@ -370,7 +370,7 @@ package final class Keyring: Sendable {
         } catch is CancellationError {
             // The opening is no longer needed; the next one tries again.
         } catch {
-            // The store opens all the same; the next opening tries again.
+            // The store opens nevertheless; the next opening tries again.
             opening.report(["the copies of the sidecar could not be made identical: \(error)"])
         }
     }
@@ -407,7 +407,7 @@ package final class Keyring: Sendable {
     package var hasCreatedStore: Bool { state.withLock { $0.didCreate } }
 
     /// Records in the key log, once, a creation that a connection of this keyring has completed. If that fails, the
-    /// store opens all the same, with a notice.
+    /// store opens nevertheless, with a notice.
     package func logCreation() {
         let hasCreated = state.withLock { state in
             defer { state.hasCreated = false }

@@ -33,7 +33,7 @@ extension StorePaths {
 
     /// A store in the same folder whose name is one of the files of a store at this path; nil if there is none.
     ///
-    /// Where the folder cannot be listed, only the names without a variable part are looked for.
+    /// If the folder cannot be listed, only the names without a variable part are looked for.
     package var ownedStore: String? {
         let folder = Files.directory(of: database)
         let own = fixedNames.map { Files.name(of: $0) }
@@ -66,11 +66,11 @@ extension StorePaths {
 
     /// Refuses a path at which a new store and another one would take each other's files for their own.
     ///
-    /// A store that exists at the path is not refused: its rows are reached under no other name.
-    /// Where the folder cannot be resolved, the opening says why.
+    /// A store that exists at the path is not refused: its rows are reached under no other name. If the folder cannot
+    /// be resolved, the opening says why.
     /// - Throws: ``StoreError`` `storeName`; `SystemError`.
     package func requireFreeName() throws {
-        // What has the name of the sidecar may be another store.
+        // A file with the name of the sidecar may be another store.
         if let store = ownedStore, [sidecar, sidecarBackup].contains(store) { throw Self.takes(store, database) }
         guard try !Files.entryExists(sidecar), try !Files.entryExists(sidecarBackup) else { return }
         if let store = (try? Self.owner(of: database)) ?? nil {

@@ -1,4 +1,4 @@
-/// What a feature keeps for one connection, such as the history of changes or the capture of a sync.
+/// The state of a feature for one connection, such as the history of changes or the capture of a sync.
 ///
 /// A feature has one object for each connection that uses it, in a slot (``FeatureSlot``) that only its type can open
 /// (``FeatureKey``). The connection calls the object at the moments for which it has asked, and at no other ones. All

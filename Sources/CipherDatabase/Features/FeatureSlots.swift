@@ -25,7 +25,7 @@ package struct FeatureKey<State: AnyObject>: Sendable {
     package init(_ slot: FeatureSlot) { index = slot.rawValue }
 }
 
-/// What the features keep for one connection, and the moments for which they have asked.
+/// The state of the features for one connection, and the moments for which they have asked.
 package struct FeatureSlots {
     /// A feature that is called, with its moments.
     struct Callee {
@@ -42,7 +42,7 @@ package struct FeatureSlots {
 
     init() {}
 
-    /// What a feature keeps for the connection; nil where it keeps nothing. A feature without moments may set it.
+    /// The state of a feature for the connection; nil where it keeps nothing. A feature without moments may set it.
     package subscript<State>(key: FeatureKey<State>) -> State? {
         get { states[key.index] as? State }
         set {

@@ -44,9 +44,9 @@ public final class DatabaseFunction: Identifiable, Sendable {
     ///   - pure: Whether the result depends on the arguments alone. SQLite calls pure functions less often, and allows
     ///     them in indexes. Triggers, views and definitions of a schema that is not trusted
     ///     (``Configuration/trustsSchema``) may call it.
-    ///   - directOnly: Whether triggers, views and definitions of tables may not call it, whoever has made them. Set it for
-    ///     a function that does more than compute, as one that writes a file or returns a secret. SQLite does not apply
-    ///     it to a CHECK constraint where the function is not `pure`.
+    ///   - directOnly: Whether triggers, views and definitions of tables may not call it, no matter who made them. Set
+    ///     it for a function that does more than compute, as one that writes a file or returns a secret. SQLite does
+    ///     not apply it to a CHECK constraint where the function is not `pure`.
     ///   - function: Computes the result; nil for NULL. It gets exactly `argumentCount` values.
     public init(
         _ name: String, argumentCount: Int? = nil, pure: Bool = false, directOnly: Bool = false,
@@ -64,7 +64,7 @@ public final class DatabaseFunction: Identifiable, Sendable {
     ///   - name: The name in SQL, at most 255 bytes long.
     ///   - argumentCount: How many arguments it takes, at most 127 (1,000 since SQLite 3.48); nil for any number.
     ///   - pure: Whether the result depends on the arguments alone.
-    ///   - directOnly: Whether triggers, views and definitions of tables may not call it, whoever has made them.
+    ///   - directOnly: Whether triggers, views and definitions of tables may not call it, no matter who made them.
     ///   - aggregate: The type that aggregates; each aggregation creates one value of it.
     public init<Aggregate: DatabaseAggregate>(
         _ name: String, argumentCount: Int? = nil, pure: Bool = false, directOnly: Bool = false,

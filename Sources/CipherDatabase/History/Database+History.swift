@@ -22,7 +22,7 @@ extension Database {
         _ = try HistoryParts(beginning: request, tablesInPart: .max).next(self)
     }
 
-    /// Ends the recording of tables. What was recorded stays.
+    /// Ends the recording of tables. The recorded changes stay.
     ///
     /// - Parameter tables: The tables; nil for all.
     /// - Throws: ``HistoryError`` `.allTablesRecorded` for single tables where all are recorded; ``DatabaseError``.

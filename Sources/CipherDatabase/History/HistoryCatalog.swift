@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a database records, by its tables of the history. It changes only together with the schema.
+/// The recorded changes of a database, by its tables of the history. It changes only together with the schema.
 struct HistoryCatalog: Sendable {
     /// Whether the database has a history; it may record no table yet.
     var exists = false
@@ -24,7 +24,7 @@ struct HistoryCatalog: Sendable {
     var active: [RecordedTable] { tables.values.filter { $0.state != .retired }.sorted { $0.id < $1.id } }
 }
 
-/// What is to be recorded beyond the tables that are named one by one, and how much is kept.
+/// The recording beyond the tables that are named one by one, and its limits.
 package struct HistorySettings: Codable, Equatable, Sendable {
     /// Whether all tables are recorded, those that are created later too.
     package var recordsAllTables = false
@@ -112,7 +112,7 @@ extension Database {
     /// Whether the database has a table of the history, by the schema as SQLite last read it.
     var mayHaveHistory: Bool { HistoryTables.all.contains { handle.hasTable($0.0, column: $0.1) } }
 
-    /// The tables of the history that the database does not have. Where it has some, another program has dropped these.
+    /// The tables of the history that the database does not have. If it has some, another program has dropped these.
     func missingHistoryTables() throws -> [String] {
         try HistoryTables.all.map(\.0).filter { try !tableExists($0, in: "main") }
     }
@@ -126,7 +126,7 @@ extension Database {
                 + "that. Open the database for writing: that makes a new, empty history")
     }
 
-    /// What is recorded; nil where there is no history.
+    /// The recorded tables; nil if there is no history.
     func historyCatalog() throws -> HistoryCatalog? {
         try withoutWatching {
             while true {
@@ -139,7 +139,7 @@ extension Database {
                     try requireWholeHistory(missing: missing)
                     return try readHistoryCatalog()
                 }
-                // Where another connection has changed the schema meanwhile, this may be half of each.
+                // If another connection has changed the schema meanwhile, this may be half of each.
                 try compareSchema()
                 if schemaCache.generation != generation { continue }
                 let read = try outcome.get()

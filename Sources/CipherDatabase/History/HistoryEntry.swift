@@ -15,7 +15,7 @@ package struct HistoryEntry: Sendable {
     package let rowID: Int64?
     /// The columns that have changed, where an update recorded them.
     package let columns: Set<String>?
-    /// What was kept of a row that was deleted.
+    /// The kept values of a deleted row.
     package let former: [String: DatabaseValue]
     /// A number that the entries of one transaction share, and that differs from one transaction to the next; nil for
     /// writers without this library.

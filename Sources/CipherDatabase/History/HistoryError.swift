@@ -8,7 +8,7 @@ public struct HistoryError: Error, Sendable, Equatable {
     public enum Code: Hashable, Sendable {
         /// The database records no changes.
         case notRecorded
-        /// Changes after the token are not in the history any more, or the token is of another history.
+        /// The history has lost the changes after the token, or the token is of another history.
         case expired
         /// The changes of a table or view of this kind cannot be recorded.
         case unsuitableTable
@@ -24,7 +24,7 @@ public struct HistoryError: Error, Sendable, Equatable {
 
     /// The kind of the error.
     public let code: Code
-    /// What happened, why, and what to do.
+    /// The event, its cause and the remedy.
     public let message: String
 
     package init(_ code: Code, _ message: String) {

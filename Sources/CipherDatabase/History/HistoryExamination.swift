@@ -1,9 +1,9 @@
-// What tools report of a history. They only read.
+// The report of tools about a history. They only read.
 
 /// A recorded table whose changes are no longer recorded as they should be.
 package struct HistoryTriggerFault: Equatable, Sendable {
     package let tableName: String
-    /// Whether there is no table of this name any more.
+    /// Whether there is no table of this name now.
     package var isTableMissing = false
     /// Triggers that are not there, and triggers that have another definition; without the library's prefix.
     package var missing: [String] = []

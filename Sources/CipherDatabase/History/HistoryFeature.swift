@@ -1,8 +1,9 @@
-/// What a connection keeps for the history of changes: the stamp of the transaction under way, and what upkeep is due.
+/// The state of a connection for the history of changes: the stamp of the transaction under way, and the upkeep that
+/// is due.
 final class HistoryFeature: ConnectionFeature {
     static let key = FeatureKey<HistoryFeature>(.history)
 
-    /// What the rows of the history tell of the transaction under way; 0 until it is asked for.
+    /// The time and author of the transaction under way as one number; 0 until it is asked for.
     @exclusivity(unchecked) var stamp: Int64 = 0
     /// Finds it. Called while a trigger runs.
     var makeStamp: (() throws -> Int64)?
@@ -46,7 +47,7 @@ final class HistoryFeature: ConnectionFeature {
     }
 
     func didFail(_ statement: Statement, on db: Database) {
-        // What is missing now is found when the database is opened again.
+        // A missing file is found when the database is opened again.
         if statement.effects.contains(.storedSchema) { try? didRun(on: db) }
     }
 

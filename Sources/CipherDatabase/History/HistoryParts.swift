@@ -1,4 +1,4 @@
-/// What is to be recorded from now on.
+/// The tables to record from now on.
 package struct HistoryRequest {
     /// The tables; nil for all, those that are created later too.
     let tables: [String]?

@@ -1,7 +1,7 @@
 import Foundation
 import StorePlatform
 
-/// What of a history may be purged.
+/// The part of a history that may be purged.
 struct HistoryBounds: Equatable {
     /// Everything up to this change is beyond the limits of count, bytes or age: readers that have not read it expire.
     var beyondLimits: Int64
@@ -101,9 +101,9 @@ extension Database {
         guard isHistoryPurgeDue, !isClosed else { return }
         hooks.history.rows = 0
         hooks.history.purgeInterval = (try? historyState()?.settings.purgeInterval) ?? Limits.historyPurgeInterval
-        // What fails, as by a lock, is tried again after the next interval.
+        // A step that fails, for example at a lock, is tried again after the next interval.
         guard let count = try? purgePartOfHistory(), count > 0 else { return }
-        // Where parts must be small, the next one is due before as many changes are recorded as this one has purged.
+        // If parts must be small, the next one is due before as many changes are recorded as this one has purged.
         hooks.history.rows = max(0, hooks.history.purgeInterval - Int(count) / 2)
     }
 

@@ -60,8 +60,8 @@ extension Database {
         init(_ entry: HistoryEntry) { self.init(table: entry.table.id, key: entry.key.map(\.storage)) }
     }
 
-    /// What was recorded next, after some changes, of those of their rows that are perhaps deleted and that are not
-    /// there now: the row may have been deleted by a later change. All later changes are searched, once.
+    /// The next recorded changes, after some changes, of those of their rows that are perhaps deleted and that are
+    /// missing now: the row may have been deleted by a later change. All later changes are searched, once.
     private func laterOperations(on entries: [HistoryEntry]) throws -> [RowIdentity: HistoryOperation] {
         var last: [RowIdentity: HistoryEntry] = [:]
         for entry in entries where entry.operation != .reset { last[RowIdentity(entry)] = entry }

@@ -1,4 +1,4 @@
-/// What the rows of the history tell of their transaction, as one number: when it was, and who wrote it.
+/// The transaction of the history's rows as one number: its time and its author.
 ///
 /// The numbers of two transactions that follow each other differ, so a transaction begins where the number changes.
 struct HistoryStamp: Equatable {

@@ -64,12 +64,12 @@ extension Database {
     package static func isStoreInternalObject(_ name: String) -> Bool { name.lowercasedASCII.hasPrefix("cipherstore_") }
 }
 
-/// What happened to a row, by the numbers that the history contains.
+/// The event of a row, by the numbers that the history contains.
 package enum HistoryOperation: Int64, Sendable {
     case inserted = 1
     case updated = 2
     case deleted = 3
-    /// A `REPLACE` may have deleted the row. Where the row still exists, nothing has happened to it.
+    /// A `REPLACE` may have deleted the row. If the row still exists, nothing has happened to it.
     case perhapsDeleted = 4
     /// Changes of the table may be missing: it must be read again.
     case reset = 5

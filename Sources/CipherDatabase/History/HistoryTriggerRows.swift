@@ -15,7 +15,7 @@ struct HistoryTriggerRows {
         let name: String
         /// The table as the schema names it.
         let table: String
-        /// What follows `CREATE TRIGGER`, without a name of the schema.
+        /// The text after `CREATE TRIGGER`, without a name of the schema.
         let definition: String
     }
 

@@ -1,4 +1,4 @@
-/// What the triggers of a recorded table depend on.
+/// The inputs of the triggers of a recorded table.
 package struct TableFacts: Equatable {
     struct Column: Equatable {
         let name: String
@@ -9,7 +9,7 @@ package struct TableFacts: Equatable {
 
     /// An index that allows no two rows with the same values.
     struct UniqueIndex: Equatable {
-        /// What is indexed, as SQL: the name of a column, in quotes, or an expression.
+        /// The indexed term, as SQL: the name of a column, in quotes, or an expression.
         struct Item: Equatable {
             let sql: String
             let isColumn: Bool
@@ -96,8 +96,8 @@ struct HistoryTriggers {
 
     private var delete: String { "AFTER DELETE ON \(table)\(when()) BEGIN \(recordDeletion()); END" }
 
-    /// A deletion counts only if no row has the key any more: an action of a foreign key, or a trigger of the program,
-    /// may have given it to another row before this trigger runs, and has recorded that.
+    /// A deletion counts only if no row has the key now: an action of a foreign key, or a trigger of the program, may
+    /// have given it to another row before this trigger runs, and has recorded that.
     private func recordDeletion() -> String {
         let (deleted, perhaps) = (kind(.deleted), kind(.perhapsDeleted))
         let exists = "EXISTS (SELECT 1 FROM \(table) WHERE \(keyMatches("OLD.")))"
@@ -240,8 +240,8 @@ struct HistoryTriggers {
 }
 
 extension TableFacts {
-    /// What a `REPLACE` may remove from a table, as conditions on its present rows: `"name".column = NEW.column` and the
-    /// like, one for each key that allows no two equal rows.
+    /// The rows that a `REPLACE` may remove from a table, as conditions on its present rows: `"name".column =
+    /// NEW.column` and the like, one for each key that allows no two equal rows.
     ///
     /// - Parameter schema: The schema of the table: `main` or `temp`.
     /// - Throws: ``HistoryError`` `.unsuitableTable` for what is no table with rows of its own; ``DatabaseError``.

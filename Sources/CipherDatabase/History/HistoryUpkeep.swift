@@ -1,12 +1,12 @@
 import Foundation
 
-/// What a check of the triggers has found and repaired.
+/// The findings and repairs of a check of the triggers.
 struct HistoryRepairs: Equatable {
     /// The tables whose triggers had been dropped.
     var tables: [String] = []
     /// The tables that can no longer be recorded, each with the reason.
     var lost: [String] = []
-    /// What has been made again: the tables of the history itself had been dropped.
+    /// The things that were made again: the tables of the history itself had been dropped.
     var rebuilding: Rebuilding?
 
     struct Rebuilding: Equatable {
@@ -18,7 +18,7 @@ struct HistoryRepairs: Equatable {
 }
 
 /// Keeps the triggers of the history fitting to the tables: they are compared with what the tables require, and made
-/// again where they differ. Where changes may be missing, the table gets a row that says so.
+/// again where they differ. If changes may be missing, the table gets a row that says so.
 struct HistoryUpkeep {
     let db: Database
     /// Whether a statement of this connection has just changed the schema. Otherwise the present triggers may have been
@@ -155,7 +155,7 @@ struct HistoryUpkeep {
     // MARK: Lost tables
 
     /// Makes a new history where another program has dropped tables of it: the triggers that are left make every write
-    /// fail. What was recorded is given up, since numbers of changes and of authors would be used again.
+    /// fail. The recorded changes are given up, since numbers of changes and of authors would be used again.
     private mutating func rebuild() throws {
         let settings = (try? db.historyState())?.settings
         let readers = (try? db.historyReaderNames()) ?? []
@@ -193,9 +193,9 @@ struct HistoryUpkeep {
 
     // MARK: What is there
 
-    /// A table of the program with what is stored of its recording. Where several recordings have come to be of one
-    /// table, as when it was renamed to the name of a recorded one that was dropped, one of them continues, with what
-    /// all of them were to record; the others end.
+    /// A table of the program with what is stored of its recording. If several recordings are of one table, as when it
+    /// was renamed to the name of a recorded one that was dropped, one of them continues, with the wishes of all of
+    /// them; the others end.
     private struct Recording {
         /// The present name of the table; nil where it is gone.
         let name: String?
@@ -279,7 +279,7 @@ struct HistoryUpkeep {
         return definition
     }
 
-    /// What is to be recorded of a table as it is now, where it was recorded with a definition before.
+    /// The recording of a table as it is now, if it was recorded with a definition before.
     static func definition(
         _ facts: TableFacts, like former: RecordedTable.Definition
     ) -> RecordedTable.Definition {
@@ -332,7 +332,7 @@ struct HistoryUpkeep {
             var pausing = table.definition
             pausing.pausesInCommits = true
             let definition = Self.definition(facts, like: pausing)
-            // Where the table has changed meanwhile, the next opening makes the triggers again, and says that changes are
+            // If the table has changed meanwhile, the next opening makes the triggers again, and says that changes are
             // missing.
             guard definition == pausing else { continue }
             paused.append(table)

@@ -48,10 +48,10 @@ struct ComparableTable: Hashable {
     fileprivate(set) var isWithoutRowID = false
     fileprivate(set) var isStrict = false
 
-    /// What foreign keys that name no column of this table refer to.
+    /// The references of foreign keys that name no column of this table.
     var keyColumns: [String] { primaryKey?.names ?? ["rowid"] }
 
-    /// What a name in double quotes can mean in an expression of the table, in lower case.
+    /// The possible meanings of a name in double quotes in an expression of the table, in lower case.
     var namesInExpressions: Set<String> { namesInExpressions(columns.map(\.name)) }
 
     private func namesInExpressions(_ columns: [String]) -> Set<String> {

@@ -66,8 +66,7 @@ public struct DatabaseMigrator: Sendable {
     /// }
     /// ```
     ///
-    /// Where it has run, the database's list no longer contains the older ones. Of their names, it may have only the
-    /// last.
+    /// If it has run, the database's list does not contain the older ones. Of their names, it may have only the last.
     ///
     /// - Parameters:
     ///   - identifier: Its permanent name. Traps when it is taken already.
@@ -225,8 +224,8 @@ extension DatabaseMigrator {
     ///
     /// That is so when an unknown migration was applied, or when the tables, views, indexes and triggers of the
     /// database are not those that the migrations create in a database without rows: they run again for that, in a
-    /// temporary file that is encrypted with a key that is not stored. Where a migration is due that replaces older
-    /// ones (`merging:`), only the names can be compared.
+    /// temporary file that is encrypted with a key that is not stored. If a migration is due that replaces older ones
+    /// (`merging:`), only the names can be compared.
     ///
     /// The meaning of definitions is compared, not their spelling: whitespace, comments, quotes, the case of names, the
     /// place of a constraint, and words without effect do not count, so a database that GRDB made is the same.

@@ -4,7 +4,7 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// What the checkpoints of a database did since it was opened, and what keeps its WAL from being reset.
+/// The checkpoints of a database since it was opened, and the obstacle to a reset of its WAL.
 public struct CheckpointStatistics: Sendable, Equatable {
     /// Checkpoints that ran, explicit ones included.
     public var count = 0
@@ -20,7 +20,7 @@ public struct CheckpointStatistics: Sendable, Equatable {
     public var logFrames = 0
     /// How many of them were in the database file then.
     public var checkpointedFrames = 0
-    /// What kept the last checkpoint from copying everything; nil when it did.
+    /// The obstacle that kept the last checkpoint from copying everything; nil if there was none.
     public var blockage: WALBlockage?
 }
 

@@ -21,7 +21,7 @@ final class Checkpointer {
     private var lastFrames = 0
     /// The length of the WAL, in frames, from which a checkpoint waits for the readers of the WAL.
     private var waitFrames: Int
-    /// What this connection published of its last attempt.
+    /// The part of its last attempt that this connection published.
     private var published: UInt64 = 0
     /// Frames until the next attempt after a failed one; doubled after each further failure.
     private var retryFrames: Int
@@ -85,7 +85,7 @@ final class Checkpointer {
             return
         }
         retryFrames = min(interval, Limits.framesBeforeRetry)
-        // Where a reader keeps the WAL from being copied completely, trying at each commit would only cost time.
+        // If a reader keeps the WAL from being copied completely, trying at each commit would only cost time.
         setDueFrames(frames + interval, writer)
     }
 
@@ -190,8 +190,8 @@ final class Checkpointer {
     /// overlap without a gap that never happens by itself.
     ///
     /// Nobody can commit meanwhile. So new readers keep no frame from being copied, and once everything is copied they
-    /// read the database file alone: only the reads under way must end. Where they last longer, the next wait comes
-    /// when the WAL is twice as long, and may last twice as long.
+    /// read the database file alone: only the reads under way must end. If they last longer, the next wait comes when
+    /// the WAL is twice as long, and may last twice as long.
     private func awaitRestart(
         _ first: CheckpointResult, on second: Database, holding writer: Database
     ) throws -> CheckpointResult {
@@ -241,7 +241,7 @@ final class Checkpointer {
     }
 }
 
-/// What a checkpoint did.
+/// The result of a checkpoint.
 public struct CheckpointResult: Sendable, Equatable {
     /// The length of the WAL in frames; 0 without WAL.
     public let walFrameCount: Int

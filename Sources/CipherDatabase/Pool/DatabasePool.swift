@@ -78,7 +78,7 @@ public final class DatabasePool: DatabaseWriter {
 
     @inlinable
     public func read<T>(_ value: (Database) throws -> T) throws -> T {
-        // The result stays here, where its type is known: passing on one of any type takes many more instructions.
+        // The result stays here, where its type is known: passing on a result of any type takes many more instructions.
         var result: T?
         try performRead { result = try value($0) }
         return try DatabaseError.require(result)
@@ -260,7 +260,7 @@ public final class DatabasePool: DatabaseWriter {
 
     public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
 
-    /// What checkpoints did since the database was opened, and what keeps the WAL from being reset.
+    /// The results of checkpoints since the database was opened, and the obstacle to a reset of the WAL.
     public var checkpointStatistics: CheckpointStatistics { writer.checkpointStatistics }
 
     public func interrupt() {
@@ -300,12 +300,12 @@ public final class DatabasePool: DatabaseWriter {
     }
 }
 
-// What a shared store needs of its pool: to query it outside of accesses, to end what runs, and to replace it by
-// another one.
+// The calls that a shared store needs of its pool: to query it outside of accesses, to end running statements, and to
+// replace it by another one.
 
 extension DatabasePool {
-    /// What a pool takes over when it is opened in place of this one: its slot in the table of holders with the
-    /// statistics of its writes, those of its checkpoints, and the observers of its changes.
+    /// The parts that a pool takes over when it is opened in place of this one: its slot in the table of holders with
+    /// the statistics of its writes, those of its checkpoints, and the observers of its changes.
     package var carryOver: PoolCarryOver { writer.carryOver }
 
     /// Keeps an object alive until every connection of the pool, its snapshots included, has been closed.

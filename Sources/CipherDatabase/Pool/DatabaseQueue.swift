@@ -78,8 +78,8 @@ public final class DatabaseQueue: DatabaseWriter {
         get throws { try opening.get() }
     }
 
-    /// Runs an access that throws only what its body throws. Where opening failed, each statement of the body throws
-    /// the error of opening.
+    /// Runs an access that throws only what its body throws. If opening failed, each statement of the body throws the
+    /// error of opening.
     private func access<T>(reentrant: Bool = false, _ body: (Database) throws -> T) rethrows -> T {
         switch opening {
         case .success(let writer): try reentrant ? writer.reentrantSync(body) : writer.sync(body)
@@ -206,7 +206,7 @@ public final class DatabaseQueue: DatabaseWriter {
     /// Releases memory that the connection keeps for speed.
     public func releaseMemory() { access(reentrant: true) { $0.releaseMemory() } }
 
-    /// Runs an access without a transaction around it. On a closed database `block` runs all the same, and its
+    /// Runs an access without a transaction around it. On a closed database `block` runs nevertheless, and its
     /// statements throw `SQLITE_MISUSE`.
     public func inDatabase<T>(_ block: (Database) throws -> T) rethrows -> T { try access(block) }
 
@@ -229,7 +229,7 @@ public final class DatabaseQueue: DatabaseWriter {
 
     public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
 
-    /// What checkpoints did since the database was opened, and what keeps the WAL from being reset.
+    /// The results of checkpoints since the database was opened, and the obstacle to a reset of the WAL.
     public var checkpointStatistics: CheckpointStatistics {
         (try? writer.checkpointStatistics) ?? CheckpointStatistics()
     }

@@ -62,7 +62,7 @@ public protocol DatabaseWriter: DatabaseReader {
 
     /// Writes without a transaction around it: each statement commits by itself, unless `updates` begins one.
     ///
-    /// It throws what `updates` throws and nothing else: on a closed database `updates` runs all the same, and its
+    /// It throws the errors of `updates` and nothing else: on a closed database `updates` runs nevertheless, and its
     /// statements throw `SQLITE_MISUSE`.
     func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T
 
@@ -74,8 +74,8 @@ public protocol DatabaseWriter: DatabaseReader {
     ///   access begins or before its last statement ends. Statements that were committed before stay.
     func writeWithoutTransaction<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
 
-    /// Writes without a transaction around it, also from inside another access of the same database. What it throws is
-    /// as for `writeWithoutTransaction`.
+    /// Writes without a transaction around it, also from inside another access of the same database. Its errors are
+    /// those of `writeWithoutTransaction`.
     func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T
 
     /// Writes while nothing reads: waits for the reads under way, and makes new ones wait.

@@ -46,8 +46,7 @@ final class ReaderPool: Sendable {
         /// Called when the last connection has been returned.
         var whenAllAreBack: [@Sendable () -> Void] = []
 
-        /// Removes the functions that waited for the read of this connection and for no other any more, and returns
-        /// them.
+        /// Removes the functions that waited for the read of this connection alone, and returns them.
         mutating func takeDepartures(_ connection: SerialConnection) -> [@Sendable () -> Void] {
             for index in departures.indices { departures[index].reads.remove(ObjectIdentifier(connection)) }
             defer { departures.removeAll { $0.reads.isEmpty } }
@@ -249,10 +248,10 @@ final class ReaderPool: Sendable {
         if whenAllAreBack({ arrival.end(.arrived) }) { try wait(arrival) }
     }
 
-    /// Calls a function when no connection is lent any more, at once where none is.
+    /// Calls a function when no connection is lent, at once if none is.
     func afterAllAreBack(_ tell: @escaping @Sendable () -> Void) { if !whenAllAreBack(tell) { tell() } }
 
-    /// Calls a function when no connection is lent any more.
+    /// Calls a function when no connection is lent.
     ///
     /// - Returns: Whether there is anything to wait for; the function is not called where there is not.
     private func whenAllAreBack(_ tell: @escaping @Sendable () -> Void) -> Bool {

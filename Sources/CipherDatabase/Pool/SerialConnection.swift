@@ -239,9 +239,9 @@ final class SerialConnection: @unchecked Sendable {
 
     /// Opens another connection in the place of one with which SQLite reads no page.
     ///
-    /// From SQLCipher 4.9 on a connection refuses every page after one that was not authentic. What the program has given
-    /// this connection outside of `prepareDatabase` goes with it. Where no other one can be opened it stays: its errors
-    /// are those of the file.
+    /// From SQLCipher 4.9 on a connection refuses every page after one that was not authentic. Everything that the
+    /// program has given this connection outside of `prepareDatabase` goes with it. Where no other one can be opened it
+    /// stays: its errors are those of the file.
     private func replaceIfUnusable() {
         let former = db
         let isUnusable = reopen != nil && !former.isClosed && former.handle.isInAutocommit && !former.canReadPages()

@@ -66,7 +66,7 @@ final class WritingConnection: @unchecked Sendable {
         }
     }
 
-    /// What the connections that write one after the other have in common.
+    /// The common state of the connections that write one after the other.
     // Safe because: it is used inside accesses of the connection, which run one at a time.
     private struct Equipment: @unchecked Sendable {
         let opening: FileOpening
@@ -113,7 +113,7 @@ final class WritingConnection: @unchecked Sendable {
 
     deinit { checkpointer.close() }
 
-    /// What follows a write: a part of the history is purged, and the WAL copied, when that is due.
+    /// The work after a write: a part of the history is purged, and the WAL copied, when that is due.
     private func finish(_ db: Database) {
         if db.isHistoryPurgeDue { db.purgeHistoryIfDue() }
         checkpointer.checkpointIfDue(holding: db)

@@ -1,4 +1,4 @@
-/// What other connections have committed.
+/// The commits of other connections.
 package enum ForeignChange: Sendable {
     case nothing
     /// Anything: nothing is recorded, or not all of it.
@@ -34,7 +34,7 @@ package struct ForeignCommits {
     }
 
     private var seen = Seen.nothing
-    /// What was seen of the history; nil where there was none, or none was looked at.
+    /// The last poll of the history; nil if there was no history, or no poll.
     private var history: SeenHistory?
     /// The version of the schema at the last look that found commits; nil before the first one.
     package private(set) var schemaVersion: Int32?
@@ -51,7 +51,7 @@ package struct ForeignCommits {
         schemaVersion = try? db.schemaVersion()
     }
 
-    /// What a look finds in its transaction.
+    /// The finding of a poll in its transaction.
     private struct Finding {
         let version: Int64
         var change = ForeignChange.nothing
@@ -163,7 +163,7 @@ extension Database {
                 && areAllTables(Set(recorded.values)))
     }
 
-    /// What was committed, and what is seen of the history by that.
+    /// The commits, and the part of the history that shows them.
     fileprivate func foreignChanges(since known: SeenHistory?) throws -> (ForeignChange, SeenHistory?) {
         guard let catalog = try historyCatalog() else { return (.everything, nil) }
         guard let known else { return (.everything, try seenHistory()) }
@@ -233,7 +233,7 @@ extension Database {
     }
 }
 
-/// What a look has seen of the history.
+/// The finding of a poll of the history.
 private struct SeenHistory {
     /// The last change.
     var number: Int64

@@ -2,8 +2,8 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// What the monitor of other connections' commits needs of a database: a slot in the table of holders, and an access of
-/// the writing connection, whichever that is. It outlives the connections of a pool that is closed for a pause.
+/// The needs of the monitor of other connections' commits: a slot in the table of holders, and an access of the writing
+/// connection, whichever that is. It outlives the connections of a pool that is closed for a pause.
 package final class ProcessLink: Sendable {
     /// How an access for the monitor ended.
     package enum Access: Sendable {
@@ -64,7 +64,7 @@ package final class ProcessLink: Sendable {
     /// Sets the function that is called when the connection may be used again; nil ends the calls.
     package func setMonitor(_ tell: (@Sendable () -> Void)?) { state.withLock { $0.monitor = tell } }
 
-    /// The slot whose holder is noticed of commits: that of the writing connection, whose own commits never wake it, or
+    /// The slot whose holder is woken by commits: that of the writing connection, whose own commits never wake it, or
     /// one of its own, which the table of holders does not show.
     ///
     /// - Returns: nil where there is no lock file, or where the process may not write it.
@@ -114,7 +114,7 @@ extension Database {
         writing.logFrames = frames
         CrashPoint.reach(.commitUnnoticed)
         writing.link?.countCommit()
-        // What C code of the program does is not known.
+        // The effect of the program's C code is unknown.
         writing.writeSlot?.noticeCommit(always: gating.gateRest == .raw)
     }
 }

@@ -25,7 +25,7 @@ extension FetchRequest {
         return try SQLRequest<Int>(sql: sql, arguments: statement.arguments).fetchOne(db) ?? 0
     }
 
-    /// What the request reads: that of its statement, which is compiled and not run.
+    /// The region of the request: that of its statement, which is compiled and not run.
     public func databaseRegion(_ db: Database) throws -> DatabaseRegion {
         try makePreparedRequest(db, forSingleResult: false).statement.databaseRegion
     }

@@ -1,5 +1,5 @@
 extension Statement {
-    /// Takes the first step. Where the schema has changed, SQLite compiles the statement again.
+    /// Takes the first step. If the schema has changed, SQLite compiles the statement again.
     @inline(__always)
     func firstStep() -> CInt {
         let code = handle.step()

@@ -4,7 +4,7 @@
 @usableFromInline
 package final class PrefetchedRows {
     private(set) fileprivate var groups: [(key: String, rows: RowGroups)] = []
-    /// What was fetched for joined tables and through other tables.
+    /// The rows that were fetched for joined tables and through other tables.
     private(set) fileprivate var children: [(key: String, isScope: Bool, rows: PrefetchedRows)] = []
 
     package init() {}
@@ -62,7 +62,7 @@ package struct RowGroups {
     private let rows: Rows
     /// The positions of the rows, group by group; empty where the rows are in this order.
     private let order: [Int32]
-    /// Where each group begins, and where the last one ends.
+    /// The beginning of each group, and the end of the last one.
     private let starts: [Int32]
     /// The group of each row of the request; -1 for none.
     private let groups: [Int32]
@@ -125,7 +125,7 @@ package struct PrefetchedGroup: RandomAccessCollection {
     let rows: RowGroups.Rows
     fileprivate let order: [Int32]
     package let indices: Range<Int>
-    /// What keeps the row that shows those of one group after another; nil where each group has a row of its own.
+    /// The owner of the row that shows those of one group after another; nil if each group has a row of its own.
     var lender: AdaptedSource?
 
     package var startIndex: Int { indices.lowerBound }
@@ -148,7 +148,7 @@ package struct PrefetchedGroup: RandomAccessCollection {
     func place(of position: Int) -> Int { order.isEmpty ? position : Int(order[position]) }
 }
 
-/// What was fetched for one of the rows of a request.
+/// The rows that were fetched for one of the rows of a request.
 struct OwnPrefetchedRows {
     fileprivate let all: PrefetchedRows
     /// The position of the row.
@@ -159,7 +159,7 @@ struct OwnPrefetchedRows {
         self.index = index
     }
 
-    /// What was fetched for a scope of the row.
+    /// The rows that were fetched for a scope of the row.
     func scope(_ name: String) -> OwnPrefetchedRows? {
         all.children.first { $0.isScope && $0.key == name }.map { OwnPrefetchedRows(all: $0.rows, index: index) }
     }

@@ -16,7 +16,7 @@ public final class Row {
     /// The statement whose current row is shown, or the address of the values of a kept row.
     // Unchecked, as the next ones: only a row that one thread uses changes.
     @exclusivity(unchecked) @usableFromInline private(set) var address: UnsafeRawPointer
-    /// What the row shows. It keeps the values in memory.
+    /// The values that the row shows. It keeps the values in memory.
     @exclusivity(unchecked) @usableFromInline private(set) var source: RowSource
     @usableFromInline let columnCount: Int32
     /// The column that is likely read next by name, in rows that show a statement: programs read the columns of every
@@ -57,7 +57,7 @@ public final class Row {
 
     /// Fills a row of a block that is its own with the current row of a statement.
     ///
-    /// - Returns: Whether there was space for it; otherwise the row has no values any more.
+    /// - Returns: Whether there was space for it; otherwise the row has lost its values.
     func refill(from statement: StatementHandle, _ columns: RowColumns) -> Bool {
         guard source.columns === columns, let block = source as? RowBlock else { return false }
         return block.refill(from: statement)
@@ -358,7 +358,7 @@ final class RowColumns: Sendable {
     @usableFromInline let count: Int
     /// The types that the columns of tables were declared with, for errors; empty for rows of no statement.
     let declaredTypes: [String?]
-    // The leftmost column of a name wins. Made at once: rows of one statement may be read on several threads.
+    // The leftmost column of a name wins. Made at once: rows of one statement may be used by several threads.
     private let indexes: [String: Int]
     /// Whether two names are equal, or differ only in case.
     @usableFromInline let hasTwins: Bool

@@ -4,7 +4,7 @@ import Foundation
 ///
 /// Rows of one result share blocks, so that a row costs no more than its object and a few bytes. A block is freed with
 /// the last of its rows; ``Limits/rowBlockBytes`` bounds the memory that a single kept row keeps alive. A block does
-/// not change once its rows are stored: they may be read on several threads.
+/// not change once its rows are stored: several threads may use them.
 final class RowBlock: RowSource {
     /// Rows are at the beginning, and what is too long for them at the end.
     private let memory: UnsafeMutableRawPointer
@@ -114,7 +114,7 @@ final class RowBlock: RowSource {
     }
 
     private func store(_ value: DatabaseValue, at place: UnsafeMutableRawPointer) -> Bool {
-        // What stands for a value that could not be encoded must not become NULL.
+        // The stand-in of a value that could not be encoded must not become NULL.
         if value.isUnencodable { return store(box: value, at: place) }
         return switch value.storage {
         case .null: storeNull(at: place)

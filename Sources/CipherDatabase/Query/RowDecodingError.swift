@@ -7,7 +7,7 @@ public struct RowDecodingError: Error, Sendable, Hashable, CustomStringConvertib
     public let columnIndex: Int?
     /// The position of the row in its result, counted from 0; nil for a copied row.
     public let rowIndex: Int?
-    /// What the column holds; nil when the row has no such column.
+    /// The value of the column; nil if the row has no such column.
     public let storageClass: StorageClass?
     /// The requested type.
     public let typeName: String

@@ -88,7 +88,7 @@ final class AdaptedSource: RowSource {
 final class LentRowSource: RowSource {
     /// Keeps their values in memory.
     let rows: KeptRows
-    /// Kept for these rows: others with the same columns may be read on other threads.
+    /// Kept for these rows: others with the same columns may be in use by other threads.
     @exclusivity(unchecked) private var plans = KeptRowPlans()
     override func plan(of record: ObjectIdentifier) -> RowPlan? { plans.plan(of: record) }
     override func keep(_ plan: RowPlan) { plans.keep(plan) }
@@ -103,7 +103,7 @@ final class LentRowSource: RowSource {
 
 // MARK: - Plans of the record layer
 
-/// What the record layer has found out about reading one record type from rows of one layout.
+/// The plan of the record layer for one record type and rows of one layout.
 ///
 /// One thread uses it at a time.
 package struct RowPlan: Sendable {
@@ -139,7 +139,7 @@ struct KeptRowPlans {
     }
 }
 
-/// The plans of one layout that nobody uses. Kept rows share a layout, and may be read on several threads: each thread
+/// The plans of one layout that nobody uses. Kept rows share a layout, and several threads may use them: each thread
 /// takes a plan, and returns it after the record.
 final class IdleRowPlans: Sendable {
     private let plans = Mutex<[RowPlan]>([])

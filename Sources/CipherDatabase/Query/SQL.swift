@@ -9,7 +9,7 @@
 public struct SQL: Sendable {
     package private(set) var text: String
     package private(set) var arguments: StatementArguments
-    /// What is written into the text when the statement is made, from left to right.
+    /// The parts of the text that are written when the statement is made, from left to right.
     package private(set) var insertions: [Insertion] = []
 
     /// A fragment and its place.
@@ -85,7 +85,7 @@ public struct SQL: Sendable {
 
     public static func += (left: inout SQL, right: SQL) {
         var right = right
-        // Where the values do not fit the parameters, the statement says so.
+        // If the values do not fit the parameters, the statement says so.
         if right.disagrees(with: left) { right = (try? right.withQuestionMarks()) ?? right }
         let (length, count) = (left.text.utf8.count, left.arguments.values.count)
         left.text += right.text
@@ -172,7 +172,7 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     /// Other SQL, with its values: `\(condition)`.
     public mutating func appendInterpolation(_ literal: SQL) { sql += literal }
 
-    /// What the query interface writes when the statement is made.
+    /// The parts that the query interface writes when the statement is made.
     package mutating func append(_ fragment: any SQLFragment) { sql.append(fragment) }
 
     /// The name of a table or column, quoted: `\(identifier: "order")`.

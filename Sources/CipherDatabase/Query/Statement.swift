@@ -19,11 +19,11 @@ public final class Statement {
     /// for `PRAGMA optimize` and `SELECT sqlcipher_export(...)`, which SQLite calls read-only.
     public let isReadonly: Bool
     let parameterCount: Int
-    /// What the statement does beyond reading and writing rows.
+    /// The effects of the statement beyond reading and writing rows.
     let effects: StatementEffects
     /// The moments of the connection that come before it runs.
     let moments: FeatureMoments
-    /// What it does to savepoints.
+    /// Its effect on savepoints.
     let savepoint: SavepointChange?
     /// Whether it changes only temporary tables, so that it needs no lock.
     let writesTemporaryTablesOnly: Bool
@@ -68,9 +68,9 @@ public final class Statement {
     @exclusivity(unchecked) var usedIndex = -1
     /// Whether the end of a run keeps what SQLite counted.
     package var keepsOutcome = false
-    /// What SQLite counted when a run ended; nil before, and where nobody has asked for it.
+    /// The counters of SQLite when a run ended; nil before, and if nobody has asked for them.
     private(set) var outcome: StatementOutcome?
-    /// What it reads and changes, as far as somebody has asked.
+    /// Its reads and changes, as far as somebody has asked.
     @exclusivity(unchecked) var access = StatementAccess()
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
@@ -384,8 +384,8 @@ public final class Statement {
         return row
     }
 
-    /// A copy of the current row for a fetch that returns one: the row of the last such fetch, filled again, when the
-    /// program does not refer to it any more. Making an object for each row takes as long as finding the row.
+    /// A copy of the current row for a fetch that returns one: the row of the last such fetch, filled again, if the
+    /// program has dropped it. Making an object for each row takes as long as finding the row.
     func keepRow() -> Row {
         if isKnownUniquelyReferenced(&latestKeptRow), let row = latestKeptRow, row.refill(from: handle, columns) {
             return row

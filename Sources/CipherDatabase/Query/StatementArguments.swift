@@ -6,8 +6,8 @@
 /// ```
 ///
 /// Every parameter needs a value, and every value by position a parameter. A dictionary may have more names than the
-/// SQL, as the values of a row often do; one without any name of the SQL is refused. Where arguments do not fit,
-/// ``DatabaseError`` `.SQLITE_MISUSE` is thrown, which names what is missing or unknown and never a value.
+/// SQL, as the values of a row often do; one without any name of the SQL is refused. If arguments do not fit,
+/// ``DatabaseError`` `.SQLITE_MISUSE` is thrown, which names the missing or unknown ones and never a value.
 public struct StatementArguments: Sendable {
     package internal(set) var values: [DatabaseValue]
     package internal(set) var namedValues: [String: DatabaseValue]

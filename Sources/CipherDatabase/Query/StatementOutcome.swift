@@ -1,4 +1,4 @@
-/// What SQLite counts for the statement that ended last.
+/// The counters of SQLite for the statement that ended last.
 /// - SeeAlso: <https://www.sqlite.org/c3ref/changes.html>
 package struct StatementOutcome: Sendable {
     /// The rows that it changed itself: none of those that triggers changed.

@@ -32,7 +32,7 @@ public enum DatabaseEventKind: Hashable, Sendable {
 /// SQLite does not report changes of tables without rowid, of its own tables, and the rows that a `REPLACE` removes.
 /// - SeeAlso: <https://www.sqlite.org/c3ref/update_hook.html>
 public struct DatabaseEvent: Sendable {
-    /// What happened to the row; the raw values are SQLite's codes.
+    /// The event of the row; the raw values are SQLite's codes.
     public enum Kind: CInt, Sendable {
         case delete = 9
         case insert = 18

@@ -79,8 +79,8 @@ public struct DatabaseRegion: Equatable, Sendable {
     /// Whether the whole database belongs to the region.
     public var isFullDatabase: Bool { tables == nil }
 
-    /// What belongs to either of two regions. Of two parts of one table the smallest region of columns and rows is
-    /// returned that covers both.
+    /// The union of two regions. Of two parts of one table the smallest region of columns and rows is returned that
+    /// covers both.
     public func union(_ other: DatabaseRegion) -> DatabaseRegion {
         var union = self
         union.formUnion(other)
@@ -95,7 +95,7 @@ public struct DatabaseRegion: Equatable, Sendable {
         self.tables = other.tables.map { tables.merging($0) { $0.union($1) } }
     }
 
-    /// What belongs to both of two regions.
+    /// The intersection of two regions.
     public func intersection(_ other: DatabaseRegion) -> DatabaseRegion {
         guard let tables else { return other }
         guard let others = other.tables else { return self }
@@ -191,7 +191,8 @@ extension DatabaseRegion: CustomStringConvertible {
 
 // MARK: - What stands for a region
 
-/// What stands for a part of a database, as requests do. An observation may find its region again on any thread.
+/// A value that stands for a part of a database, as requests do. An observation may find its region again on any
+/// thread.
 public protocol DatabaseRegionConvertible: Sendable {
     /// The region, by the schema of the connection.
     ///

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// What SQLite reports to the authorizer while it compiles a statement: what it reads, and which changes it may cause
-/// by itself, by triggers and by the actions of foreign keys.
+/// The report of SQLite to the authorizer while it compiles a statement: the statement's reads, and the changes it may
+/// cause by itself, by triggers and by the actions of foreign keys.
 final class AccessRecord {
     /// Columns that are read, by table; nil for those of which no column was named.
     private(set) var reads: [String: Set<String>?] = [:]
@@ -56,11 +56,11 @@ final class AccessRecord {
     }
 }
 
-/// What is known of the accesses of one statement.
+/// The known accesses of one statement.
 struct StatementAccess {
-    /// What was reported when it was compiled; nil where nothing was recorded then, or not all of it.
+    /// The report of its compilation; nil if nothing was recorded then, or only a part.
     var record: AccessRecord?
-    /// What it reads, by the names of the schema.
+    /// Its reads, by the names of the schema.
     var region: DatabaseRegion?
     /// The part of the region that its present arguments leave.
     var narrowedRegion: DatabaseRegion?
@@ -82,12 +82,12 @@ struct ObservableReads {
     var isCurrent = false
 }
 
-/// What an access has read since a recording began.
+/// The reads of an access since a recording began.
 struct RecordedReads {
     /// Tells it from all other recordings.
     let number: Int
     var region = DatabaseRegion()
-    /// What has run, each statement once.
+    /// The statements that have run, each once.
     fileprivate var statements: [Statement] = []
     /// Whether a part of the region was found by the schema since the recording began.
     fileprivate var isNew = false
@@ -98,7 +98,7 @@ struct RecordedReads {
 }
 
 extension Statement {
-    /// What the statement reads. Functions of the program that read in other ways are not known to SQLite.
+    /// The reads of the statement. Functions of the program that read in other ways are not known to SQLite.
     ///
     /// It is found when it is first asked for, by compiling the SQL text once more. Where that fails it is the whole
     /// database; for pragmas it is empty.
@@ -299,8 +299,8 @@ extension StatementWatch {
         statement.access.isRecorded = !isNarrowed
     }
 
-    /// The region of all that was recorded. Where the schema has changed, SQLite has compiled a statement again in its
-    /// first step, and it may have read something else than was known of it.
+    /// The region of all that was recorded. If the schema has changed, SQLite has compiled a statement again in its
+    /// first step, and its reads may differ from the known ones.
     fileprivate func completeReads() -> DatabaseRegion {
         guard let reads = recordedReads else { return DatabaseRegion() }
         var region = reads.region

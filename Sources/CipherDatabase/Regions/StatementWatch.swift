@@ -1,10 +1,10 @@
-/// What a connection keeps for those who observe it: its observer, and what the access under way has read.
+/// The state of a connection for its observers: the observer, and the reads of the access under way.
 final class StatementWatch: ConnectionFeature {
     static let key = FeatureKey<StatementWatch>(.watch)
 
     /// Keeps the observer when the connection is replaced by another one.
     var keeper = ObserverKeeper()
-    /// What the access has read since the recording began; nil while nothing is recorded.
+    /// The region that the access has read since the recording began; nil while nothing is recorded.
     @exclusivity(unchecked) var recordedReads: RecordedReads?
     /// The observable part of the region that was recorded last.
     var observableReads: ObservableReads?
@@ -13,7 +13,7 @@ final class StatementWatch: ConnectionFeature {
         recordReads(by: statement)
         guard let observer = keeper.observer, !statement.isReadonly, !db.transaction.isUpkeep else { return }
         observer.statementWillRun(statement, on: db)
-        // Where the schema has changed, SQLite compiles the statement again in its first step.
+        // If the schema has changed, SQLite compiles the statement again in its first step.
         db.hooks.record = AccessRecord(includesReads: false)
     }
 
@@ -25,7 +25,7 @@ final class StatementWatch: ConnectionFeature {
 }
 
 extension Database {
-    /// What it keeps for those who observe it, made when the first one does.
+    /// Its state for observers, made for the first one.
     var watch: StatementWatch {
         if let watch = features[StatementWatch.key] { return watch }
         let watch = StatementWatch()

@@ -1,9 +1,8 @@
-// What SQLite's update hook does not report: changes of tables without rowid, the rows that a REPLACE removes, and
-// changes of the schema. For each statement it is known before it runs whether it may cause them, so that whoever
-// follows a region can count them, if with less precision.
-// https://www.sqlite.org/c3ref/update_hook.html
+// The changes that SQLite's update hook does not report: those of tables without rowid, the rows that a REPLACE
+// removes, and changes of the schema. For each statement it is known before it runs whether it may cause them, so that
+// a follower of a region can count them, if with less precision. https://www.sqlite.org/c3ref/update_hook.html
 
-/// What the schema says of the changes of a table that are not reported.
+/// The facts in the schema about unreported changes of a table.
 package struct UnseenChanges {
     /// Whether the changes of its rows are reported: not those of a table without rowid.
     package let reportsRows: Bool

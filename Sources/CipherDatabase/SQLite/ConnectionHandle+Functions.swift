@@ -96,7 +96,7 @@ final class CollationDefinition: Sendable {
 /// An aggregate under way.
 private final class RunningAggregate {
     var aggregate: any DatabaseAggregate
-    /// Whether a step failed; SQLite finishes the aggregate all the same.
+    /// Whether a step failed; SQLite finishes the aggregate nevertheless.
     var hasFailed = false
     init(_ aggregate: any DatabaseAggregate) { self.aggregate = aggregate }
 }

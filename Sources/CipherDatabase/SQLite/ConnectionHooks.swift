@@ -17,11 +17,11 @@ final class ConnectionHooks {
     var isBusy: ((Int) -> Bool)?
     /// Called after each commit of the main database in WAL mode; the number is the length of the WAL in frames.
     var didCommitToLog: ((Int) -> Void)?
-    /// What the statement that was compiled last does beyond reading and writing rows.
+    /// The effects of the last compiled statement beyond reading and writing rows.
     var effects: StatementEffects = []
-    /// What the statement that was compiled last does to savepoints.
+    /// The effect of the last compiled statement on savepoints.
     var savepoint: SavepointChange?
-    /// What the compilation under way reads and changes is noted here; nil while nobody wants to know.
+    /// The reads and changes of the compilation under way; nil while no one asks for them.
     @exclusivity(unchecked) var record: AccessRecord?
     /// The record of the statement that was compiled last.
     @exclusivity(unchecked) var compiledRecord: AccessRecord?
@@ -41,7 +41,7 @@ final class ConnectionHooks {
     var willCommit: (() -> Bool)?
     /// Called when a transaction ends, with whether it commits.
     var noteTransactionEnd: ((Bool) -> Void)?
-    /// What the function answers that the triggers of the history call.
+    /// The answer of the function that the triggers of the history call.
     let history = HistoryFeature()
     /// Called for each row that changes.
     var didChangeRow: ((RowChange) -> Void)?
@@ -54,7 +54,7 @@ final class ConnectionHooks {
     var didRun: ((SQLiteStatement, Int64) -> Void)?
     /// SQLite's interface to FTS5, once it was asked for.
     var fullTextInterface: UnsafeMutablePointer<fts5_api>?
-    /// What a tokenizer threw: FTS5 passes only its code on.
+    /// The error of a tokenizer: FTS5 passes only its code on.
     var tokenizerFailure: DatabaseError?
 
     func takeTokenizerFailure() -> DatabaseError? {
@@ -85,7 +85,7 @@ enum AuthorizerDecision {
     case deny
 }
 
-/// What a statement does to a savepoint.
+/// The effect of a statement on a savepoint.
 struct SavepointChange {
     enum Operation {
         case begin

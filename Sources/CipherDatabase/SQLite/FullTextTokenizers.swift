@@ -221,7 +221,7 @@ private struct Tokenization {
     let context: UnsafeMutableRawPointer?
     let pass: TokenFunction
     let textBytes: CInt
-    /// What FTS5 answered; after an error it gets no more tokens.
+    /// The answer of FTS5; after an error it gets no more tokens.
     var code = SQLITE_OK
     /// Whether a token had a length and no bytes, or a negative length.
     var hasBadToken = false
@@ -265,7 +265,7 @@ private func tokenizeText(
         return kept.definition.note(
             DatabaseError(resultCode: .SQLITE_MISUSE, message: "a tokenizer passed a token without its bytes"))
     }
-    // Whatever the tokenizer made of it: FTS5 must learn its own error.
+    // FTS5 must learn its own error, no matter how the tokenizer handled it.
     if run.code != SQLITE_OK { return run.code }
     return code == SQLITE_OK ? SQLITE_OK : ResultCode(rawValue: code).withoutSuccess.rawValue
 }

@@ -1,6 +1,6 @@
 import CSQLCipher
 
-/// What a statement does beyond reading and writing rows, as SQLite reports it while it compiles the statement.
+/// The effects of a statement beyond reading and writing rows, as SQLite reports them while it compiles the statement.
 package struct StatementEffects: OptionSet {
     package let rawValue: UInt16
 
@@ -118,7 +118,7 @@ package struct StatementEffects: OptionSet {
     }
 }
 
-/// What a transaction has done so far.
+/// The effects of a transaction so far.
 /// - SeeAlso: <https://www.sqlite.org/c3ref/txn_state.html>
 enum TransactionState {
     /// Nothing, or there is none.
@@ -141,7 +141,7 @@ extension ConnectionHandle {
     /// Whether the connection holds the write lock of a transaction, in any of its databases.
     var isWriting: Bool { sqlite3_txn_state(pointer, nil) == SQLITE_TXN_WRITE }
 
-    /// What the transaction of the main database has done so far.
+    /// The effects of the main database's transaction so far.
     var mainTransactionState: TransactionState {
         switch sqlite3_txn_state(pointer, "main") {
         case SQLITE_TXN_WRITE: .writing

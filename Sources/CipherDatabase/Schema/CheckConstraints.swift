@@ -1,7 +1,7 @@
 /// The CHECK constraints of a table, as conditions on the new row of a trigger.
 ///
 /// SQLite checks a row after the BEFORE triggers have run, and with `OR IGNORE` it skips the row and keeps what these
-/// triggers have done. A BEFORE trigger that must not run in vain evaluates the constraints itself.
+/// triggers have done. A BEFORE trigger that must not run for nothing evaluates the constraints itself.
 ///
 /// - SeeAlso: <https://www.sqlite.org/lang_createtable.html#check_constraints>,
 ///   <https://www.sqlite.org/lang_conflict.html>

@@ -51,7 +51,7 @@ public struct PrimaryKeyInfo: Hashable, Sendable {
 /// An index on columns of a table.
 /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_index_list>
 public struct IndexInfo: Hashable, Sendable {
-    /// What created an index.
+    /// The creator of an index.
     public struct Origin: RawRepresentable, Hashable, Sendable, DatabaseValueConvertible {
         public var rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
@@ -70,7 +70,7 @@ public struct IndexInfo: Hashable, Sendable {
     public let columns: [String]
     /// Whether no two rows may have the same values.
     public let isUnique: Bool
-    /// What created the index.
+    /// The creator of the index.
     public let origin: Origin
     /// Whether it is an index of some of the rows, those of its `WHERE`.
     let isPartial: Bool

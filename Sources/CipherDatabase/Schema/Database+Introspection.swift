@@ -98,7 +98,7 @@ extension Database {
     }
 }
 
-// What the cache contains about one table: nil where there is none.
+// The content of the cache for one table: nil if there is none.
 extension Database {
     private func columns(in table: DatabaseObjectID) throws -> [ColumnInfo]? {
         try cached(\.columns, of: table) {

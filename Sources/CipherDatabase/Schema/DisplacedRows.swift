@@ -191,8 +191,8 @@ package struct DisplacedRows {
         let values = ([rowID] + (index.module == .fts5 ? columns : [])).map(\.quotedDatabaseIdentifier)
         let names = index.module == .fts5 ? noted : "id"
         return [
-            // Not by OR REPLACE: the conflict clause of the statement that fires a trigger counts there.
-            // Where triggers are suspended, as in a pull, rows go without their notes.
+            // Not by OR REPLACE: the conflict clause of the statement that fires a trigger counts there. While triggers
+            // are suspended, as in a pull, rows go without their notes.
             "DELETE FROM \(noteTable) WHERE id IN (\(rows)) OR \(isGone) "
                 + "OR n <= (SELECT max(n) FROM \(noteTable)) - \(Self.notes)",
             "INSERT INTO \(noteTable)(\(names)) SELECT \(values.joined(separator: ", ")) FROM \(table) "
@@ -267,7 +267,7 @@ extension DisplacedRows {
 
     // MARK: Following the keys of the content
 
-    /// The triggers of a schema that do not fit the keys of their tables any more.
+    /// The triggers of a schema that no longer fit the keys of their tables.
     static func misfits(_ db: Database) throws -> [DisplacedRows] {
         try ["main", "temp"].flatMap { schema in
             let sql = "SELECT name FROM \(schema).sqlite_schema WHERE type = 'table' AND name GLOB '\(prefix)*'"

@@ -53,7 +53,7 @@ final class FullTextUpkeep: ConnectionFeature {
     }
 
     package func didFail(_ statement: Statement, on db: Database) {
-        // What is missing now is found when the database is opened again.
+        // A missing file is found when the database is opened again.
         if statement.effects.contains(.storedSchema) { try? didRun(on: db) }
     }
 

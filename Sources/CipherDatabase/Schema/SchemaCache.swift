@@ -1,4 +1,4 @@
-/// What a connection knows of its schema, while the schema stays the same.
+/// The facts that a connection knows of its schema, while the schema stays the same.
 ///
 /// It is compared with the database when it is used, not at the beginning of an access: an access that does not use it
 /// pays nothing. Inside a transaction one comparison is enough, because no other connection can change what the
@@ -44,7 +44,7 @@ struct SchemaCache {
         version = current
     }
 
-    /// Ends the dependence on a transaction. What was not committed is cleared at the next comparison.
+    /// Ends the dependence on a transaction. Uncommitted facts are cleared at the next comparison.
     mutating func leaveTransaction(committing: Bool) {
         isCompared = false
         if committing { isProvisional = false }

@@ -55,7 +55,7 @@ public final class ForeignKeyDefinition {
 
     // MARK: As columns
 
-    /// What the reference adds to a table.
+    /// The additions of the reference to a table.
     struct Parts {
         var columns: [ColumnDefinition]
         /// Where the key has several columns.

@@ -23,7 +23,7 @@ extension Database {
         public static let any = ColumnType(rawValue: "ANY")
     }
 
-    /// What happens to the row that breaks a constraint.
+    /// The treatment of the row that breaks a constraint.
     /// - SeeAlso: <https://www.sqlite.org/lang_conflict.html>
     public enum ConflictResolution: String, Sendable {
         case rollback = "ROLLBACK"
@@ -38,7 +38,7 @@ extension Database {
         var clauseUnlessDefault: String { self == .abort ? "" : clause }
     }
 
-    /// What happens to rows that refer to one which is deleted, or whose key changes.
+    /// The treatment of rows that refer to one which is deleted, or whose key changes.
     /// - SeeAlso: <https://www.sqlite.org/foreignkeys.html#fk_actions>
     public enum ForeignKeyAction: String, Sendable {
         case cascade = "CASCADE"

@@ -109,8 +109,8 @@ public final class TableDefinition {
     }
 
     /// Adds what a row needs to refer to one of another table: `belongsTo("team")` adds a column `teamId` that refers
-    /// to the `id` of table `team` or `teams`, with an index. Where the primary key of that table has several columns,
-    /// so has the reference.
+    /// to the `id` of table `team` or `teams`, with an index. If the primary key of that table has several columns, so
+    /// has the reference.
     ///
     /// ``Database/create(table:options:body:)`` throws ``DatabaseError`` when there is no such table. A reference to a
     /// table without a primary key uses its rowid, as in GRDB; SQLite then refuses rows while it enforces foreign keys.

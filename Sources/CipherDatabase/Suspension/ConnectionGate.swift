@@ -31,7 +31,7 @@ final class ConnectionGate: Sendable {
         case rolledBack
     }
 
-    /// What a suspending thread has achieved on a connection.
+    /// The result of a suspending thread on a connection.
     enum Release: Equatable {
         /// There was nothing to release.
         case nothingHeld

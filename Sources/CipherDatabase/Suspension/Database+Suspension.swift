@@ -20,7 +20,7 @@ extension Database {
     }
 }
 
-/// What a call into SQLite is about to do.
+/// The effect of the next call into SQLite.
 enum GatedCall {
     /// It may acquire a lock that others wait for, so it is refused during a suspension.
     case write
@@ -43,7 +43,7 @@ extension Database {
     /// - Returns: Whether the call may continue; false for the end of a transaction that a suspension has already
     ///   ended.
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has rolled the transaction back or refuses the
-    ///   call; `StoreError.storeMoved` when a write transaction would go to a file that is not at its path any more.
+    ///   call; `StoreError.storeMoved` when a write transaction would go to a file that has lost its path.
     @discardableResult
     @inline(__always)
     func enterCall(_ call: GatedCall, sql: @autoclosure () -> String = "") throws -> Bool {
@@ -224,7 +224,7 @@ extension Database {
 }
 
 extension StoreError {
-    /// The path of a database does not name its file any more.
+    /// The path of a database names another file now.
     package static func moved(_ path: String) -> StoreError {
         StoreError(
             .storeMoved,

@@ -4,7 +4,7 @@ import Synchronization
 /// The suspension of one database: of all its connections that may hold a lock others wait for, and of the waits for
 /// one of these connections.
 package final class DatabaseSuspension: Sendable {
-    /// What a suspension did.
+    /// The effect of a suspension.
     package struct Outcome: Sendable {
         /// Statements that were interrupted.
         package var interrupted = 0
@@ -29,15 +29,15 @@ package final class DatabaseSuspension: Sendable {
         case unless(isOvertaken: @Sendable () -> Bool)
     }
 
-    /// What a shared store adds: its own locks, and the comparison with what it was.
+    /// The additions of a shared store: its own locks, and the comparison with its former state.
     package struct Locks: Sendable {
         let release: @Sendable () -> Void
         let recheck: @Sendable (_ wait: Wait) throws -> Void
 
         /// - Parameters:
         ///   - release: Releases the locks. May be called again.
-        ///   - recheck: Acquires them again. Throws a `StoreError` for a store that is not the same any more, and any
-        ///     other error where the locks are not available yet.
+        ///   - recheck: Acquires them again. Throws a `StoreError` for a store that has changed, and any other error if
+        ///     the locks are not available yet.
         package init(
             release: @escaping @Sendable () -> Void, recheck: @escaping @Sendable (_ wait: Wait) throws -> Void
         ) {

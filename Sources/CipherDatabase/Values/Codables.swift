@@ -27,7 +27,7 @@ extension DatabaseValueConvertible {
 extension DatabaseValueConvertible where Self: Encodable {
     /// The value itself when the type encodes a single value, JSON as TEXT otherwise.
     ///
-    /// What cannot be encoded, such as a number that is not finite in JSON, has a value that is not NULL. Storing it, or
+    /// A value that cannot be encoded, such as a number that is not finite in JSON, is not NULL. Storing it, or
     /// comparing a column with it, throws `DatabaseError` `.SQLITE_MISMATCH`.
     public var databaseValue: DatabaseValue {
         do {

@@ -27,7 +27,7 @@ public struct DatabaseValue: Sendable {
         self.isUnencodable = isUnencodable
     }
 
-    /// What a value has that could not be encoded, as one whose JSON cannot be made.
+    /// The stand-in of a value that could not be encoded, for example one whose JSON cannot be made.
     static let unencodable = DatabaseValue(isUnencodable: true)
 
     /// The value of any Swift value that a database can hold; NULL for all others.
@@ -42,7 +42,7 @@ public struct DatabaseValue: Sendable {
     @inlinable
     public static var null: DatabaseValue { DatabaseValue(.null) }
 
-    /// Whether the value is NULL. What stands for a value that could not be encoded is not: storing it throws.
+    /// Whether the value is NULL. The stand-in of a value that could not be encoded is not: storing it throws.
     @inlinable
     public var isNull: Bool { if case .null = storage { !isUnencodable } else { false } }
 }

@@ -3,9 +3,9 @@ import Foundation
 
 /// The change of one row, as the history has recorded it.
 public struct HistoryChange: Hashable, Sendable {
-    /// What has happened.
+    /// The event.
     public enum Kind: String, Sendable, Codable {
-        /// The row was inserted. Where a row had the same key, a `REPLACE` has put this one in its place.
+        /// The row was inserted. If a row had the same key, a `REPLACE` has put this one in its place.
         case inserted
         case updated
         case deleted
@@ -15,7 +15,7 @@ public struct HistoryChange: Hashable, Sendable {
         case reset
     }
 
-    /// What has happened.
+    /// The event.
     public let kind: Kind
     /// The table, by the name that it had then.
     public let tableName: String
@@ -25,7 +25,7 @@ public struct HistoryChange: Hashable, Sendable {
     public let rowID: Int64?
     /// The columns that an update has changed, where that is recorded.
     public let changedColumns: Set<String>?
-    /// What was kept of a row that was deleted, by column.
+    /// The kept values of a deleted row, by column.
     public let formerValues: [String: DatabaseValue]
 
     init(_ entry: HistoryEntry) {
@@ -57,8 +57,8 @@ public struct HistoryTransaction: Sendable {
     public let number: Int64
     /// When it wrote its first change, by the clock of the writer; nil for a writer without this library.
     public let date: Date?
-    /// Who wrote it; nil for a writer without this library. What several such writers have written one after the other
-    /// counts as one transaction.
+    /// Who wrote it; nil for a writer without this library. Consecutive transactions of several such writers count as
+    /// one transaction.
     public let author: HistoryAuthor?
     /// The changes, in their order.
     public let changes: [HistoryChange]

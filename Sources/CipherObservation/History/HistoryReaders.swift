@@ -18,7 +18,7 @@ public struct HistoryReader: Sendable {
     public var isExpired: Bool { expirationReason != nil }
 }
 
-/// How much of the history is kept. What is beyond a limit is purged, also where a registered reader has not read it.
+/// How much of the history is kept. Changes beyond a limit are purged, even if a registered reader has not read them.
 public struct HistoryLimits: Hashable, Sendable {
     /// The most changes. Default: 1,000,000.
     ///
@@ -37,7 +37,7 @@ public struct HistoryLimits: Hashable, Sendable {
     }
 }
 
-/// What a database records, and what it keeps.
+/// The tables whose changes a database records, and the values that it keeps.
 public struct HistoryStatus: Sendable {
     /// The tables whose changes are recorded.
     public let tableNames: [String]
@@ -51,7 +51,7 @@ public struct HistoryStatus: Sendable {
 }
 
 extension Database {
-    /// What is recorded and kept; nil where there is no history.
+    /// The recorded tables and kept values; nil if there is no history.
     ///
     /// - Throws: `DatabaseError`.
     public func historyStatus() throws -> HistoryStatus? {
@@ -102,7 +102,7 @@ extension Database {
         return reader.token
     }
 
-    /// Forgets a reader; nothing is kept for it any more.
+    /// Forgets a reader; nothing is kept for it from then on.
     ///
     /// - Throws: `HistoryError` `.noSuchReader`; `DatabaseError`.
     public func removeHistoryReader(_ name: String) throws {

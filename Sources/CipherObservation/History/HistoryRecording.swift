@@ -10,9 +10,9 @@ public enum HistoryScope: Sendable {
 }
 
 extension Database {
-    /// Begins to record the changes of tables, in the transaction of each change, by triggers that are stored in the
-    /// database: whoever writes the tables records, with this library or without. A commit of a repository records the
-    /// changes of its tables itself.
+    /// Records the changes of tables from now on, in the transaction of each change. Triggers in the database record
+    /// them, so writers without this library record too. A commit of a repository records the changes of its tables
+    /// itself.
     ///
     /// ```swift
     /// migrator.registerMigration("history") { db in

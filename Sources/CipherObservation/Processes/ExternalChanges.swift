@@ -1,8 +1,7 @@
 import CipherDatabase
 import Synchronization
 
-/// What others have changed, by one author without a break: other processes, and other objects that have the store
-/// open.
+/// The changes of other processes, and of other objects that have the store open, by one author in sequence.
 public struct ExternalChangeSet: Sendable {
     /// The keys of the rows of one table that have changed, each in one of the sets. A key has its values by the names of
     /// its columns: see ``HistoryChange/key``.
@@ -79,7 +78,7 @@ public struct ExternalChanges: AsyncSequence, Sendable {
 }
 
 extension DatabaseWriter {
-    /// What other processes, and other objects that have the store open, change from now on, as sets of keys: for
+    /// The next changes of other processes, and of other objects that have the store open, as sets of keys: for
     /// programs that merge changes into objects that they hold.
     ///
     /// ```swift
@@ -136,7 +135,7 @@ final class ExternalChangeFeed: Sendable {
         }
     }
 
-    /// The changes after a token. What a suspension ends is read again after it.
+    /// The changes after a token. A read that a suspension ended is repeated after it.
     func page(since token: HistoryToken) async throws -> HistoryPage {
         while true {
             let suspensions = suspension.count
@@ -148,7 +147,7 @@ final class ExternalChangeFeed: Sendable {
         }
     }
 
-    /// Is told of commits of others, and of nothing else.
+    /// Receives the commits of other connections, and nothing else.
     private final class CommitObserver: ForeignCommitObserver, Sendable {
         private let continuation: AsyncThrowingStream<Void, any Error>.Continuation
         let region = DatabaseRegion()

@@ -48,7 +48,7 @@ final class ProcessMonitor: Sendable {
         weak var observer: (any RegionObserver)?
     }
 
-    /// Begins to be noticed of commits. ``start()`` begins to look for them.
+    /// Registers for commit notifications. ``start()`` begins to look for them.
     init(_ link: ProcessLink) {
         self.link = link
         slot = link.slot()
@@ -136,7 +136,7 @@ final class ProcessMonitor: Sendable {
         while !slot.isNoticed {
             let now = ContinuousClock.now
             if isStopped || now >= deadline { return false }
-            // Where the system cannot sleep on a word, its notices are not missed but seen late.
+            // If the system cannot sleep on a word, its notices are seen late, and none is missed.
             guard slot.awaitNotice(for: now.duration(to: deadline)) else {
                 return sleepOnAlarm(Limits.pollTimeWithoutWatch)
             }
@@ -155,7 +155,7 @@ final class ProcessMonitor: Sendable {
     // MARK: Files
 
     private func armFiles() {
-        // What happens while no connection may be used is looked for afterwards.
+        // Commits made while no connection may be used are looked for afterwards.
         guard let files, !isParked.load(ordering: .acquiring) else { return }
         // Without a WAL the database file itself is written.
         let hasLog = files.arm(link.paths.wal, for: .content)

@@ -9,7 +9,7 @@ import Synchronization
 /// ```
 ///
 /// Changes that this connection makes are seen, also of tables without rowid and of rows that a `REPLACE` removes, and
-/// when a table is dropped or altered. Where SQLite does not report rows, a change of any row of the table counts.
+/// when a table is dropped or altered. If SQLite does not report rows, a change of any row of the table counts.
 ///
 /// Commits of other connections and processes are seen too: by what the history of changes has recorded of them, and
 /// where nothing is recorded, each of them counts as a change of everything. Several of them may be told as one.
@@ -142,7 +142,7 @@ private final class RegionChangeObserver: RegionObserver, @unchecked Sendable {
 
     private func findAgain(_ db: Database) {
         isObsolete = false
-        // Where a table is not there any more, one of its name may come.
+        // If a table is missing, one of its name may come.
         guard let found = try? find(db), found != region else { return }
         region = found
         (db.observer as? ObservationBroker)?.regionDidChange()

@@ -5,9 +5,9 @@ import Synchronization
 
 /// An observer of the library's own that wants to know once for each transaction whether a region was changed.
 ///
-/// What it answers to ``TransactionObserver/observes(eventsOfKind:)`` follows from its region alone, so the broker does
-/// not ask again until it is notified of another region. Unlike the observers of programs it is notified of changes
-/// that SQLite does not report row by row, by ``TransactionObserver/databaseDidChange()``.
+/// Its answer to ``TransactionObserver/observes(eventsOfKind:)`` follows from its region alone, so the broker asks
+/// again only after a notice of another region. Unlike the observers of programs it is notified of changes that SQLite
+/// does not report row by row, by ``TransactionObserver/databaseDidChange()``.
 protocol RegionObserver: TransactionObserver {
     var region: DatabaseRegion { get }
 
@@ -31,7 +31,7 @@ extension RegionObserver {
 /// One look for commits of other connections, on the thread of the monitor.
 final class ForeignLook {
     private let start = MonotonicTime.now
-    /// What is left to do on that thread after the access.
+    /// The work that is left to do on that thread after the access.
     private(set) var actions: [() -> Void] = []
     /// Whether there were such commits.
     fileprivate(set) var isFound = false
@@ -65,7 +65,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// The observers of the library's own that observe changes of a kind.
     private var regionObservers: [DatabaseEventKind: [Observation]] = [:]
     private var route: (run: Run, route: Route)?
-    /// What is known of observed tables, for one state of the schema.
+    /// The known facts about observed tables, for one state of the schema.
     private var facts: (generation: Int, tables: [String: UnseenChanges]) = (0, [:])
     /// Changes inside savepoints, until the outermost one ends.
     private var kept: [(change: Change, targets: [Observation])] = []
@@ -76,7 +76,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// The observer that is notified of a change at this moment, and the thread.
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
-    /// What is known of the commits of other connections.
+    /// The known facts about the commits of other connections.
     private var others = ForeignCommits()
     /// Looks for them; nil while nobody wants to know.
     private(set) var monitor: ProcessMonitor?
@@ -110,13 +110,13 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         var regionObserver: (any RegionObserver)? { isRegionObserver ? observer as? any RegionObserver : nil }
     }
 
-    /// What an observer observes of a statement's changes.
+    /// The part of a statement's changes that an observer observes.
     private struct Interest {
         let observation: Observation
         var kinds: [DatabaseEventKind]
     }
 
-    /// What observers are notified of.
+    /// The notices to observers.
     private enum Change {
         case row(DatabaseEvent)
         /// Rows that SQLite does not report.
@@ -124,7 +124,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         case schema
     }
 
-    /// What was announced for a statement.
+    /// The announced changes of a statement.
     private final class Run {
         weak var statement: Statement?
         let compilations: CInt
@@ -284,7 +284,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         run.redefined = statement.redefinedTables.flatMap { regionObservers(of: .delete(tableName: $0)) }
     }
 
-    /// What the present schema says of a table.
+    /// The facts about a table in the present schema.
     private func facts(of table: String, _ db: Database) -> UnseenChanges {
         let generation = db.withoutWatching { try? db.schemaGeneration() }
         if generation == nil || facts.generation != generation { facts = (generation ?? 0, [:]) }
@@ -386,8 +386,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
             return (interests.map(\.observation) + replacing, matching)
         }
         // SQLite compiles a statement again where another connection has changed the schema. Otherwise the change was
-        // not announced: it is that of a virtual table's hidden one, or of C code. Whoever observes anything that the
-        // statement was to change, or the table itself, is notified.
+        // not announced: it is that of a virtual table's hidden one, or of C code. Every observer of the changes of the
+        // statement, or of the table itself, is notified.
         let late = run.isCompiledAgain ? db.lateEventKinds.filter { $0.matches(kind, tableName: table) } : []
         let columns = late.isEmpty ? db.knownColumns(of: table) : []
         let asked =
@@ -506,7 +506,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         if let monitor, !monitor.isStopped { return monitor.add(observer) }
         let monitor = ProcessMonitor(link)
         monitor.add(observer)
-        // After the monitor is noticed of commits: what comes in between is seen by its first look.
+        // After the registration of the monitor: its first poll sees every commit in between.
         others.begin(db)
         self.monitor = monitor
         monitor.start()

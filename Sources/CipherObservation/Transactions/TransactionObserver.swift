@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// Is told of changes of rows, commits and rollbacks of one connection.
+/// Receives the changes of rows, the commits and the rollbacks of one connection.
 ///
 /// ```swift
 /// final class Auditor: TransactionObserver {
@@ -15,9 +15,9 @@ import CipherDatabase
 /// All functions are called on the thread of the access that writes. ``databaseDidChange(with:)`` and
 /// ``databaseWillCommit()`` must not use the connection.
 ///
-/// What it does not see: changes by other connections and processes, changes of the schema, of tables without rowid
-/// and of SQLite's own tables, and the rows that a `REPLACE` removes; ``DatabaseRegionObservation`` counts the last
-/// three. Rows that a statement has changed before it failed were reported, although the failure undid them.
+/// It does not see changes by other connections and processes, changes of the schema, of tables without rowid and of
+/// SQLite's own tables, and the rows that a `REPLACE` removes; ``DatabaseRegionObservation`` counts the last three.
+/// Rows that a statement has changed before it failed were reported, although the failure undid them.
 public protocol TransactionObserver: AnyObject {
     /// Whether changes of a kind are reported to ``databaseDidChange(with:)``. Asked before statements run, for each
     /// kind of change that they may cause, by triggers and foreign keys as well. Commits and rollbacks are reported in

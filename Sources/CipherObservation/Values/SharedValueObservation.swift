@@ -20,7 +20,7 @@ public final class SharedValueObservation<Element: Sendable>: Sendable {
 
     private struct State {
         var clients: [SharedObservationClient<Element>] = []
-        /// What was delivered last, and how many there were before.
+        /// The value that was delivered last, and the number of values before it.
         var latest: Result<Element, any Error>?
         var number = 0
         /// The observation under way.

@@ -1,7 +1,7 @@
 import CipherDatabase
 import CipherRecords
 
-/// What has changed between two values of an observation that are lists.
+/// The difference between two values of an observation that are lists.
 ///
 /// ```swift
 /// let observation = ValueObservation.trackingChanges(of: Player.order { $0.score.desc })
@@ -27,7 +27,7 @@ public struct ValueChanges<Element: Sendable>: Sendable {
     public let elements: [Element]
     /// The elements that were not there before, in the order of the list. At first, all of them.
     public let added: [Element]
-    /// The elements that are not the same any more, in the order of the list.
+    /// The elements that changed, in the order of the list.
     public let updated: [Update]
     /// The elements that are gone, in the order that they had.
     public let removed: [Element]

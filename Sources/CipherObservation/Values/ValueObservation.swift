@@ -16,17 +16,17 @@ import Synchronization
 /// resumed. Changes are those that this connection makes, also of tables without rowid and by `REPLACE`, and those of
 /// other connections and processes: by what the history of changes has recorded of them, and where nothing is recorded,
 /// each of their commits counts as a change of everything. When a table is dropped or altered, the value is fetched
-/// again too. Where the store is replaced or removed, the observation ends with `StoreError` `storeMoved`.
+/// again too. If the store is replaced or removed, the observation ends with `StoreError` `storeMoved`.
 ///
-/// After ``AnyDatabaseCancellable/cancel()`` no function is called any more where it is called in the place in which
-/// the values are delivered, as on the main actor. From another thread it does not wait for a call that the scheduler
-/// has already begun.
+/// After ``AnyDatabaseCancellable/cancel()`` no function is called, if it is called in the place in which the values
+/// are delivered, such as the main actor. From another thread it does not wait for a call that the scheduler has
+/// already begun.
 public struct ValueObservation<Reducer: ValueReducer>: Sendable {
-    /// What is tracked.
+    /// The tracked region.
     enum Tracking: Sendable {
-        /// What the latest fetch has read.
+        /// The region that the latest fetch has read.
         case latestFetch
-        /// What the first fetch has read.
+        /// The region that the first fetch has read.
         case firstFetch
         case regions(@Sendable (Database) throws -> DatabaseRegion)
     }
@@ -185,7 +185,7 @@ extension ValueObservation {
     ///   - scheduler: `.mainActor`, or `.immediate` for the first value before the function returns.
     ///   - onError: Called once, when the observation has failed.
     ///   - onChange: Called with each value.
-    /// - Returns: What keeps the observation running. After it was cancelled, nothing is called any more.
+    /// - Returns: What keeps the observation running. After a cancellation nothing is called.
     @preconcurrency @MainActor
     public func start(
         in reader: some DatabaseReader, scheduling scheduler: some ValueObservationMainActorScheduler = .mainActor,
@@ -204,7 +204,7 @@ extension ValueObservation {
     ///   - scheduler: Where values and the error are delivered.
     ///   - onError: Called once, when the observation has failed.
     ///   - onChange: Called with each value.
-    /// - Returns: What keeps the observation running. After it was cancelled, no call begins any more.
+    /// - Returns: What keeps the observation running. After a cancellation no call begins.
     @preconcurrency
     public func start(
         in reader: some DatabaseReader, scheduling scheduler: some ValueObservationScheduler,

@@ -34,7 +34,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         var hasFailed = false
         var onError: @Sendable (any Error) -> Void
         var onChange: @Sendable (Reducer.Value) -> Void
-        /// What was fetched and waits for its conversion.
+        /// The fetched value that waits for its conversion.
         var fetched: [Result<Reducer.Fetched, any Error>] = []
         /// Whether a thread converts, or soon will.
         var isConverting = false
@@ -114,7 +114,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     // MARK: The first value
 
-    /// What the first fetch of a pool has found.
+    /// The result of the first fetch of a pool.
     private struct First: Sendable {
         let value: Reducer.Fetched
         let region: DatabaseRegion
@@ -186,7 +186,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         throw DatabaseError(resultCode: .SQLITE_INTERNAL)
     }
 
-    /// Adds the observer to the writer after a first fetch beside it. What was committed in between is fetched then.
+    /// Adds the observer to the writer after a first fetch beside it. A commit in between is fetched then.
     private func follow(_ first: First) {
         let suspensions = suspensions
         // A reader alone has one value.

@@ -2,9 +2,9 @@ import CipherDatabase
 
 /// Makes the values of an observation: it fetches inside an access, and converts outside of it.
 public protocol ValueReducer<Value>: Sendable {
-    /// What is fetched.
+    /// The fetched value.
     associatedtype Fetched: Sendable
-    /// What is delivered.
+    /// The delivered value.
     associatedtype Value: Sendable
 
     /// Fetches in an access.

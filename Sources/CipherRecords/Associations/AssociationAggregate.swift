@@ -152,7 +152,7 @@ extension String {
 
 // MARK: - Operators
 
-// An aggregate that an operator was applied to has no name any more, unless the operator leaves its meaning.
+// An aggregate loses its name when an operator is applied to it, unless the operator leaves its meaning.
 
 extension AssociationAggregate {
     /// `NOT`, or the opposite operator where SQL has one.

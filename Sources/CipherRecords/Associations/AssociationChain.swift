@@ -226,14 +226,14 @@ extension SchemaFacts {
 // MARK: - Trees of joins
 
 extension Relation {
-    /// Adds a join. Where the relation has the same one, with the same key, both become one, which is the last.
+    /// Adds a join. If the relation has the same one, with the same key, both become one, which is the last.
     mutating func add(_ join: Join) {
         var join = join
         if let index = joins.firstIndex(where: { $0.isSame(as: join) }) { join = joins.remove(at: index).merged(join) }
         joins.append(join)
     }
 
-    /// Adds rows that are fetched with those of the relation. Where it has the same ones, both become one.
+    /// Adds rows that are fetched with those of the relation. If it has the same ones, both become one.
     mutating func add(_ prefetch: Prefetch) {
         var prefetch = prefetch
         if let index = prefetches.firstIndex(where: { $0.isSame(as: prefetch) }) {

@@ -1,6 +1,6 @@
 import CipherDatabase
 
-// What requests, record types and tables do with associations.
+// The association calls of requests, record types and tables.
 
 extension JoinableRequest {
     /// Fetches all rows of an association as well, by a query of their own. They are found under the association's key in

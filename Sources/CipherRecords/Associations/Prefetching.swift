@@ -27,7 +27,7 @@ struct Prefetching {
         return Row.adding(try prefetch(first, .objects(bases)), to: rows)
     }
 
-    /// What the request includes, for its rows as the statement returned them.
+    /// The associations that the request includes, for its rows as the statement returned them.
     func prefetch(_ rows: KeptRows) throws -> PrefetchedRows {
         rows.count == 0 ? PrefetchedRows() : try prefetch(rows[0], .kept(rows))
     }
@@ -61,7 +61,7 @@ struct Prefetching {
 
     // MARK: Rows of an association
 
-    /// Where an association starts: in the rows of the request, or in those of one of its scopes.
+    /// The start of an association: the rows of the request, or those of one of its scopes.
     private struct Origin {
         let chain: AssociationChain
         let table: String
@@ -167,7 +167,7 @@ struct Prefetching {
     /// Where an association starts.
     ///
     /// It is one association from the request's own columns, through the tables that are joined, which may be selected
-    /// or not. Where a row of the request stands for one of several joined rows, it is that row's alone.
+    /// or not. If a row of the request stands for one of several joined rows, it is that row's alone.
     private func origin(of association: FetchedAssociation, _ row: Row) throws -> Origin {
         let whole = Origin(chain: association.chain, table: relation.table, row: row, isScope: false)
         var needsNearest = association.passesToMany
@@ -185,7 +185,7 @@ struct Prefetching {
         try SchemaFacts(db).columnPairs(origin.first.link, left: origin.table, right: origin.first.relation.table)
     }
 
-    /// What the table next to the origin has to fulfil, once for each query, with the common table expressions that the
+    /// The conditions on the table next to the origin, once for each query, with the common table expressions that the
     /// conditions use.
     private func requests(
         _ origin: Origin, _ pairs: [Join.ColumnPair], _ values: LinkValues

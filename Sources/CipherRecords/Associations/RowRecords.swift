@@ -1,8 +1,8 @@
 import CipherDatabase
 import Foundation
 
-// What a record reads from a row beside columns by name: columns as expressions of a request have them, and the records
-// within the row, which are those of its scopes and those that were prefetched for it.
+// The parts of a row that a record reads beside columns by name: columns as expressions of a request have them, and the
+// records within the row, which are those of its scopes and those that were prefetched for it.
 
 extension Row {
     // MARK: Columns

@@ -16,7 +16,7 @@ public struct FTS3: VirtualTableModule, Sendable {
 
     public func database(_ db: Database, didCreate tableName: String, using definition: FTS3TableDefinition) throws {}
 
-    /// What a tokenizer does with accents and other marks.
+    /// The treatment of accents and other marks by a tokenizer.
     public enum Diacritics: Sendable {
         /// They count.
         case keep
@@ -54,7 +54,7 @@ public struct FTS3: VirtualTableModule, Sendable {
     }
 }
 
-/// What a program says of an FTS3 table.
+/// The definition of an FTS3 table by a program.
 public final class FTS3TableDefinition {
     fileprivate var columns: [String] = []
     /// How texts become words; nil for ``FTS3TokenizerDescriptor/simple``.
@@ -150,7 +150,7 @@ public struct FTS4: VirtualTableModule, Sendable {
     }
 }
 
-/// What a program says of an FTS4 table.
+/// The definition of an FTS4 table by a program.
 public final class FTS4TableDefinition {
     fileprivate let configuration: VirtualTableConfiguration
     fileprivate private(set) var columns: [FTS4ColumnDefinition] = []

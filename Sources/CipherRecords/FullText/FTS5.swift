@@ -55,7 +55,7 @@ public struct FTS5: VirtualTableModule, Sendable {
         try sync.begin(db)
     }
 
-    /// What a tokenizer does with accents and other marks.
+    /// The treatment of accents and other marks by a tokenizer.
     public enum Diacritics: Sendable {
         /// They count.
         case keep
@@ -80,7 +80,7 @@ public struct FTS5: VirtualTableModule, Sendable {
         public init(booleanLiteral value: Bool) { rawValue = value ? 1 : 0 }
     }
 
-    /// What a trigram tokenizer does with accents and other marks.
+    /// The treatment of accents and other marks by a trigram tokenizer.
     public struct TrigramDiacriticsOption: RawRepresentable, Hashable, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
@@ -92,7 +92,7 @@ public struct FTS5: VirtualTableModule, Sendable {
     }
 }
 
-/// What a program says of an FTS5 table.
+/// The definition of an FTS5 table by a program.
 public final class FTS5TableDefinition {
     fileprivate let configuration: VirtualTableConfiguration
     fileprivate private(set) var columns: [FTS5ColumnDefinition] = []

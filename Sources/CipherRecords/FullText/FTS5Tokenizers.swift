@@ -30,7 +30,7 @@ public struct FTS5Tokenization: OptionSet, Sendable {
     public static let aux = FTS5Tokenization(rawValue: 8)
 }
 
-/// What FTS5 should know about a token.
+/// The flags of a token for FTS5.
 public struct FTS5TokenFlags: OptionSet, Sendable {
     public let rawValue: CInt
     public init(rawValue: CInt) { self.rawValue = rawValue }
@@ -229,7 +229,7 @@ private final class WrapperRun {
     private let callback: FTS5TokenCallback
     /// The first code other than 0; the tokens after it are not passed.
     private(set) var code: CInt = 0
-    /// What `accept` has thrown of its own.
+    /// The error that `accept` itself has thrown.
     private(set) var error: (any Error)?
 
     init(

@@ -1,6 +1,7 @@
 import CipherDatabase
 
-// What a program looks for in full-text tables. Patterns that are made of words of the user's are always valid.
+// The pattern that a program searches for in full-text tables. Patterns that are made of words of the user's are always
+// valid.
 
 /// The words of a text as the tokenizer `ascii` of FTS5 finds them, and `simple` of FTS3, but for NUL: that is a part of
 /// words there, and ends a pattern.

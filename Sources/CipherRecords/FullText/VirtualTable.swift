@@ -2,7 +2,7 @@ import CipherDatabase
 
 /// A kind of virtual table: what stands after `USING`.
 public protocol VirtualTableModule {
-    /// What a program says of a table that is created.
+    /// The definition of a table that a program creates.
     associatedtype TableDefinition
 
     /// The name of the module in SQL.

@@ -10,7 +10,7 @@ public protocol EncodableRecord {
 
     // MARK: Encodable records
 
-    /// What the encoder of an `Encodable` record finds in its `userInfo`.
+    /// The content of `userInfo` in the encoder of an `Encodable` record.
     static var databaseEncodingUserInfo: [CodingUserInfoKey: Any] { get }
 
     /// How `Data` of an `Encodable` record is stored.

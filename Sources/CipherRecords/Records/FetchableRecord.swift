@@ -20,7 +20,7 @@ public protocol FetchableRecord {
 
     // MARK: Decodable records
 
-    /// What the decoder of a `Decodable` record finds in its `userInfo`.
+    /// The content of `userInfo` in the decoder of a `Decodable` record.
     static var databaseDecodingUserInfo: [CodingUserInfoKey: Any] { get }
 
     /// How `Data` of a `Decodable` record is read.

@@ -46,10 +46,10 @@ open class Record {
     /// The name of the table. That of the class, unless it is said.
     open class var databaseTableName: String { TableNames.name(of: self) }
 
-    /// What happens to a row that breaks a constraint.
+    /// The treatment of a row that breaks a constraint.
     open class var persistenceConflictPolicy: PersistenceConflictPolicy { PersistenceConflictPolicy() }
 
-    /// What requests select. All columns, unless it is said.
+    /// The selections of requests. All columns, unless it is said.
     open class var databaseSelection: [any SQLSelectable] { [AllColumns()] }
 
     /// Gives the columns and their values, those of the primary key among them.

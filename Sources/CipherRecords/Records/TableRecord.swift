@@ -14,17 +14,17 @@ import Synchronization
 public protocol TableRecord {
     /// The columns of the table, for closures such as `{ $0.score > 100 }`.
     associatedtype Columns = Never
-    /// What such closures get.
+    /// The argument of such closures.
     associatedtype DatabaseComponents = Columns.Type
 
     /// The name of the table. That of the type, unless it is said: `player` of `Player`, `httpRequest` of
     /// `HTTPRequest`.
     static var databaseTableName: String { get }
 
-    /// What requests select. All columns, unless it is said.
+    /// The selections of requests. All columns, unless it is said.
     static var databaseSelection: [any SQLSelectable] { get }
 
-    /// What closures such as `{ $0.score > 100 }` get.
+    /// The argument of closures such as `{ $0.score > 100 }`.
     static var databaseComponents: DatabaseComponents { get }
 }
 

@@ -140,8 +140,7 @@ extension QueryInterfaceRequest {
 }
 
 extension QueryInterfaceRequest where RowDecoder: FetchableRecord & TableRecord {
-    /// Deletes the rows and returns them, one after another. Rows that the cursor has not reached are deleted all
-    /// the same.
+    /// Deletes the rows and returns them, one after another. Rows that the cursor has not reached are deleted too.
     public func deleteAndFetchCursor(_ db: Database) throws -> RecordCursor<RowDecoder> {
         try RowDecoder.fetchCursor(deleteAndFetchStatement(db, selection: RowDecoder.databaseSelection))
     }

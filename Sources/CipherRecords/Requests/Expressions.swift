@@ -1,20 +1,20 @@
 import CipherDatabase
 
-/// What the operators of SQL are defined for: columns, expressions, `SQL` and requests. Plain values are not among
-/// it: `1 + 2` stays a matter of Swift. `1.databaseValue` is.
+/// The operands of SQL's operators: columns, expressions, `SQL` and requests. Plain values are not among it: `1 + 2`
+/// stays a matter of Swift. `1.databaseValue` is.
 public protocol SQLSpecificExpressible: SQLExpressible, SQLSelectable, SQLOrderingTerm {}
 
-/// What a request can select.
+/// The selectable parts of a request.
 public protocol SQLSelectable {
     var sqlSelection: SQLSelection { get }
 }
 
-/// What a request can be ordered by.
+/// The ordering terms of a request.
 public protocol SQLOrderingTerm {
     var sqlOrdering: SQLOrdering { get }
 }
 
-/// What a request selects: a column, an expression, or several columns.
+/// The selection of a request: a column, an expression, or several columns.
 public struct SQLSelection: Sendable {
     let content: Selection
     init(_ content: Selection) { self.content = content }

@@ -115,7 +115,7 @@ private func pairs<Value>(_ elements: some Collection<(key: String, value: Value
 }
 
 extension Database {
-    /// What `JSON_VALID` accepts.
+    /// The formats that `JSON_VALID` accepts.
     /// - SeeAlso: <https://www.sqlite.org/json1.html#jvalid>
     public struct JSONValidationOptions: OptionSet, Sendable {
         public let rawValue: Int

@@ -38,9 +38,9 @@ enum ListedValues {
         return Term(.subquery(.literal(LiteralText(query))))
     }
 
-    /// What JSON has no type for in one column of a list. JSON has no bytes: all blobs of the column are one parameter,
-    /// and each is an array of where its bytes begin and how many it has. JSON has floating-point numbers, but SQLite
-    /// does not read all of them exactly: a number is an object with integers.
+    /// The values without a type in JSON, in one column of a list. JSON has no bytes: all blobs of the column are one
+    /// parameter, and each is an array of where its bytes begin and how many it has. JSON has floating-point numbers,
+    /// but SQLite does not read all of them exactly: a number is an object with integers.
     private struct ListedColumn {
         private var bytes = Data()
         private var hasBlobs = false

@@ -3,8 +3,8 @@ import CipherDatabase
 // The operators of SQL. Each has three forms: an operand that is specific to SQL on the left, on the right, or on both
 // sides. Operands that are compared with nil are looked at with `IS NULL`.
 //
-// A Bool is a value to SQL. Where an expression of SQL fits, it is preferred (`@_disfavoredOverload`): otherwise Swift
-// may compare two operands itself, and `a == b && c` becomes `0 AND c`.
+// A Bool is a value to SQL. If an expression of SQL fits, it is preferred (`@_disfavoredOverload`): otherwise Swift may
+// compare two operands itself, and `a == b && c` becomes `0 AND c`.
 
 extension SQLSpecificExpressible {
     // MARK: Comparisons

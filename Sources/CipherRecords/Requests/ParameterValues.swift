@@ -3,7 +3,7 @@ import CipherDatabase
 // The values of a request in one fixed order, and the same request with other values in their places. Both go the same
 // way through the request; `StatementPlan` checks that they do, for each request that it keeps.
 
-/// What is replaced in a copy of a request.
+/// The replaced parts in a copy of a request.
 final class Rewriting {
     /// The value to put in the place of another one.
     let value: (DatabaseValue) -> DatabaseValue

@@ -1,7 +1,8 @@
 import CipherDatabase
 import Foundation
 
-// What is not an operator in Swift: looking for values among others, patterns, names, collations, joined expressions.
+// The expressions without an operator in Swift: looking for values among others, patterns, names, collations, joined
+// expressions.
 
 extension Term {
     /// The expression that is true where this one is false.
@@ -125,7 +126,7 @@ extension SQLSpecificExpressible {
 }
 
 extension SQLSelection {
-    /// The selection under a name in the result: `AS`. What selects several columns stays as it is.
+    /// The selection under a name in the result: `AS`. A selection of several columns stays as it is.
     public func forKey(_ key: String) -> SQLSelection {
         guard case .expression(let term) = content else { return self }
         return SQLSelection(.expression(Term(.apply(.named(key), [term.unnamed]))))

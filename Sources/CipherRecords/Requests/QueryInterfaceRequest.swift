@@ -103,8 +103,8 @@ extension QueryInterfaceRequest: FetchRequest {
         try Int.fetchOne(db.prepareRead(.count(relation.withoutPrefetches), of: relation).statement) ?? 0
     }
 
-    /// What the request reads, narrowed to rows where its filter names their rowids; with the rows of associations that
-    /// it includes, whether or not there are any.
+    /// The region that the request reads, narrowed to rows if its filter names their rowids; with the rows of
+    /// associations that it includes, whether or not there are any.
     public func databaseRegion(_ db: Database) throws -> DatabaseRegion {
         try db.withoutWatching {
             let plain = relation.withoutPrefetches

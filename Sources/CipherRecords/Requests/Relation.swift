@@ -9,7 +9,7 @@ import CipherDatabase
 struct Relation: Hashable, Sendable {
     /// The name of the table, view or common table expression.
     var table: String
-    /// What stands for the table in expressions; one of them at most has a name.
+    /// The names that stand for the table in expressions; one of them at most has a name.
     var aliases: [AliasID] = []
     var selection: [Selection]
     var filters: [Term] = []
@@ -86,7 +86,7 @@ struct Prefetch: Hashable, Sendable {
     var relation: Relation
 }
 
-/// What a statement returns of each row.
+/// The values that a statement returns of each row.
 enum Selection: Hashable, Sendable {
     case allColumns(ColumnOwner)
     case allColumnsExcluding([String], ColumnOwner)
@@ -99,7 +99,7 @@ enum Selection: Hashable, Sendable {
     case located([String], [Selection])
     /// Columns of the table of an alias.
     case inTable(AliasID, [Selection])
-    /// What is known when there is a connection.
+    /// The parts that need a connection.
     case deferred(Deferred<Selection>)
     /// Nothing that is read: for queries of which only the number of rows counts.
     case one
@@ -110,7 +110,7 @@ struct Ordering: Hashable, Sendable {
     enum Element: Hashable, Sendable {
         case term(Term, Direction)
         case primaryKey
-        /// What is known when there is a connection.
+        /// The parts that need a connection.
         case deferred(Deferred<Element>)
     }
 
@@ -123,7 +123,7 @@ struct Ordering: Hashable, Sendable {
         /// That of SQL text, which may have directions in it, and commas.
         case unknown
 
-        /// What stands behind the expression.
+        /// The value behind the expression.
         var sql: String {
             switch self {
             case .ascending, .unknown: ""

@@ -1,7 +1,7 @@
 import CipherDatabase
 import Foundation
 
-// What requests read: see ``DatabaseRegion``.
+// The region that requests read: see ``DatabaseRegion``.
 
 extension Table: DatabaseRegionConvertible {
     /// The whole table; for a view, what the view reads.
@@ -42,7 +42,7 @@ extension Relation {
         return rowIDs.isEmpty ? DatabaseRegion() : region.narrowing(table, toRowIDs: rowIDs)
     }
 
-    /// What the associations read that are fetched for the rows of the relation: nothing where it can have no row.
+    /// The region of the associations that are fetched for the rows of the relation: empty if it can have no row.
     func regionOfPrefetches(_ db: Database) throws -> DatabaseRegion {
         guard hasPrefetches, filters.isEmpty || pinnedRowIDs(db)?.isEmpty != true else { return DatabaseRegion() }
         var region = DatabaseRegion()
@@ -154,7 +154,7 @@ private struct RowPins {
         }
     }
 
-    /// The rowids of the row that another one is linked to, as by `belongsTo`.
+    /// The rowids of the row that another one is linked to, as `belongsTo` does.
     ///
     /// - Parameter row: The values of the other row.
     private func rowIDs(linkedTo origin: OriginRow, _ row: [Term]) -> Set<Int64>? {

@@ -1,7 +1,7 @@
 import CipherDatabase
 
-// What the query interface adds to SQL interpolation: tables, columns, expressions and requests become SQL, never
-// parameters.
+// The additions of the query interface to SQL interpolation: tables, columns, expressions and requests become SQL,
+// never parameters.
 
 extension SQLInterpolation {
     /// The name of a record type's table: `SELECT * FROM \(Player.self)`.
@@ -22,7 +22,7 @@ extension SQLInterpolation {
     /// The name of a table.
     public mutating func appendInterpolation<T>(_ table: Table<T>) { appendInterpolation(identifier: table.tableName) }
 
-    /// What requests of a record type select: `SELECT \(columnsOf: Player.self) FROM player`.
+    /// The selection of a record type's requests: `SELECT \(columnsOf: Player.self) FROM player`.
     ///
     /// - Parameter alias: The name of the table in the statement; nil for its own.
     public mutating func appendInterpolation<Record: TableRecord>(
@@ -46,7 +46,7 @@ extension SQLInterpolation {
         append(Term(expression.sqlExpression))
     }
 
-    /// What a type selects: `SELECT \(selection)`.
+    /// The selection of a type: `SELECT \(selection)`.
     @_disfavoredOverload
     public mutating func appendInterpolation(_ selection: any SQLSelectable) {
         appendInterpolation(selection.sqlSelection)
@@ -61,7 +61,7 @@ extension SQLInterpolation {
     /// A stored value, as a parameter.
     public mutating func appendInterpolation(_ value: DatabaseValue) { append(Term(value)) }
 
-    /// What a request selects, with its name: `SELECT \(max(Column("score")).forKey("best"))`.
+    /// The selection of a request, with its name: `SELECT \(max(Column("score")).forKey("best"))`.
     public mutating func appendInterpolation(_ selection: SQLSelection) {
         append(Node(.columns([selection.content], table: "", qualifier: nil)))
     }

@@ -300,13 +300,13 @@ extension Table where RowDecoder: TableRecord {
 // MARK: - Fetching
 
 extension Table where RowDecoder == Row {
-    /// What the table holds, row after row.
+    /// The rows of the table, one after the other.
     public func fetchCursor(_ db: Database) throws -> RowCursor { try all().fetchCursor(db) }
 
-    /// What the table holds.
+    /// The rows of the table.
     public func fetchAll(_ db: Database) throws -> [RowDecoder] { try all().fetchAll(db) }
 
-    /// What one row of the table holds; nil when there is none.
+    /// One row of the table; nil if there is none.
     public func fetchOne(_ db: Database) throws -> RowDecoder? { try all().fetchOne(db) }
 }
 
@@ -316,13 +316,13 @@ extension Table where RowDecoder == Row {
 }
 
 extension Table where RowDecoder: FetchableRecord {
-    /// What the table holds, row after row.
+    /// The rows of the table, one after the other.
     public func fetchCursor(_ db: Database) throws -> RecordCursor<RowDecoder> { try all().fetchCursor(db) }
 
-    /// What the table holds.
+    /// The rows of the table.
     public func fetchAll(_ db: Database) throws -> [RowDecoder] { try all().fetchAll(db) }
 
-    /// What one row of the table holds; nil when there is none.
+    /// One row of the table; nil if there is none.
     public func fetchOne(_ db: Database) throws -> RowDecoder? { try all().fetchOne(db) }
 }
 
@@ -332,13 +332,13 @@ extension Table where RowDecoder: FetchableRecord & Hashable {
 }
 
 extension Table where RowDecoder: DatabaseValueConvertible {
-    /// What the table holds, row after row.
+    /// The rows of the table, one after the other.
     public func fetchCursor(_ db: Database) throws -> DatabaseValueCursor<RowDecoder> { try all().fetchCursor(db) }
 
-    /// What the table holds.
+    /// The rows of the table.
     public func fetchAll(_ db: Database) throws -> [RowDecoder] { try all().fetchAll(db) }
 
-    /// What one row of the table holds; nil when there is none.
+    /// One row of the table; nil if there is none.
     public func fetchOne(_ db: Database) throws -> RowDecoder? { try all().fetchOne(db) }
 }
 
@@ -386,19 +386,19 @@ extension Table {
 // MARK: - By keys
 
 extension Table where RowDecoder == Row {
-    /// What the row with a primary key of one column holds; nil when there is none, and for nil.
+    /// The row with a primary key of one column; nil if there is none, and for nil.
     public func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> RowDecoder? {
         guard let key else { return nil }
         return try filter(key: key).fetchOne(db)
     }
 
-    /// What the row with the columns of a unique key holds; nil when there is none, and for nil.
+    /// The row with the columns of a unique key; nil if there is none, and for nil.
     public func fetchOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]?) throws -> RowDecoder? {
         guard let key else { return nil }
         return try filter(key: key).fetchOne(db)
     }
 
-    /// What the row with a primary key of one column holds.
+    /// The row with a primary key of one column.
     ///
     /// - Throws: `RecordError.recordNotFound` when there is none.
     public func find(_ db: Database, key: some DatabaseValueConvertible) throws -> RowDecoder {
@@ -406,7 +406,7 @@ extension Table where RowDecoder == Row {
         throw try notFound(db, key)
     }
 
-    /// What the row with the columns of a unique key holds.
+    /// The row with the columns of a unique key.
     ///
     /// - Throws: `RecordError.recordNotFound` when there is none.
     public func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> RowDecoder {
@@ -415,17 +415,17 @@ extension Table where RowDecoder == Row {
             databaseTableName: tableName, key: key.mapValues { $0?.databaseValue ?? .null })
     }
 
-    /// What the rows with primary keys of one column hold, in any order.
+    /// The rows with primary keys of one column, in any order.
     public func fetchAll(_ db: Database, keys: some Collection<some DatabaseValueConvertible>) throws -> [RowDecoder] {
         keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
     }
 
-    /// What the rows with the columns of unique keys hold, in any order.
+    /// The rows with the columns of unique keys, in any order.
     public func fetchAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> [RowDecoder] {
         keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
     }
 
-    /// What the rows with primary keys of one column hold, row after row.
+    /// The rows with primary keys of one column, one after the other.
     public func fetchCursor(
         _ db: Database, keys: some Collection<some DatabaseValueConvertible>
     ) throws -> RowCursor {
@@ -434,19 +434,19 @@ extension Table where RowDecoder == Row {
 }
 
 extension Table where RowDecoder: FetchableRecord {
-    /// What the row with a primary key of one column holds; nil when there is none, and for nil.
+    /// The row with a primary key of one column; nil if there is none, and for nil.
     public func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> RowDecoder? {
         guard let key else { return nil }
         return try filter(key: key).fetchOne(db)
     }
 
-    /// What the row with the columns of a unique key holds; nil when there is none, and for nil.
+    /// The row with the columns of a unique key; nil if there is none, and for nil.
     public func fetchOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]?) throws -> RowDecoder? {
         guard let key else { return nil }
         return try filter(key: key).fetchOne(db)
     }
 
-    /// What the row with a primary key of one column holds.
+    /// The row with a primary key of one column.
     ///
     /// - Throws: `RecordError.recordNotFound` when there is none.
     public func find(_ db: Database, key: some DatabaseValueConvertible) throws -> RowDecoder {
@@ -454,7 +454,7 @@ extension Table where RowDecoder: FetchableRecord {
         throw try notFound(db, key)
     }
 
-    /// What the row with the columns of a unique key holds.
+    /// The row with the columns of a unique key.
     ///
     /// - Throws: `RecordError.recordNotFound` when there is none.
     public func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> RowDecoder {
@@ -463,17 +463,17 @@ extension Table where RowDecoder: FetchableRecord {
             databaseTableName: tableName, key: key.mapValues { $0?.databaseValue ?? .null })
     }
 
-    /// What the rows with primary keys of one column hold, in any order.
+    /// The rows with primary keys of one column, in any order.
     public func fetchAll(_ db: Database, keys: some Collection<some DatabaseValueConvertible>) throws -> [RowDecoder] {
         keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
     }
 
-    /// What the rows with the columns of unique keys hold, in any order.
+    /// The rows with the columns of unique keys, in any order.
     public func fetchAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> [RowDecoder] {
         keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
     }
 
-    /// What the rows with primary keys of one column hold, row after row.
+    /// The rows with primary keys of one column, one after the other.
     public func fetchCursor(
         _ db: Database, keys: some Collection<some DatabaseValueConvertible>
     ) throws -> RecordCursor<RowDecoder> {
@@ -537,15 +537,15 @@ extension Table where RowDecoder: Identifiable, RowDecoder.ID: DatabaseValueConv
 }
 
 extension Table where RowDecoder: FetchableRecord & Identifiable, RowDecoder.ID: DatabaseValueConvertible {
-    /// What the row with an identifier holds; nil when there is none.
+    /// The row with an identifier; nil if there is none.
     public func fetchOne(_ db: Database, id: RowDecoder.ID) throws -> RowDecoder? { try fetchOne(db, key: id) }
 
-    /// What the row with an identifier holds.
+    /// The row with an identifier.
     ///
     /// - Throws: `RecordError.recordNotFound` when there is none.
     public func find(_ db: Database, id: RowDecoder.ID) throws -> RowDecoder { try find(db, key: id) }
 
-    /// What the rows with identifiers hold, in any order.
+    /// The rows with identifiers, in any order.
     public func fetchAll(_ db: Database, ids: some Collection<RowDecoder.ID>) throws -> [RowDecoder] {
         try fetchAll(db, keys: ids)
     }
@@ -558,7 +558,7 @@ extension Table where RowDecoder: FetchableRecord & Identifiable, RowDecoder.ID:
 
 extension Table
 where RowDecoder: FetchableRecord & Identifiable & Hashable, RowDecoder.ID: DatabaseValueConvertible {
-    /// What the rows with identifiers hold.
+    /// The rows with identifiers.
     public func fetchSet(_ db: Database, ids: some Collection<RowDecoder.ID>) throws -> Set<RowDecoder> {
         try fetchSet(db, keys: ids)
     }

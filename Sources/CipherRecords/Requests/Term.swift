@@ -102,7 +102,7 @@ enum ColumnOwner: Hashable, Sendable {
     case nobody
 }
 
-/// What an expression does.
+/// The kinds of an expression.
 enum Operation: Hashable, Sendable {
     case column(String, ColumnOwner)
     /// The columns that tell rows apart, for counting and grouping: see ``SchemaFacts/fastKey(of:)``.
@@ -248,7 +248,7 @@ enum Chain: String, Sendable {
     /// included.
     var isAssociative: Bool { self != .add && self != .multiply }
 
-    /// What a chain without operands is.
+    /// The value of a chain without operands.
     var neutralValue: DatabaseValue {
         switch self {
         case .and, .multiply: 1.databaseValue

@@ -24,8 +24,8 @@ extension SQLGenerator {
 
     /// Writes a statement that changes the rows of a request.
     ///
-    /// What DELETE and UPDATE cannot say themselves - joins, groups, limits - is said by a query for the keys of the
-    /// rows. SQLite takes a limit only where it was built so, and a query of keys means the same everywhere.
+    /// DELETE and UPDATE cannot express joins, groups and limits: a query for the keys of the rows does. SQLite takes a
+    /// limit only where it was built so, and a query of keys means the same everywhere.
     private mutating func writeChange(
         of relation: Relation, verb: String, returning: [Selection],
         _ writeAssignments: (inout SQLGenerator) throws -> Void

@@ -174,7 +174,7 @@ extension SQLGenerator {
                 continue
             }
             guard first == table else { throw Self.twoCommonTables(table.name) }
-            // What is equal here are the shapes: values are compared for each request.
+            // The shapes are equal here: values are compared for each request.
             equalValues += zip(first.query.values, table.query.values).map { (table.name, $0, $1) }
         }
         for join in relation.joins { try add(join.relation, to: &found) }

@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// What the text of a statement depends on beside the request: keys and columns of tables.
+/// The inputs of a statement's text beside the request: keys and columns of tables.
 ///
 /// A connection is one source of facts; tests state them by hand, so SQL is generated without any database.
 struct SchemaFacts {

@@ -163,7 +163,7 @@ extension SQLGenerator {
             return (0..<count).map { .term(Term(.literal(LiteralText(SQL(sql: String($0 + 1))))), direction) }
         }
         if !root.groups.isEmpty || root.isDistinct {
-            // What the rows are made of decides, not the rows of the tables.
+            // The source of the rows decides, not the rows of the tables.
             if index > 0 { return [] }
             if root.groups.isEmpty { return positions(of: scope.places.indices) ?? [] }
             return try root.groups.flatMap { term -> [Ordering.Element] in
@@ -261,7 +261,7 @@ extension SQLGenerator {
 }
 
 extension Relation {
-    /// What counts the rows within the request itself; nil where the request has to be a subquery.
+    /// The expression that counts the rows within the request itself; nil if the request has to be a subquery.
     fileprivate var countedTerm: Term? {
         guard limit == nil, groups.isEmpty, having.isEmpty, joins.isEmpty, commonTables.isEmpty else { return nil }
         if isDistinct {

@@ -1,6 +1,7 @@
 import CipherDatabase
 
-/// What a connection keeps of requests of one shape: the SQL text, the compiled statement, and where the values go.
+/// The parts that a connection keeps of requests of one shape: the SQL text, the compiled statement, and the places of
+/// the values.
 final class StatementPlan {
     /// The request with numbers in the places of its values: no value of the program is kept.
     let shape: StatementRequest
@@ -64,7 +65,7 @@ package struct RequestStatistics {
     package let compiled: Int
 }
 
-/// What the record layer keeps for one connection, for as long as the schema stays the same.
+/// The state that the record layer keeps for one connection, for as long as the schema stays the same.
 final class RecordStorage: ConnectionFeature {
     static let key = FeatureKey<RecordStorage>(.records)
 
@@ -75,7 +76,7 @@ final class RecordStorage: ConnectionFeature {
     private var plans: [StatementRequest: StatementPlan] = [:]
     /// The statements of the plans: requests whose aliases have no names differ in shape, and not in text.
     private var statements: [String: PlannedStatement] = [:]
-    /// What is kept of record types.
+    /// The kept facts about record types.
     var recordPlans: [PlanKey: RecordPlan] = [:]
     /// The plan of the record type used last.
     var latestPlan: (key: PlanKey, plan: RecordPlan)?
@@ -134,10 +135,10 @@ final class RecordStorage: ConnectionFeature {
 }
 
 extension Database {
-    /// What the requests of this connection needed so far.
+    /// The facts that the requests of this connection needed so far.
     package func requestStatistics() throws -> RequestStatistics { try records().statistics }
 
-    /// What the record layer keeps for this connection.
+    /// The state that the record layer keeps for this connection.
     func records() throws -> RecordStorage {
         let generation = try schemaGeneration()
         if let storage = features[RecordStorage.key] {

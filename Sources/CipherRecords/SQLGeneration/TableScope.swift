@@ -28,7 +28,7 @@ struct TableScope {
         let parent: Int
         /// The name of the table in the statement.
         var name: String
-        /// What stands for the table in expressions.
+        /// The names that stand for the table in expressions.
         var aliases: [AliasID]
     }
 

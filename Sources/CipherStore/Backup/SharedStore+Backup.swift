@@ -70,7 +70,7 @@ extension SharedStore {
     ///   - path: The database file to create.
     ///   - source: A key that opened the store when the backup was made; it is read once.
     ///   - isReplacing: Whether an existing store is replaced. No process may have it open. Its files are kept in a
-    ///     folder beside it, `<path>-replaced-<time>`; remove that yourself when you do not need it any more.
+    ///     folder beside it, `<path>-replaced-<time>`; remove that yourself when you do not need it.
     /// - Throws: `StoreError` `alreadyExists`, `storeInUse`, and what
     ///   ``verifyBackup(at:unlockedBy:progress:isCancelled:)`` throws; `SystemError`. A former store is then unchanged,
     ///   unless the restoration was interrupted by a kill: run it again in that case.

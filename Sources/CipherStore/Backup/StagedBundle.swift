@@ -67,7 +67,7 @@ final class StagedBundle {
                 + "verify it before you rely on it (cipherctl backup verify)"
         }
         isPublished = true
-        // Where the lock file cannot be removed, the backup is still valid.
+        // If the lock file cannot be removed, the backup is still valid.
         directory.releaseRenamed()
         CrashPoint.reach(.backupPublished)
         return notice

@@ -169,7 +169,7 @@ struct StoreRestoration {
             CrashPoint.reach(.restoreAnnounced)
             try AtomicFile.move(paths.restoring, verifiedAs: copy, to: paths.database)
         } catch {
-            // Where the copy already has the database's name, only the sync has failed.
+            // If the copy already has the database's name, only the sync has failed.
             guard ((try? Files.ownStatus(of: paths.database)) ?? nil)?.identity == copy else {
                 try former.putBack(from: folder)
                 throw error
@@ -192,8 +192,8 @@ struct StoreRestoration {
             + "machine stops now, the restoration may have to be run again."
     }
 
-    /// Opens the store once for writing, which creates the WAL and its index: readers may not be able to. What SQLite
-    /// sees of the database was verified before it got its name.
+    /// Opens the store once for writing, which creates the WAL and its index: readers may not be able to. The part of
+    /// the database that SQLite sees was verified before it got its name.
     ///
     /// - Returns: The reason of a failure, for a notice: the store is still restored.
     private func prepareReaders(_ keys: SidecarKeys) -> String? {

@@ -14,10 +14,10 @@ import Synchronization
 ///
 /// They need no key and no open store: a process that may write the file `<database>-notify`, which the first observer
 /// makes, posts and observes. Posts of one name that come faster than an observer takes them are one notification for
-/// it. An observer hears of posts after its beginning, those of its own process included. Where the store is observed
+/// it. An observer hears of posts after its beginning, those of its own process included. If the store is observed
 /// anyway (`ValueObservation`), commits of other processes need no notification.
 public enum CrossProcessNotification {
-    /// Posts a notification. Where nobody observes, it does nothing.
+    /// Posts a notification. If nobody observes, it does nothing.
     ///
     /// - Parameters:
     ///   - name: Any text.
@@ -35,7 +35,7 @@ public enum CrossProcessNotification {
         #endif
     }
 
-    /// Posts a notification. Where nobody observes, it does nothing.
+    /// Posts a notification. If nobody observes, it does nothing.
     public static func post(name: String, in url: URL) throws { try post(name: name, in: url.path) }
 
     /// Observes the notifications of a name.
@@ -44,7 +44,7 @@ public enum CrossProcessNotification {
     ///   - name: Any text.
     ///   - path: The database file of a store, which need not exist yet; its folder must.
     ///   - onPost: Called after posts, on a thread of the observation's own.
-    /// - Returns: What keeps the observation. After it was cancelled, no call begins any more.
+    /// - Returns: What keeps the observation. After a cancellation no call begins.
     /// - Throws: `SystemError` when the file of notifications cannot be made or opened, and `ENOSPC` when processes
     ///   observe 1024 names of the store.
     public static func observe(

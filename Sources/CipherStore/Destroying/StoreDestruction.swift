@@ -22,10 +22,10 @@ extension SharedStore {
     /// directory.
     ///
     /// No process may have the store open, this one included. A destruction that was interrupted leaves a store that
-    /// cannot be opened any more (`noSuchStore`, with the reason), and is completed by calling this again. Backups, the
-    /// folders in which restorations keep former files, and the original of an adoption are not touched. The lock file
-    /// stays, with a notice, while a process is inside `FileCoordinator` for the store, the caller included: others may
-    /// wait for its lock. Files are removed, not overwritten.
+    /// cannot be opened (`noSuchStore`, with the reason), and is completed by calling this again. Backups, the folders
+    /// in which restorations keep former files, and the original of an adoption are not touched. The lock file stays,
+    /// with a notice, while a process is inside `FileCoordinator` for the store, the caller included: others may wait
+    /// for its lock. Files are removed, not overwritten.
     ///
     /// - Parameter path: The database file, not a link to it.
     /// - Returns: The files that were removed and kept.
@@ -315,7 +315,7 @@ struct StoreDestruction {
         return DestructionReport(path: paths.database, removed: removed, notices: notices)
     }
 
-    /// Makes the last removals durable. Nothing is left to be done where that fails, so it is no error any more.
+    /// Makes the last removals durable. No work is left if that fails, so it is not an error.
     private func confirmRemoval(_ folder: String) -> [String] {
         do throws(SystemError) {
             try Files.synchronize(directory: folder)

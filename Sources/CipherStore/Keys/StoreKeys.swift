@@ -106,7 +106,7 @@ public struct StoreKeys: Sendable {
         try administration(changing: true).label(number, SlotLabel(label))
     }
 
-    /// Removes a slot: its key opens no file any more that the library keeps next to the store.
+    /// Removes a slot: from then on its key opens no file that the library keeps next to the store.
     ///
     /// - Throws: `StoreError.lastSlot` when no other slot could be used; as ``change(_:to:label:derivation:)``.
     public func remove(_ number: UInt64) throws { try administration(changing: true).remove(number) }

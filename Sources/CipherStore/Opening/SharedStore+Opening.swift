@@ -290,7 +290,7 @@ extension SharedStore {
     private static func isCreated(_ paths: StorePaths) throws -> Bool {
         if try Files.byteCount(paths.database) ?? 0 > 0 { return true }
         if try MissingDatabase.reason(paths) != nil {
-            // A restoration or a destruction holds this lock: the store does not exist yet, or not any more.
+            // A restoration or a destruction holds this lock: the store does not exist at this moment.
             if isBeingOpened(paths) { return false }
             if let reason = try MissingDatabase.reason(paths) { throw reason }
         }

@@ -18,7 +18,7 @@ extension SharedStore {
         return (keys, sidecar)
     }
 
-    /// The secret that opened the store; nil where only its keys are known, and where it opens no keyslot any more.
+    /// The secret that opened the store; nil if only its keys are known, and if it has lost its keyslot.
     package func rotationSecret() throws -> Secret? {
         guard let secret = keyring.secret,
             let sidecar = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed
@@ -71,7 +71,7 @@ extension RotationRecovery {
 
 extension StoreConnections {
     /// Completes a switch whose process has ended. The stores that yielded the file for the switch are the first to
-    /// reopen it, and the file at the path may not be the store any more.
+    /// reopen it, and the file at the path may be another store by then.
     ///
     /// A store that is open for reading only leaves the switch to other processes.
     func completeSwitch(with keyring: Keyring, isOvertaken: @escaping () -> Bool) throws {

@@ -81,7 +81,7 @@ package final class StagingDirectory: Sendable {
         else { throw SystemError.stale("open", "\(path)/\(name)") }
     }
 
-    /// Gives a finished file of the directory a name that must be free. Where the filesystem has hard links, the file
+    /// Gives a finished file of the directory a name that must be free. If the filesystem has hard links, the file
     /// keeps its name in the directory as well.
     ///
     /// - Throws: `SystemError`, also where the name exists.

@@ -6,11 +6,11 @@ import StoreSharing
 /// Commits that the WAL of a store has lost, found while the store is opened: the next commit writes over what is left
 /// of them.
 ///
-/// A process that is killed leaves a commit in part, which nobody was told of; `status` and `verify` note it. An opening
+/// A process that is killed leaves a commit in part, which was acknowledged to nobody; `status` and `verify` note it. An opening
 /// notes what no kill leaves: a frame that SQLite does not accept, and a commit behind it. A header that SQLite does not
 /// accept is what a kill leaves while the WAL begins anew, when every commit is in the database file.
 enum LostCommits {
-    /// Reports the loss as a notice. What cannot be read is left to `verify`.
+    /// Reports the loss as a notice. An unreadable part is left to `verify`.
     ///
     /// - Parameter pool: It has written nothing yet.
     static func report(_ pool: DatabasePool, _ keyring: Keyring) {

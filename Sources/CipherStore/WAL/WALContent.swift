@@ -32,8 +32,8 @@ package struct WALContent {
         return Set(scan.lastFrames.keys)
     }
 
-    /// What the header of a store shows. Where that of the file is damaged and the WAL has page 1, the header in the WAL
-    /// counts: a checkpoint was interrupted in the middle of the page.
+    /// The findings in the header of a store. If that of the file is damaged and the WAL has page 1, the header in the
+    /// WAL counts: a checkpoint was interrupted in the middle of the page.
     ///
     /// - Parameters:
     ///   - first: The first bytes of the database file.
@@ -67,7 +67,7 @@ package struct WALContent {
         return inLog > 0 ? inLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
     }
 
-    /// What file, header and WAL say differently about the length of a database.
+    /// The differences between file, header and WAL about the length of a database.
     package enum LengthFault: Hashable, Sendable {
         /// Of the pages that header or WAL count, so many are neither in the file nor in the WAL.
         case missing(pages: Int, of: Int)
@@ -142,13 +142,13 @@ package struct WALContent {
 }
 
 extension WALContent {
-    /// Commits of a WAL that do not count any more.
+    /// Commits of a WAL that have lost their effect.
     package enum Loss: Hashable, Sendable {
         /// The WAL has bytes after its header, but the header is not valid. SQLite makes it durable before the frames.
         case allContent
         /// A frame is damaged that is of a commit or has some after it, and SQLite ends the WAL before it.
         case afterFrame(UInt32)
-        /// What follows from a frame on is no frame of any commit.
+        /// From some frame on, no frame belongs to any commit.
         case fromFrame(UInt32)
         /// The WAL has another format version: SQLite refuses to open the database.
         case unknownVersion(UInt32)
@@ -156,11 +156,11 @@ extension WALContent {
         /// Whether nobody can open the database with this WAL.
         package var preventsOpening: Bool { if case .unknownVersion = self { true } else { false } }
 
-        /// What to do about a WAL that prevents each opening.
+        /// The remedy for a WAL that prevents each opening.
         package static let removal =
             "move it away: commits that are only in it are then missing, so compare with the last backup"
 
-        /// What to do about the loss.
+        /// The remedy for the loss.
         package var remedy: String { preventsOpening ? Self.removal : "compare with the last backup" }
 
         /// Whether commits were there for certain. Bytes that are no frames may be what a power cut left.
@@ -188,7 +188,7 @@ extension WALContent {
         }
     }
 
-    /// What a WAL lost, if it says so repeatedly: a writer may be active.
+    /// The loss of a WAL, if it says so repeatedly: a writer may be active.
     ///
     /// - Parameter key: The key of the pages, if it is known: it shows whether a frame is damaged or was left by a
     ///   process that was killed in a commit.
@@ -202,7 +202,7 @@ extension WALContent {
         return loss
     }
 
-    /// What the WAL that was read lost. It may have changed since.
+    /// The loss of the WAL that was read. It may have changed since.
     package func loss(of path: String, _ key: PageKey?) throws -> Loss? {
         if let unknownVersion { return .unknownVersion(unknownVersion) }
         guard let scan else { return bytes > WALHeader.headerBytes ? .allContent : nil }

@@ -3,11 +3,11 @@ import PageFormat
 import StoreCrypto
 import StoreSharing
 
-/// What follows the last frame of a WAL that SQLite accepts.
+/// The bytes after the last frame of a WAL that SQLite accepts.
 ///
 /// Much of it is what nobody misses: frames of a former run, which a reset leaves; frames of a transaction that was
-/// rolled back; the rest of a commit whose process was killed, and whose beginning a later commit has overwritten. What
-/// is none of that was damaged.
+/// rolled back; the rest of a commit whose process was killed, and whose beginning a later commit has overwritten.
+/// Anything else was damaged.
 struct WALTail {
     private let header: WALHeader
     private let file: RawFile
@@ -29,7 +29,7 @@ struct WALTail {
         before = valid > 0 ? try Self.header(of: valid, scan.header, file)?.checksum ?? scan.checksum : scan.checksum
     }
 
-    /// What the WAL lost; nil for nothing.
+    /// The loss of the WAL; nil for none.
     ///
     /// - Throws: `SystemError`, `PageFormatError`.
     func loss() throws -> WALContent.Loss? {

@@ -18,7 +18,7 @@ final class StoreConnections: @unchecked Sendable {
     let state: Mutex<State>
     /// One opening or closing at a time.
     let work = Mutex(())
-    /// Whether the store is being closed permanently, so that nothing waits any more.
+    /// Whether the store is being closed permanently, so that nothing waits.
     let isEnding = Atomic<Bool>(false)
     let configuration: Configuration
     let path: String
@@ -153,7 +153,7 @@ final class StoreConnections: @unchecked Sendable {
         let action = handle(.resume)
         carryOver.setHolderRole(.suspended, false)
         if action == .reopen { try reopen() } else { perform(action) }
-        // Where the connections were never closed, the lease may have been released in between.
+        // If the connections were never closed, the lease may have been released in between.
         if openPool != nil { try retake(wait) }
     }
 

@@ -114,7 +114,8 @@ private struct SampleAttack {
     /// - Returns: The path of the attacked database.
     func perform(_ attack: Check) throws -> String {
         var files = sample.late
-        // What a checkpoint has copied is attacked in the database file: without frames in the WAL that replace it.
+        // A page that a checkpoint has copied is attacked in the database file, because no frame in the WAL replaces
+        // it.
         if ![.attackLostWAL, .attackDamagedWAL, .attackOldFiles].contains(attack) { files["-wal"] = nil }
         var main = files[""] ?? []
         let pages = main.count / pageBytes

@@ -1,6 +1,7 @@
 import StorePlatform
 
-/// What decides on Linux whether a crash of a process leaves a core image, which holds the keys of its open stores.
+/// The settings of Linux that decide whether a crash of a process leaves a core image, which holds the keys of its open
+/// stores.
 struct CoreImages: Hashable, Sendable {
     /// The soft limit of the size of core files, as /proc/PID/limits has it.
     var limit: String

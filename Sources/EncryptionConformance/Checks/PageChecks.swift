@@ -27,7 +27,7 @@ struct PageChecks {
         var refusal: StoreError?
     }
 
-    /// What is known of the content.
+    /// The known facts about the content.
     private enum Content {
         case verified(StoreVerification.Report)
         /// Not asked for, for a reason that another check reports.
@@ -55,7 +55,7 @@ struct PageChecks {
         }
     }
 
-    /// A store that the library refuses to open: its pages are examined all the same.
+    /// A store that the library refuses to open: its pages are examined as well.
     private func refused(_ error: StoreError, _ key: PageKey) throws -> Outcome {
         let isOfSidecar = [
             .sidecarRolledBack, .foreignSidecar, .sidecarDamaged, .sidecarForged, .sidecarAhead, .saltMissing,

@@ -4,7 +4,8 @@ import StoreCrypto
 import StoreTools
 import Synchronization
 
-/// What a scan of the pages shows beside their authenticity: how random they look, and their initialization vectors.
+/// The findings of a scan of the pages beside their authenticity: how random they look, and their initialization
+/// vectors.
 ///
 /// Of each page 1,024 bytes in four pieces are counted, so that a scan costs little more than authentication alone. Its
 /// memory is bounded: a cell of the map stands for several pages of a large file, and of many vectors a sample is kept.
@@ -68,7 +69,7 @@ final class PageSurvey: PageInspector {
     func beginPages(_ count: Int, inLog: Set<UInt32> = []) {
         state.withLock { state in
             state.inLog = inLog
-            // What an earlier scan saw does not count: a store that SQLite refuses is scanned again.
+            // The findings of an earlier scan do not count: a store that SQLite refuses is scanned again.
             state.histogram = [UInt64](repeating: 0, count: 256)
             (state.unevenPages, state.unevenCount) = ([], 0)
             state.vectors.removeAll { $0.frame == 0 }

@@ -12,7 +12,7 @@ final class PoolChecks: Sendable {
     private let settings: CipherSettings
     private let seen = Mutex(Seen())
 
-    /// What was seen of all connections.
+    /// The findings about all connections.
     private struct Seen {
         var connections = 0
         var hasSorted = false

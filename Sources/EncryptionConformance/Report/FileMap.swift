@@ -3,7 +3,7 @@ import StoreTools
 /// A map of a database file: what each page is, and how random it looks. Of a large file each cell stands for a range of
 /// pages.
 public struct FileMap: Sendable {
-    /// What a page is. In a cell of several pages the first of these that is among them counts.
+    /// The kinds of pages. In a cell of several pages the first of these that is among them counts.
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// It is not authentic under any key that is known.
         case damaged

@@ -126,7 +126,7 @@ private struct HTMLReport {
             """
     }
 
-    /// Where the damage is, in words.
+    /// The place of the damage, in words.
     private var damagedPages: String {
         list("Damaged pages", report.damagedPages.lines("damaged", pageBytes: report.map.pageBytes))
     }

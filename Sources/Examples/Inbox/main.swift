@@ -104,7 +104,7 @@ func tour(in folder: URL) throws {
         try Message.order { $0.receivedAt.desc }.select({ $0.sender }, as: String.self).fetchAll(db)
     }
     try check(senders == ["Ben", "Ann"], "the newest message comes first")
-    // What an index holds is in the files, and readable in none of them.
+    // The texts of an index are in the files, and readable in none of them.
     for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
         let bytes = try Data(contentsOf: file)
         try check(bytes.range(of: Data("zeppelin".utf8)) == nil, "\(file.lastPathComponent) is encrypted")

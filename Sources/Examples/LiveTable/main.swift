@@ -27,7 +27,7 @@ struct Departure: Codable, Identifiable, Equatable, FetchableRecord, MutablePers
     mutating func didInsert(_ inserted: InsertionSuccess) { id = inserted.rowID }
 }
 
-/// What the table shows: one state of the store, whatever is written meanwhile.
+/// The table shows one state of the store, whatever is written meanwhile.
 struct Board: Equatable, Sendable {
     var clock: Int
     var departures: [Departure]

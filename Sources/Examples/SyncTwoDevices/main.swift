@@ -139,7 +139,7 @@ func run(_ device: Device) async throws {
         do {
             news = try await device.press(letter)
         } catch let error as SyncError {
-            // What a person can do something about, as to merge where there are three leaves.
+            // The states that a person can act on, such as three leaves that need a merge.
             news = "\(error)"
         }
     }

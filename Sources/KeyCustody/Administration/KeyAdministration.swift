@@ -146,7 +146,7 @@ package struct KeyAdministration: Sendable {
         if removesSecrets { try files.removeFormerCopies() }
     }
 
-    /// What is uncertain about a change whose main copy is in place.
+    /// The uncertainty about a change whose main copy is in place.
     private func doubt(_ error: any Error, _ isSynchronized: Bool, _ bytes: [UInt8]) -> String {
         if !isSynchronized {
             return

@@ -32,8 +32,7 @@ package struct KeyLog: Sendable {
         try append { _ in event }
     }
 
-    /// Accepts the log as it is. What is wrong with it, or missing from it, is no longer a problem unless it changes
-    /// again.
+    /// Accepts the log as it is. A fault in it, or a missing part, is a problem again only if it changes.
     ///
     /// - Parameter epoch: The epoch of the sidecar.
     /// - Returns: The number of problems that were acknowledged. Nil when there was nothing to acknowledge; then

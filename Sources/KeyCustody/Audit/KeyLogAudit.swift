@@ -202,8 +202,8 @@ package struct KeyLogAcknowledgement: Hashable, Sendable {
         }
     }
 
-    /// What an acknowledgement in a file may be of. The bytes are digested once, however many acknowledgements there are:
-    /// other programs can write the file.
+    /// The things that an acknowledgement in a file can be of. The bytes are digested once, however many
+    /// acknowledgements there are: other programs can write the file.
     struct Content: ~Copyable {
         private let former: Digests
         private let bytes: [UInt8]

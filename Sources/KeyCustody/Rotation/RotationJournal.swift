@@ -119,13 +119,13 @@ package final class RotationJournal: Sendable {
         }
     }
 
-    /// Records that the copy has durably replaced the database: state `ready` with the key of the next epoch. No file
-    /// that the library keeps beside the store contains the former keys any more, unless the result says so.
+    /// Records that the copy has durably replaced the database: state `ready` with the key of the next epoch. After it
+    /// no file that the library keeps beside the store contains the former keys, unless the result says so.
     ///
     /// - Parameter databaseHasNextKey: Whether the database was found to have the next key. A sidecar without an
     ///   announced switch is then an older copy that was restored. It is completed as well, so that the key is not
     ///   lost.
-    /// - Returns: What failed after the main copy was written, as sentences. The completion is recorded all the same.
+    /// - Returns: What failed after the main copy was written, as sentences. The completion is recorded nevertheless.
     /// - Throws: ``StoreError`` `rotationPending` when no switch was announced, or without the next key;
     ///   ``SystemError``: the next opening for writing completes it.
     @discardableResult

@@ -1,7 +1,7 @@
 import StoreCrypto
 import StorePlatform
 
-/// What a store must record outside its database: its identifier, its salt and the settings of its pages.
+/// The facts that a store must record outside its database: its identifier, its salt and the settings of its pages.
 ///
 /// The bytes on disk are described in `Docs/Formats/Sidecar.md`.
 package struct Sidecar: Hashable, Sendable {

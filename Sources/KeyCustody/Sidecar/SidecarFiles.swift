@@ -38,7 +38,7 @@ package struct SidecarCopies: Hashable, Sendable {
     /// Whether neither file exists.
     package var areAbsent: Bool { main == .absent && backup == .absent }
 
-    /// What the readable copies claim, the main one first, unverified.
+    /// The claims of the readable copies, the main one first, unverified.
     package var claimed: [Sidecar] { SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed } }
 
     /// The newest of them, the main one of two that are equally new; nil when none can be read.
@@ -119,7 +119,7 @@ package struct SidecarFiles: Sendable {
     /// the admin lock as well.
     ///
     /// - Throws: ``SystemError``, `CryptoError` or `StoreError` `settingsConflict`. When the main copy could not be
-    ///   written, nothing changed. When only the backup could not, the change has happened all the same.
+    ///   written, nothing changed. If only the backup failed, the change has happened nevertheless.
     package func write(_ sidecar: Sidecar, keys: SidecarKeys) throws {
         try write(sidecar.encoded(keys: keys))
     }

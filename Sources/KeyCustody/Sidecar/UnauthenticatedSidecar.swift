@@ -3,7 +3,7 @@ import StorePlatform
 
 /// A sidecar as it was read: well-formed, but not yet authenticated.
 package struct UnauthenticatedSidecar: Hashable, Sendable {
-    /// What the file says. It may be used only to derive the keys that ``authenticate(_:)`` needs.
+    /// The content of the file. It may be used only to derive the keys that ``authenticate(_:)`` needs.
     package let claimed: Sidecar
     /// The whole file.
     package let bytes: [UInt8]

@@ -77,7 +77,7 @@ package final class Vault: Sendable {
 
     /// Whether the accepted sidecar was replaced by one of another store, epoch or salt.
     ///
-    /// What a copy claims is not verified here. Copies are therefore considered only if they differ from those that
+    /// The claims of a copy are not verified here. Copies are therefore considered only if they differ from those that
     /// were verified last.
     package var isSuperseded: Bool {
         let (sidecar, verified) = state.withLock { ($0.sidecar, $0.verified) }
@@ -253,7 +253,7 @@ extension SidecarKeys {
     }
 }
 
-/// What one secret has opened so far. Each key is derived once, and again only when its ingredients differ.
+/// The copies that one secret has opened so far. Each key is derived once, and again only when its ingredients differ.
 struct DerivedKeys {
     private typealias DirectKeys = (salt: Salt, settings: CipherSettings, keys: SidecarKeys?)
 

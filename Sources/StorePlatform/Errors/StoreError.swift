@@ -92,11 +92,11 @@ public struct StoreError: Error, Sendable {
 
     /// The kind of the error.
     public let code: Code
-    /// What happened, as one sentence that names the file.
+    /// The event, as one sentence that names the file.
     public let what: String
     /// Why it happened, or what was found.
     public let why: String
-    /// What to do about it.
+    /// The remedy.
     public let remedy: String
 
     public init(_ code: Code, what: String, why: String, remedy: String) {

@@ -49,7 +49,7 @@ extension SystemError {
             : SystemError(call: call, path: path, errorNumber: EINVAL, detail: "it is no regular file")
     }
 
-    /// The path does not name the file any more.
+    /// The path does not name the file now.
     package static func stale(_ call: String, _ path: String) -> SystemError {
         SystemError(call: call, path: path, errorNumber: ESTALE)
     }
@@ -64,7 +64,7 @@ extension SystemError {
         SystemError(call: call, path: path, errorNumber: EIO)
     }
 
-    /// What was to be read is longer than its reader admits.
+    /// The data to read is longer than its reader admits.
     package static func tooLarge(call: String, path: String?) -> SystemError {
         SystemError(call: call, path: path, errorNumber: EFBIG)
     }

@@ -18,7 +18,7 @@ package struct FileDescriptor: ~Copyable, Sendable {
         case readWrite
     }
 
-    /// What happens when the file does not exist, or exists.
+    /// The action if the file does not exist, or exists.
     package enum Creation: Sendable {
         /// The file must exist.
         case never

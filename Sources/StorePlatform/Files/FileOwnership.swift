@@ -12,8 +12,8 @@ import CPlatform
 /// database and a change of keys with the sidecar, belongs to that user, with the group, mode and access control list
 /// of the former file: its former owner then has what these permit, and no more.
 package enum FileOwnership {
-    /// The owner of a file who could not read and write it any more if this process created it again; nil where nobody
-    /// loses access, and where there is no file.
+    /// The owner of a file who would lose the right to read and write it if this process created it again; nil if
+    /// nobody loses access, and if there is no file.
     ///
     /// For a file of another user it is tried with an empty file beside it, which shows what the system permits; for a
     /// file of this user it costs nothing.
@@ -65,8 +65,8 @@ package struct FileAttributes: Sendable {
     /// Applies them to a new file that still has a temporary name.
     ///
     /// Only root may change the owner of a file, and a user may set only the groups of which he is a member: a refusal
-    /// is not an error. Where the group could not be set, the group's permissions and the access control list are
-    /// omitted, because they would then admit a group that the database does not.
+    /// is not an error. If the group could not be set, the group's permissions and the access control list are omitted,
+    /// because they would then admit a group that the database does not.
     package func apply(to file: borrowing FileDescriptor) throws(SystemError) {
         let current = try file.status()
         var isGroupRight = current.group == status.group
@@ -89,7 +89,7 @@ package struct FileAttributes: Sendable {
     }
 }
 
-/// What the mode and the access control list of a file permit to users who do not own it.
+/// The permissions that the mode and the access control list of a file give to users who do not own it.
 /// - SeeAlso: <https://man7.org/linux/man-pages/man5/acl.5.html>, "Access check algorithm".
 struct FileAccess: Equatable {
     /// The subject of an entry, by its tag in a list.

@@ -13,7 +13,7 @@ import Synchronization
 /// who make it nothing after the first.
 /// - SeeAlso: <https://man7.org/linux/man-pages/man7/inotify.7.html>
 package final class FileWatch: Sendable {
-    /// What is waited for.
+    /// The condition that is waited for.
     package enum Change: Sendable {
         /// The file is written or renamed. Of a file that is open, the removal is not seen.
         case content

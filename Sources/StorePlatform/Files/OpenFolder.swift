@@ -103,8 +103,8 @@ package final class OpenFolder: Sendable {
         if try status().permissions & 0o077 != 0 { _ = fchmod(descriptor.number, 0o700) }
     }
 
-    /// Whether it belongs to this user, and nobody else may change its names. Then the names in it are this user's work,
-    /// whoever gave the folder its own name.
+    /// Whether it belongs to this user, and nobody else may change its names. Then the names in it are this user's
+    /// work, no matter who gave the folder its own name.
     package var isPrivate: Bool {
         guard let status = try? status() else { return false }
         return status.owner == geteuid() && status.permissions & 0o022 == 0
@@ -244,8 +244,8 @@ package final class OpenFolder: Sendable {
         guard failure == 0 else { throw SystemError(call: "renameat2", path: place, errorNumber: failure) }
     }
 
-    /// Gives a file another name, which must not be taken. Where the filesystem has hard links, the file keeps its
-    /// former name as well.
+    /// Gives a file another name, which must not be taken. If the filesystem has hard links, the file keeps its former
+    /// name as well.
     ///
     /// - Throws: ``SystemError`` `EEXIST` where the new name is taken.
     package func place(_ name: String, in folder: OpenFolder, _ newName: String) throws(SystemError) {

@@ -100,7 +100,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
 
     /// The locks of a destruction are held; nothing is removed.
     case destroyLocked
-    /// The database was renamed: there is no store any more.
+    /// The database was renamed: there is no store now.
     case destroyRenamed
     /// The WAL of a store that is destroyed is removed; its index is not.
     case destroyLogRemoved
@@ -139,7 +139,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     case rotationCopied
     /// The copy was read back.
     case rotationVerified
-    /// What was written meanwhile is copied, up to this moment.
+    /// The writes of the meantime are copied, up to this moment.
     case rotationDeltaRound
     /// The processes are asked to yield.
     case rotationYieldAsked

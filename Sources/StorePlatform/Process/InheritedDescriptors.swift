@@ -6,8 +6,8 @@
 
 /// The descriptors that the program was started with.
 ///
-/// Whatever the program opens itself is closed in programs that it starts (`FD_CLOEXEC`), and the system has closed such
-/// descriptors when it started this one: a descriptor without that flag is inherited.
+/// Every descriptor that the program opens itself is closed in programs that it starts (`FD_CLOEXEC`), and the system
+/// has closed such descriptors when it started this one: a descriptor without that flag is inherited.
 package enum InheritedDescriptors {
     /// Opens `/dev/null` for each standard stream that is closed, so that no file which the program opens gets its number.
     /// Called first of all, before anything is opened.

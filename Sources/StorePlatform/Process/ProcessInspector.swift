@@ -199,7 +199,7 @@ extension ProcessInspector {
     /// Stops a child of this process and all of its descendants, to kill them.
     ///
     /// Each is stopped before its children are looked for: a stopped process starts no other and waits for none, so
-    /// that no process number is reused. Where the system has no `/proc`, only the child is found.
+    /// that no process number is reused. If the system has no `/proc`, only the child is found.
     ///
     /// - Returns: All of them, the child first.
     static func stopTree(of child: Int32) -> [Int32] {

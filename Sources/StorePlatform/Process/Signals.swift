@@ -42,7 +42,7 @@ package enum InterruptionSignals {
     }
 }
 
-/// Lets the process work between the request to stop (SIGTSTP, as by Ctrl-Z) and the stop.
+/// Lets the process work between the request to stop (SIGTSTP, by Ctrl-Z) and the stop.
 package enum JobControl {
     /// The descriptor from which the handler's bytes are read; nil before the first ``begin()``.
     private static let reader = Mutex<Int32?>(nil)
@@ -77,7 +77,7 @@ package enum JobControl {
 
     /// Waits until the process must stop. All calls come from one thread, which also calls ``stop(_:)``.
     ///
-    /// - Returns: False when no such request can come any more.
+    /// - Returns: False if no such request can come.
     package static func waitForStop() -> Bool {
         guard let descriptor = reader.withLock({ $0 }) else { return false }
         while true {
@@ -104,7 +104,7 @@ package enum JobControl {
     /// The number of completed stops.
     static var stops: Int { endedStops.load(ordering: .acquiring) }
 
-    /// Waits until a requested stop is over, starting from a count of `stops`. Where ``begin()`` was not called, the
+    /// Waits until a requested stop is over, starting from a count of `stops`. If ``begin()`` was not called, the
     /// signal itself has already stopped the process.
     static func waitForEnd(ofStopBehind stops: Int) {
         guard reader.withLock({ $0 != nil }) else { return }

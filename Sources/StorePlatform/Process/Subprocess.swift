@@ -32,7 +32,7 @@ package enum Subprocess {
     /// No shell is involved. The program is found by `PATH`, its standard input is `/dev/null`, its standard error is
     /// this process's, and it inherits no other descriptor. It stays in the process group of this process, so that it
     /// may prompt at the terminal and is stopped and continued with it. When it is killed, its descendants are killed
-    /// too; a process whose parent has ended is no descendant any more.
+    /// too; a process whose parent has ended is no descendant.
     ///
     /// - Parameters:
     ///   - arguments: The program and its arguments.

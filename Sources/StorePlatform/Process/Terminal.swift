@@ -130,7 +130,7 @@ private struct TerminalQuestion: ~Copyable {
             case SIGTSTP: return nil
             case SIGQUIT: throw .interrupted
             default:
-                // What the program prints about the signal begins on a line of its own.
+                // The program's output about the signal begins on a line of its own.
                 write([UInt8(ascii: "\n")])
                 throw .interrupted
             }

@@ -2,8 +2,8 @@ import StorePlatform
 
 /// The mapped part of the lock file: the holder of the write slot, its waiters, and the table of holders.
 ///
-/// Whatever it contains, the worst effect is that the writer queue does not keep order: slots out of range count as no
-/// holder, and an entry is valid only while its slot's byte is locked.
+/// The worst effect of wrong content is that the writer queue does not keep order. Slots out of range count as no holder,
+/// and an entry is valid only while its slot's byte is locked.
 package final class SharedTable: Sendable {
     private let mapping: SharedMapping
     /// The memory of `mapping`.

@@ -138,8 +138,8 @@ struct OwnerWord: Equatable {
 enum NoticeWord {
     /// Asleep, or about to look: the next commit must wake it.
     static let armed: UInt32 = 0
-    /// There was a commit since; it looks before it sleeps again. Whoever commits next wakes it once more: the process
-    /// that has stored this may have been killed before it did.
+    /// There was a commit since; it looks before it sleeps again. The next committer wakes it once more: the process
+    /// that stored this may have been killed before it did.
     static let noticed: UInt32 = 1
     /// The same, and it was woken.
     static let woken: UInt32 = 2

@@ -125,7 +125,7 @@ package final class LiveFile: Sendable {
 
     fileprivate var isClosed: Bool { file.isClosed }
 
-    /// Whether the file has no name any more.
+    /// Whether the file has lost its name.
     fileprivate var isRemoved: Bool { (try? status().linkCount) == 0 }
 
     /// Locks all bytes that SQLite's connections lock, if they are free. It proves that no process, this one included,
@@ -194,7 +194,7 @@ package final class LiveFile: Sendable {
 
     /// Opens the file a second time, for writing, whatever its name is now.
     private func reopened() throws(SystemError) -> FileDescriptor {
-        // Where the system has no such link, the path is used while it still names the file.
+        // If the system has no such link, the path is used while it still names the file.
         let (linked, named) = (try Files.identity(link), try Files.identity(path))
         guard linked == identity || named == identity else { throw SystemError.stale("open", path) }
         do {

@@ -94,8 +94,7 @@ package final class NotificationFile: Sendable {
         self.file = Mutex(consume file)
     }
 
-    /// Makes the table in a file that has none. What another program has put there is overwritten, unless somebody
-    /// observes.
+    /// Makes the table in a file that has none. A value of another program is overwritten, unless an observer exists.
     private static func prepare(_ file: borrowing FileDescriptor) throws(SystemError) {
         if try isSound(file) { return }
         try lock(file, NotificationLayout.makingByte, .exclusive)

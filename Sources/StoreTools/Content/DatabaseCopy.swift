@@ -251,7 +251,7 @@ public struct LeftOutIndex: Hashable, Sendable {
     /// All parts that it and its table need and this program lacks, such as `collation prog`.
     public let needs: [String]
 
-    /// What a copy has after it was verified, as the object of a sentence.
+    /// The content of a copy after it was verified, as the object of a sentence.
     package static func sameContentHash(_ leftOut: [LeftOutIndex]) -> String {
         leftOut.isEmpty
             ? "the same content hash"

@@ -28,7 +28,7 @@ package struct FilePermissions {
         return (try? isSQLites ? Files.ownStatus(of: path) : Files.status(of: path)) ?? nil
     }
 
-    /// What has the name of a file and is none: SQLite cannot use it.
+    /// A thing that has the name of a file and is none: SQLite cannot use it.
     func kindFindings() -> [Finding] {
         statuses.compactMap { Self.kindFinding(noun: $0.0, path: $0.1, $0.2) } + linkFindings()
     }

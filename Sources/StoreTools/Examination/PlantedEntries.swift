@@ -16,7 +16,7 @@ struct PlantedEntries {
     private var database: String { Files.name(of: paths.database) }
     private var folder: String { Files.directory(of: paths.database) }
 
-    /// What the library makes under a name.
+    /// The files that the library makes under a name.
     private enum Made {
         case file
         /// A file whose kind other findings report, unless it is a link to a regular file.

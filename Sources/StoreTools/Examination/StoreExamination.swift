@@ -156,7 +156,7 @@ private struct StoreCheckup {
                     remedy: "run `cipherctl adopt` again; until then it opens as before")
             ]
         }
-        // What the WAL has lost is a finding of its own.
+        // A loss in the WAL is a finding of its own.
         let log = status.walLoss?.note
         var findings = status.attention.filter { text in log.map { !text.hasPrefix($0) } ?? true }
             .map { Finding(.problem, "attention", $0) }
@@ -173,7 +173,7 @@ private struct StoreCheckup {
         return findings
     }
 
-    /// What to do about a file without a sidecar, which may never have been a store.
+    /// The remedy for a file without a sidecar, which may never have been a store.
     private var remedyWithoutSidecar: String {
         switch status.verdict {
         case .plainSQLite:

@@ -24,7 +24,7 @@ struct StrayFiles {
 
     private func finding(_ ending: String, name: String) -> Finding? {
         if ending == "-journal" {
-            // What is no file is found with the permissions.
+            // A path that is no file is found with the permissions.
             guard (try? Files.kind(paths.journal)) == .regular else { return nil }
             let bytes = (try? Files.byteCount(paths.journal)) ?? nil
             return Finding(

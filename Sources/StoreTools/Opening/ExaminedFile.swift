@@ -18,7 +18,7 @@ package struct ExaminedFile: Sendable {
     package let path: String
     package let form: Form
     package let file: RawFile
-    /// What the beginning of the file shows without a key.
+    /// The properties that the beginning of the file shows without a key.
     package let verdict: HeaderVerdict
 
     /// The key of the pages, with the settings that the file has; nil for plain SQLite.

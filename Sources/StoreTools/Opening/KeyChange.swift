@@ -5,7 +5,7 @@ import StoreSharing
 
 /// Rotations that end between two readings of a store.
 ///
-/// A tool reads the sidecar, derives keys from it for a part of a second, and then reads pages. Where these do not fit,
+/// A tool reads the sidecar, derives keys from it for a part of a second, and then reads pages. If these do not fit,
 /// the sidecar is read again: another key explains it, and nothing is damaged.
 package struct KeyChange {
     let path: String
@@ -79,8 +79,7 @@ package struct KeyChange {
 
     /// The sidecar as it is now, authenticated without a derivation.
     ///
-    /// - Throws: `StoreError` `keyRotated` where the keys of the former reading do not fit it any more;
-    ///   `CancellationError`.
+    /// - Throws: `StoreError` `keyRotated` if the keys of the former reading do not fit the file; `CancellationError`.
     func sidecar(after former: AuthenticatedSidecar, _ run: ToolRun) throws -> AuthenticatedSidecar {
         do {
             let choice = try afterSwitch(run) { try files.choose(files.read()) { _ in former.keys } }
@@ -110,7 +109,7 @@ package struct KeyChange {
 
     // MARK: Rotations
 
-    /// What became of a rotation that a sidecar announces.
+    /// The outcome of a rotation that a sidecar announces.
     enum Rotation {
         case running
         /// No process completes it.

@@ -76,7 +76,7 @@ final class SalvageCopy {
                     return
                 }
                 guard known.insert("\(entry.type) \(entry.name)").inserted else { return }
-                // The new store writes its own; the pages have their place all the same.
+                // The new store writes its own; the pages have their place nevertheless.
                 if RollbackTable.isNamed(entry.table) {
                     if root > 0 { guards.append(SalvagedTree(entry: entry, root: root)) }
                     return
@@ -424,7 +424,7 @@ final class SalvageCopy {
     }
 }
 
-/// What a salvage found and lost.
+/// The rows that a salvage found and lost.
 struct SalvageOutcome: Sendable {
     var tables: [StoreSalvage.Table] = []
     var listings: [StoreSalvage.Listing] = []

@@ -89,7 +89,7 @@ struct SalvageSource {
             SalvagedValue(Double(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }).databaseValue)
         case .blob(let bytes): SalvagedValue(Data(bytes).databaseValue)
         case .text(let bytes):
-            // What is not valid in the encoding would not come back as the same bytes.
+            // A text that is not valid in the encoding would not come back as the same bytes.
             if encoding.isValid(bytes) {
                 SalvagedValue(encoding.text(bytes).databaseValue)
             } else {
@@ -147,8 +147,8 @@ struct SalvageSource {
             ? .row(rowID: cell.rowID, values: values) : .doubtful(rowID: cell.rowID, values: values)
     }
 
-    /// The entries of the tree of an index, or the rows of a table WITHOUT ROWID, in the order of the tree, with the page
-    /// of each. What is on lost pages is missing.
+    /// The entries of the tree of an index, or the rows of a table WITHOUT ROWID, in the order of the tree, with the
+    /// page of each. Rows on lost pages are missing.
     ///
     /// - Throws: The errors of reading, or of `body`.
     func forEachRowInOrder(of tree: SalvagedTree, _ body: (UInt32, FoundRow) throws -> Void) throws {
@@ -181,7 +181,7 @@ struct SalvageSource {
     ) throws -> UInt32? {
         var next = first
         while record.count < recordBytes {
-            // A page of a tree, or a free one, is no part of a row any more.
+            // A page of a tree, or a free one, is no longer a part of a row.
             guard kinds[next] == nil, !free.contains(next), let (bytes, origin) = try pages.page(next) else {
                 return next
             }

@@ -12,7 +12,7 @@ struct SalvagedDefinition {
     let table: SalvagedTable
     /// The definition.
     let entry: SchemaEntry
-    /// What it needs, such as `function uuid`.
+    /// The things that it needs, such as `function uuid`.
     let needs: [String]
 
     /// - Parameters:

@@ -40,7 +40,7 @@ public struct StoreSalvage: StoreTool {
         self.key = key
     }
 
-    /// What was salvaged of a table, and what was lost.
+    /// The salvaged rows of a table, and the lost ones.
     public struct Table: Sendable {
         public let name: String
         /// Rows that are in the new store.
@@ -115,11 +115,11 @@ public struct StoreSalvage: StoreTool {
         public let notCreated: [String]
         /// The indexes that were not built, because they need what only the program has.
         public let leftOut: [LeftOutIndex]
-        /// What could not be checked because only the program brings it, such as `collation prog`.
+        /// The things that could not be checked because only the program brings them, such as `collation prog`.
         public let notChecked: [String]
         /// Commits of the WAL that could not be read, as a sentence without its full stop; nil where none are missed.
         public let lostCommits: String?
-        /// Rows that refer to rows which do not exist any more.
+        /// Rows that refer to missing rows.
         public let foreignKeyViolations: Int
         /// How long it took.
         public let duration: Duration
@@ -277,7 +277,7 @@ public struct StoreSalvage: StoreTool {
             + "('rebuild')"
     }
 
-    /// What reading the new store back has found.
+    /// The findings when the new store was read back.
     private struct Check {
         let messages: [String]
         /// Rows that refer to rows that do not exist.

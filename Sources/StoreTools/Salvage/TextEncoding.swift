@@ -37,7 +37,7 @@ enum TextEncoding: UInt32, CaseIterable {
     }
 }
 
-/// What texts show of their encoding, where no header says it.
+/// The encoding that texts show, if no header names it.
 ///
 /// In UTF-16 every second byte is the upper half of a character: zero in Latin text, below 32 in that of most alphabets;
 /// and in the wrong order of bytes characters come about that do not exist.

@@ -6,7 +6,7 @@ struct VirtualTable {
     let name: String
     private let module: String
     private let definition: String
-    /// What follows the name of the module, in lower case.
+    /// The text after the name of the module, in lower case.
     private let arguments: String
 
     /// - Returns: Nil for an entry that is not one of a virtual table.

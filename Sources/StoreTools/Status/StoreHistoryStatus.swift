@@ -4,7 +4,7 @@ import KeyCustody
 import PageFormat
 import StorePlatform
 
-/// What a store records of its changes, and who reads that.
+/// The changes that a store records, and their readers.
 public struct StoreHistoryStatus: Sendable {
     /// The tables whose changes are recorded, by name.
     public let tables: [String]
@@ -18,7 +18,7 @@ public struct StoreHistoryStatus: Sendable {
     public let readers: [HistoryReader]
     package let faults: [HistoryTriggerFault]
 
-    /// What was found out about the history of a store.
+    /// The findings about the history of a store.
     package enum Reading: Sendable {
         /// The store records nothing, and never has.
         case none
@@ -92,7 +92,7 @@ extension StorePages {
 }
 
 extension StoreHistoryStatus.Reading {
-    /// What needs attention, each with its remedy.
+    /// The findings that need attention, each with its remedy.
     package var findings: [Finding] {
         switch self {
         case .none: []
@@ -112,7 +112,7 @@ extension StoreHistoryStatus.Reading {
 }
 
 extension StoreHistoryStatus {
-    /// What needs attention, each with its remedy.
+    /// The findings that need attention, each with its remedy.
     fileprivate var findings: [Finding] {
         faults.map { fault in
             Finding(

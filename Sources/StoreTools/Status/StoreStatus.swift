@@ -96,11 +96,11 @@ public struct StoreStatus: StoreTool {
         public let logReaders: [WALReader]
         /// Pages at the last commit, according to header and WAL.
         public let pages: Int
-        /// What is wrong with the length of the database; nil for nothing.
+        /// The fault in the length of the database; nil for none.
         let lengthFault: WALContent.LengthFault?
         /// The names that the database file has.
         let names: UInt64
-        /// What the WAL has lost; nil for nothing.
+        /// The loss in the WAL; nil for none.
         package private(set) var walLoss: WALContent.Loss?
         /// The folder with the files of the store that an interrupted restoration was replacing; nil where there is none.
         let interruptedRestoration: String?
@@ -116,7 +116,7 @@ public struct StoreStatus: StoreTool {
         private var isOutdated = false
         /// The findings that need attention, each as a sentence without its full stop.
         public private(set) var attention: [String] = []
-        /// What the store records of its changes; `none` without a key.
+        /// The changes that the store records; `none` without a key.
         package private(set) var historyReading = StoreHistoryStatus.Reading.none
         /// The age of the keys, and whether the key log is intact.
         package private(set) var keyHealth: KeyHealth
@@ -136,7 +136,7 @@ extension StoreStatus.Report {
     public var settings: CipherSettings? { sidecar?.settings }
     /// How the store keeps its key, and which slots open it.
     public var keys: StoreKeys.Summary? { sidecar.map { StoreKeys.Summary($0) } }
-    /// What the store records of its changes; nil where it records none, without a key, and where it cannot be read.
+    /// The changes that the store records; nil if it records none, without a key, and if they cannot be read.
     public var history: StoreHistoryStatus? {
         if case .found(let history) = historyReading { history } else { nil }
     }
@@ -234,8 +234,8 @@ extension StoreStatus.Report {
 
     /// Adds the facts that the key proves.
     ///
-    /// Sidecar, page 1 and locks are read one after the other. Where a rotation that ended meanwhile explains what does
-    /// not fit, all are read again.
+    /// Sidecar, page 1 and locks are read one after the other. If a rotation that ended meanwhile explains a mismatch,
+    /// all are read again.
     ///
     /// - Throws: `StoreError` `keyRotated` and the errors of the sidecar; `SystemError`, `CancellationError`.
     mutating func authenticate(_ choice: AuthenticatedSidecar, _ run: ToolRun = ToolRun()) throws {
@@ -288,7 +288,7 @@ extension StoreStatus.Report {
             if ContinuousClock.now >= deadline { break }
             Pause.sleep(for: Limits.recheckPause)
         }
-        // Where a checkpoint was interrupted, the WAL has the page.
+        // If a checkpoint was interrupted, the WAL has the page.
         return try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey).page(1) != nil
     }
 

@@ -22,7 +22,7 @@ package final class AuthenticPages {
     package let pageCount: UInt32
     /// Pages that the database should have, as far as WAL and header say so.
     package let claimedPageCount: UInt32
-    /// What WAL and header count differently, where that was settled by the pages that are there; nil for nothing.
+    /// The difference between the page counts of WAL and header, if the pages that are there settled it; nil for none.
     package let settledFault: WALContent.LengthFault?
     /// Bytes of a page that SQLite uses for itself.
     package let usableBytes: Int
@@ -218,7 +218,7 @@ private struct LogFrames {
             }
             frame += 1
         }
-        // What no commit follows never happened.
+        // A frame without a following commit never happened.
         last = last.filter { $0.key <= databasePages }
     }
 

@@ -15,7 +15,7 @@ package struct FreeList: Sendable {
     private var trunks: [UInt32] = []
     /// Whether the list was read to its end.
     package private(set) var isComplete = false
-    /// What is wrong with the list, each as a sentence without its full stop.
+    /// The fault of the list, each as a sentence without its full stop.
     package private(set) var problems: [String] = []
 
     /// The offsets in page 1 of the number of the first trunk page, and of the number of all free pages.
@@ -54,7 +54,7 @@ package struct FreeList: Sendable {
         }
         isComplete = true
         let count = Int(first.bigEndian(at: Self.countOffset))
-        // What is named twice or does not exist explains another number.
+        // A page that is named twice or does not exist explains another number.
         if problems.isEmpty, count != pages.count {
             add("has \(Self.pages(pages.count)), and the header counts \(count)")
         }

@@ -9,12 +9,12 @@ public struct FullTextFault: Hashable, Sendable {
     /// Whether the index contradicts itself, or the texts that it keeps. Otherwise it differs from a table of the program,
     /// which may be meant: a program may index other words than those of the table.
     public let isDamage: Bool
-    /// What is wrong, as a sentence without its full stop.
+    /// The fault, as a sentence without its full stop.
     public let what: String
     /// The SQL statement that makes the index again; nil where the texts are stored nowhere.
     public let rebuilding: String?
 
-    /// What to do, as a sentence without its full stop.
+    /// The remedy, as a sentence without its full stop.
     ///
     /// - Parameter path: The store.
     public func remedy(_ path: String) -> String {
@@ -64,7 +64,7 @@ struct FullTextCheck {
         }
     }
 
-    /// What `integrity_check` says of everything else.
+    /// The other messages of `integrity_check`.
     func rest(of integrity: [String]) -> [String] {
         let rest = integrity.filter { $0 == "ok" || !messages.contains($0) }
         return rest.isEmpty ? ["ok"] : rest
@@ -145,7 +145,7 @@ struct FullTextCheck {
 
         private var isFive: Bool { index.module == .fts5 }
 
-        /// Where the words are, in blocks.
+        /// The places of the words, in blocks.
         private var blocks: String { index.name + (isFive ? "_data" : "_segments") }
 
         private func missingTable(_ db: Database) throws -> String? {

@@ -50,17 +50,17 @@ public struct StoreVerification: StoreTool {
         public internal(set) var fullTextFaults: [FullTextFault] = []
         /// The first rows that refer to rows which do not exist.
         public internal(set) var orphans: [OrphanRow] = []
-        /// What could not be checked because only the program brings it, such as `collation prog`.
+        /// The things that could not be checked because only the program brings them, such as `collation prog`.
         public internal(set) var notChecked: [String] = []
         /// The problems, each as a sentence without its full stop.
         public internal(set) var problems: [String] = []
         /// Checks that were not possible.
         package internal(set) var impossible: [String] = []
-        /// What the WAL has lost; nil for nothing.
+        /// The loss in the WAL; nil for none.
         package internal(set) var walLoss: WALContent.Loss?
         /// Checks that were not possible, and what the WAL has lost, which is not damage.
         public var unchecked: [String] {
-            // What prevents each opening is a problem already.
+            // A fault that prevents each opening is a problem already.
             notChecked.map { "not checked: \($0)" } + impossible
                 + (walLoss.flatMap { $0.preventsOpening ? nil : [$0.note] } ?? [])
         }
@@ -204,7 +204,7 @@ private struct VerificationRun {
         return result
     }
 
-    /// An opening looks at the first pages only. Where others are authentic, the file is that of the sidecar.
+    /// An opening looks at the first pages only. If others are authentic, the file is that of the sidecar.
     private func withoutBeginning(_ scan: StoreScan, _ error: StoreError) throws -> Report {
         if choice.pageKey.isSaltInFront(of: try file.bytes(at: 0, count: Salt.byteCount)) { throw error }
         var result = try scanned(scan)
@@ -230,7 +230,7 @@ private struct VerificationRun {
         }
     }
 
-    /// What a read transaction sees.
+    /// The state that a read transaction sees.
     private struct Snapshot {
         let pages: Int
         let moment: CommitPosition?

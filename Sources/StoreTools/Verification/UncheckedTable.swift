@@ -2,8 +2,8 @@ import CipherDatabase
 import CipherStore
 import StorePlatform
 
-/// What can be checked of a table that SQLite's `integrity_check` refuses, because the table or one of its indexes needs
-/// what only the program has: that all of it can be read, and that each index has an entry for each row.
+/// The checks of a table that SQLite's `integrity_check` refuses because the table or one of its indexes needs parts of
+/// the program: all of it can be read, and each index has an entry for each row.
 ///
 /// The order of entries and the results of functions are not checked.
 struct UncheckedTable {

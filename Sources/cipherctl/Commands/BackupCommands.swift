@@ -69,7 +69,7 @@ struct BackupCommand: Command {
         return .ok
     }
 
-    /// Announces what opening the store does about an interrupted rotation. What cannot be read is left to the opening,
+    /// Announces what opening the store does about an interrupted rotation. An unreadable file is left to the opening,
     /// which reports the precise error.
     private func announceSettlement(_ console: Console) {
         guard let status = try? KeyRotation.status(of: storePath), status.isInterrupted else { return }

@@ -134,7 +134,7 @@ struct CreateCommand: Command {
         let sidecar = SidecarFiles(databasePath: paths.database)
         let copies = sidecar.read()
         for copy in SidecarCopy.allCases {
-            // What could not be read for this reason is not known to be there.
+            // An entry that could not be read for this reason is not known to be there.
             if case .unreadable(let failure) = copies[copy], failure.isShortage { throw failure }
         }
         let fileBytes = try Files.status(of: path)?.byteCount
@@ -162,7 +162,7 @@ struct CreateCommand: Command {
     }
 }
 
-/// What a failed creation leaves at its path.
+/// The leftover of a failed creation at its path.
 ///
 /// Between the check of the path and the creation another program may have created a database or a store there. So only
 /// what this creation's key authenticates counts as its own.
@@ -186,7 +186,7 @@ struct UnfinishedCreation {
 
     private var sidecar: SidecarFiles { SidecarFiles(databasePath: paths.database) }
 
-    /// What exists now.
+    /// The things that exist now.
     var remains: Remains {
         let isThere = [paths.database, paths.sidecar, paths.sidecarBackup].contains { Files.exists($0) }
         guard isThere else { return .nothing }

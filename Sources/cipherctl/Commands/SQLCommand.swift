@@ -96,7 +96,7 @@ struct SQLCommand: Command {
                 var hasPrinted = false
                 let step = {
                     try Self.run(statement, mode, console) { hasPrinted = true }
-                    // Where rows cannot be printed, no further statement changes the store.
+                    // If rows cannot be printed, no further statement changes the store.
                     if isWriting { try console.output.flush() }
                 }
                 // SQLite makes all changes of a statement before it returns the first row.

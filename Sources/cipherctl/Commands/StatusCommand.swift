@@ -186,7 +186,7 @@ struct StatusCommand: Command {
     }
 }
 
-/// What a store records of its changes, for people and for programs.
+/// The changes that a store records, for people and for programs.
 enum HistoryLines {
     static func lines(_ reading: StoreHistoryStatus.Reading) -> [String] {
         switch reading {

@@ -70,7 +70,7 @@ struct HistoryReport {
     }
 }
 
-/// What `history` and `watch` have in common.
+/// The common parts of `history` and `watch`.
 enum HistoryArguments {
     /// The most changes that are read at once.
     static let pageChanges = 1_000

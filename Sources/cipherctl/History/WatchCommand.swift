@@ -75,14 +75,14 @@ struct WatchCommand: Command {
                 try console.report(json: report.json(token: isLast ? page.token : nil), lines: report.lines)
             }
             Console.noteReplacements(in: reports.flatMap(\.values))
-            // What was printed is not printed again, whatever happens next.
+            // A printed change is not printed again, whatever happens next.
             token = page.token
             if !page.hasMore { return }
         }
     }
 }
 
-/// What a watch waits for: commits, and its end.
+/// The events that a watch waits for: commits, and its end.
 final class WatchEvents: Sendable {
     private let arrivals = DispatchSemaphore(value: 0)
     private let state = Mutex(State())

@@ -72,7 +72,7 @@ struct KeyAccess {
 
     /// Changes the keys: a signal ends the wait for locks, and a stop by Ctrl-Z waits for the change.
     ///
-    /// The store is opened as well, to record the change; where that is not possible, the change is made all the same.
+    /// The store is opened as well, to record the change; if that is impossible, the change is made nevertheless.
     ///
     /// Between the first read of the keyslots and the change another process may have changed them, however long the
     /// prompt for a key took. Then the change is verified again: the given key must still open the keyslot that it
@@ -114,7 +114,7 @@ struct KeyAccess {
     /// - Throws: `StoreError` `storeInUse`: what blocks an opening blocks a change too; `foreignSidecar`: the keyslots
     ///   are those of another store; `backupReadOnly`.
     private func openToRemember() throws -> Result<SharedStore, any Error>? {
-        // A store whose file is complete is completed by the opening, as by every one for writing.
+        // A store whose file is complete is completed by this opening: every opening for writing does so.
         let isWhole = try sidecar.state == .creating && Files.byteCount(path) ?? 0 > sidecar.settings.pageBytes
         guard sidecar.state == .ready || isWhole else { return nil }
         let store = Result { try SharedStore.open(at: path, holding: keys, configuration: .ofTool()) }

@@ -50,7 +50,7 @@ struct KeyConvertCommand: Command {
         try requireOtherScheme(access)
         let (converted, provedBy) =
             try toSlots ? (giveSlots(access, key, source, console), nil) : takeSlots(access, console)
-        // Read again for the report alone: where that fails the store is converted all the same.
+        // Read again for the report alone: a failure does not undo the conversion.
         let read = Result { try converted.sidecar() }
         if case .failure(let error) = read {
             console.note("\"\(path)\" was converted, but its sidecar could not be read again (\(error))")

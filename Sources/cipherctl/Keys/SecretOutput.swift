@@ -1,7 +1,7 @@
 import StorePlatform
 import StoreTools
 
-/// Where a command prints a key: standard output, unless others could read it there, or a new file.
+/// The place where a command prints a key: standard output, unless others could read it there, or a new file.
 struct SecretOutput {
     static let option = OptionSyntax(
         "--output", value: "F", "write it to a new file F of mode 0600 instead of standard output")

@@ -1,6 +1,6 @@
-/// What can follow a word of the command line: the part that all shells share.
+/// The possible next words of the command line: the part that all shells share.
 enum Completion {
-    /// What completes a value.
+    /// The completion of a value.
     enum Value: Equatable {
         case file
         case program
@@ -50,7 +50,7 @@ enum Completion {
         }
     }
 
-    /// What can replace a command.
+    /// The possible replacements of a command.
     static let topics = ["keys", "exit-codes"]
     static let globals = ["--help", "--version"]
 

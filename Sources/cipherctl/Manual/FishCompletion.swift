@@ -21,7 +21,7 @@ enum FishCompletion {
     private static func seconds(_ group: Completion.Group) -> [String] {
         let all = group.seconds.joined(separator: " ")
         let condition = "__fish_seen_subcommand_from \(group.word); and not __fish_seen_subcommand_from \(all)"
-        // Where the first word has operands itself, files are offered as well.
+        // If the first word has operands itself, files are offered as well.
         let files = group.own == nil ? " -f" : ""
         return group.commands.filter { $0.name != group.word }.compactMap { syntax in
             guard let word = syntax.name.split(separator: " ").last else { return nil }

@@ -12,7 +12,7 @@ struct OpenMetrics {
         /// Labels that describe something; its value is 1.
         case info
 
-        /// What ends the names of its series.
+        /// The end of the names of its series.
         var suffix: String {
             switch self {
             case .gauge: ""

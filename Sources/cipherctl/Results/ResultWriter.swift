@@ -37,7 +37,8 @@ enum ResultValue {
         }
     }
 
-    /// The value in tables and CSV; nil for NULL. What is not UTF-8 is an SQL expression: `CAST(X'FF' AS TEXT)`.
+    /// The value in tables and CSV; nil for NULL. Bytes that are not UTF-8 are an SQL expression: `CAST(X'FF' AS
+    /// TEXT)`.
     var shownText: String? {
         switch self {
         case .value(let value): value.shownText

@@ -3,7 +3,7 @@ import KeyRotation
 import StorePlatform
 import StoreSharing
 
-/// What `--dry-run` prints.
+/// The output of `--dry-run`.
 enum PlanReport {
     static func lines(_ plan: RotationPlan, _ path: String) -> [String] {
         let speed = RotationOutcome.number(Double(plan.sampleBytesPerSecond) / 1e6, digits: 0)

@@ -5,7 +5,7 @@ import StoreTools
 
 /// The requested rotation, according to the options.
 struct RotationRequest {
-    /// What is done with each store.
+    /// The work on each store.
     enum Work: Equatable {
         case rotate
         case dryRun

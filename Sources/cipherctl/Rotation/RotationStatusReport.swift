@@ -2,7 +2,7 @@ import CipherStore
 import KeyRotation
 import StorePlatform
 
-/// What `rotate --status` prints: for every named store, also for those whose state cannot be read.
+/// The output of `rotate --status`: for every named store, also for those whose state cannot be read.
 struct RotationStatusReport {
     private let path: String
     private let found: Result<RotationStatus, any Error>

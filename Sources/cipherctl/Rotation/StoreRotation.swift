@@ -173,7 +173,7 @@ enum RotationFirstLook {
 
     /// A dry run changes nothing, but an opening would complete or undo what is pending, or remove leftovers.
     private static func pending(_ path: String) -> RotationOutcome? {
-        // What cannot be read is left to the opening, which reports the precise error.
+        // An unreadable file is left to the opening, which reports the precise error.
         guard let status = try? KeyRotation.status(of: path) else { return nil }
         if status.state != .none { return RotationOutcome(path: path, .pending(status)) }
         let copy = StorePaths(path).rotationCopy

@@ -14,7 +14,7 @@ import ChangesetSync
             try await (remote as? PostgreSQLRemote)?.setup()
         }
 
-        /// What an error of a server means for a command; nil for other errors.
+        /// The meaning of a server's error for a command; nil for other errors.
         static func report(_ error: any Error) -> SyncErrorReport? {
             guard let error = error as? PostgreSQLError else { return nil }
             let exitCode: ExitCode =

@@ -6,7 +6,7 @@ import StorePlatform
 import StoreTools
 import Synchronization
 
-/// What the commands of `sync` have in common: options, the store with its repository, and the remote.
+/// The common parts of the commands of `sync`: options, the store with its repository, and the remote.
 struct SyncAccess {
     let path: String
     let store: SharedStore
@@ -108,7 +108,7 @@ struct SyncAccess {
 
     // MARK: Remotes
 
-    /// What `--remote` says; nil without it.
+    /// The value of `--remote`; nil without it.
     ///
     /// - Throws: ``UsageError``, which repeats nothing of it.
     static func remote(_ arguments: ParsedArguments) throws -> RemoteAddress? {

@@ -104,7 +104,7 @@ struct SyncRetireCommand: Command {
     }
 }
 
-/// `sync rejoin STORE`: takes up a checkpoint after a long absence.
+/// `sync rejoin STORE`: joins a checkpoint after a long absence.
 struct SyncRejoinCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(

@@ -5,7 +5,7 @@ import CipherStore
 struct SyncErrorReport {
     /// A stable name for programs.
     let name: String
-    /// What happened and why.
+    /// The event and its cause.
     let message: String
     let hint: String?
     let exitCode: ExitCode
@@ -75,7 +75,7 @@ struct SyncErrorReport {
         return "If it is the right remote, let each device push again what it lacks: cipherctl sync reset"
     }
 
-    /// What to do at the command line.
+    /// The remedy at the command line.
     static func hint(_ code: SyncError.Code) -> String {
         switch code {
         case .notEnabled: "Set it up with `cipherctl sync init`, or with `cipherctl sync join` and an invitation."

@@ -117,7 +117,8 @@ private final class SyncService {
         var isWorthALine: Bool { fetched > 0 || merged > 0 || pushed > 0 || hasMoved }
     }
 
-    /// One exchange. What only a person can decide, or a fault of the rows, does not keep commits from being pushed.
+    /// One exchange. A decision that only a person can make, or a fault of the rows, does not keep commits from being
+    /// pushed.
     private func round(_ manager: SyncManager) async throws -> Round {
         var (round, failure, obstacle) = (Round(), (any Error)?.none, SyncError?.none)
         progress.begin("fetching")

@@ -173,7 +173,7 @@ struct SyncJoinCommand: Command {
     }
 }
 
-/// What `sync init` and `sync join` print.
+/// The output of `sync init` and `sync join`.
 private struct SetupReport {
     private let path: String
     private let summary: RepositorySummary

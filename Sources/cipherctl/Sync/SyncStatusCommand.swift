@@ -48,7 +48,7 @@ struct SyncReport {
 
     var isInSync: Bool { !remotes.isEmpty && remotes.allSatisfy { $0.status.isInSync } }
 
-    /// What a person should look at, as sentences.
+    /// The findings that need a person's attention, as sentences.
     var attention: [String] {
         var found = summary.missingTables.map { name in
             "Table \"\(name)\": \(SyncError.Code.tableMissing.reason) "
@@ -100,7 +100,7 @@ struct SyncReport {
         return found
     }
 
-    /// What a person should do about logs that cannot be read on.
+    /// The remedies for logs that cannot be read.
     static func attention(to logs: [StalledLog], at remote: String) -> [String] {
         logs.filter(\.needsAttention).map { log in
             let what =

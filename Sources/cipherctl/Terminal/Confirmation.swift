@@ -19,7 +19,7 @@ enum Confirmation {
         }
     }
 
-    /// What the user typed at the terminal; nil when the input ended first, as by Ctrl-D.
+    /// The text that the user typed at the terminal; nil if the input ended first, for example by Ctrl-D.
     static func answer(to prompt: String) throws -> String? {
         do throws(Terminal.Failure) {
             return try Terminal.ask(prompt: prompt)

@@ -9,7 +9,7 @@ struct Console {
     /// Whether results and errors are JSON.
     let isJSON: Bool
 
-    /// What is printed on standard error beside errors, and in which form. It is that of the whole run.
+    /// The messages on standard error beside errors, and their form. It is that of the whole run.
     struct Manner: Equatable {
         /// Whether notes and warnings are JSON, one object on a line.
         var isJSON = false

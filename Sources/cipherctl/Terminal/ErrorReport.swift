@@ -8,7 +8,7 @@ import StoreTools
 struct ErrorReport {
     /// A stable name for programs: `wrongKey`, `sqlite`, `system`, `usage`.
     let name: String
-    /// What happened and why.
+    /// The event and its cause.
     let message: String
     let hint: String?
     let exitCode: ExitCode
@@ -140,7 +140,7 @@ struct ErrorReport {
 }
 
 extension ToolError {
-    /// Its name for programs. Where a store is complete, that of the underlying error.
+    /// Its name for programs. If a store is complete, that of the underlying error.
     fileprivate var stableName: String {
         guard code == .incomplete, let cause else { return code.rawValue }
         return ErrorReport(cause).name

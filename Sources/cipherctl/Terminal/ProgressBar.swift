@@ -15,7 +15,7 @@ final class ProgressBar: Sendable {
         var isDrawn = false
     }
 
-    /// What is printed.
+    /// The printed text.
     enum Form {
         case bar
         case json

@@ -49,7 +49,7 @@ enum StoreVectors {
                 return VectorVerdict("storeInUse")
             }
         } catch {
-            // What is refused must not have been changed.
+            // A refused file must not have been changed.
             return try VectorVerdict(VectorVerdict(error).name, results())
         }
         let epoch = SidecarFiles(databasePath: path).read().newestClaimed?.epoch ?? 0

@@ -4,7 +4,7 @@ import StoreCrypto
 import StorePlatform
 import StoreTools
 
-/// What this package's own code says about a vector: the verdict, and the values that it found.
+/// The verdict of this package's own code about a vector, and the values that it found.
 struct VectorVerdict: Error, Sendable {
     /// `ok`, or the name of an error, as after `expect:`.
     let name: String

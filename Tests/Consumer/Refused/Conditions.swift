@@ -1,6 +1,6 @@
 import CipherStore
 
-// What the compiler refuses, and what it takes: `.ci/refused` holds each line that ends with "refused" against its
+// The lines that the compiler refuses, and those that it takes: `.ci/refused` holds each line that ends with "refused" against its
 // errors. A Bool as a condition would be the same for every row.
 
 struct Player: TableRecord {

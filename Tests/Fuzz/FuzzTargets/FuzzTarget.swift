@@ -5,7 +5,7 @@ package struct FuzzTarget: Sendable {
     package let name: String
     private let body: @Sendable ([UInt8]) throws -> Void
 
-    /// - Parameter body: Reads an input. What it throws is its right answer to bad bytes, but for ``FuzzViolation``.
+    /// - Parameter body: Reads an input. Its errors are right answers to bad bytes, except ``FuzzViolation``.
     init(_ name: String, _ body: @escaping @Sendable ([UInt8]) throws -> Void) {
         self.name = name
         self.body = body
@@ -16,7 +16,7 @@ package struct FuzzTarget: Sendable {
         if let violation = violation(of: input) { fatalError("fuzz: \(name): \(violation.property)") }
     }
 
-    /// What does not hold for an input; nil when all does.
+    /// The rule that an input breaks; nil if it breaks none.
     package func violation(of input: [UInt8]) -> FuzzViolation? {
         do {
             try body(input)

@@ -212,7 +212,7 @@ private enum LogFile {
         return FuzzFolder.contents("log-base.db") ?? []
     }()
 
-    /// What SQLite's recovery finds: the committed frames, and the pages of the database.
+    /// The findings of SQLite's recovery: the committed frames, and the pages of the database.
     static func foundBySQLite(_ log: [UInt8]) throws -> (frames: UInt32, pages: UInt32) {
         let path = FuzzFolder.write(base, to: "log.db")
         _ = FuzzFolder.write(log, to: "log.db-wal")

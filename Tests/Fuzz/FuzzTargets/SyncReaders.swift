@@ -2,8 +2,8 @@ import ChangesetSync
 import StoreCrypto
 
 extension FuzzTarget {
-    /// What devices exchange. A remote can put any bytes in the place of an envelope; a member of the repository any in
-    /// that of a commit.
+    /// The objects that devices exchange. A remote can put any bytes in the place of an envelope; a member of the
+    /// repository any in that of a commit.
     static let syncReaders = [
         FuzzTarget("delta") { bytes in
             let delta = try Delta(encoded: bytes[...])

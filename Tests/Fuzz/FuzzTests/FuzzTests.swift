@@ -11,7 +11,7 @@ import Testing
         }
     }
 
-    /// What libFuzzer has found, each in the folder of its target, under a name that says what it is.
+    /// The findings of libFuzzer, each in the folder of its target, under a name that describes it.
     @Test("what fuzzing has found stays repaired")
     func findings() throws {
         let folders = try Self.files(Self.folder.appending(path: "Findings"))

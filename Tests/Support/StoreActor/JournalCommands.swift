@@ -7,7 +7,7 @@ import StoreSharing
 import TestKit
 
 extension Actor {
-    /// What a rotation writes down, without the rotation: sidecars alone, with the raw keys of ``JournalCase``.
+    /// The records of a rotation, without the rotation: sidecars alone, with the raw keys of ``JournalCase``.
     ///
     /// - `journal-make PATH CASE`: the sidecar of a store that is ready.
     /// - `journal PATH CASE begin|switch|complete|abandon`: the next entry of a rotation.

@@ -112,7 +112,7 @@ enum ProcessMemory {
             guard bounds.count == 2, words[1].hasPrefix("r") else { continue }
             // Sanitizers keep terabytes for marks of their own.
             if bounds[1] - bounds[0] >= 1 << 40 { continue }
-            // What the buffer holds was found elsewhere already.
+            // The content of the buffer was found elsewhere already.
             let own = UInt(bitPattern: buffer)
             if (bounds[0]..<bounds[1]).contains(own) && bounds[1] - bounds[0] <= UInt(2 * chunkBytes) { continue }
             var start = bounds[0]

@@ -54,7 +54,7 @@ extension Actor {
     }
 }
 
-/// A file that grows by one byte for each thing done. What is in it survives the death of the process.
+/// A file that grows by one byte for each thing done. Its content survives the death of the process.
 struct Acknowledgements: Sendable {
     private let descriptor: Int32
 

@@ -62,7 +62,7 @@ private struct InputLines {
     }
 }
 
-/// What is wrong with a command itself.
+/// A fault in a command itself.
 enum ActorError: Error {
     case unknown(String)
     case nothingIsOpen
@@ -70,7 +70,7 @@ enum ActorError: Error {
     case onlyInDebugBuilds
 }
 
-/// What a process has open; its commands work on it. It is used by the main thread alone.
+/// The open things of a process; its commands work on them. It is used by the main thread alone.
 final class Actor {
     /// A command: gets the words behind its name, returns what stands behind `ok`.
     typealias Command = @Sendable (Actor, [String]) throws -> String

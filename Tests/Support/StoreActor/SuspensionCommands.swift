@@ -140,7 +140,7 @@ final class SuspensionCommands: Sendable {
     }
 }
 
-/// What a forked child finds.
+/// The findings of a forked child.
 enum Forks {
     /// Runs a body in a child that is forked without starting a program.
     ///

@@ -6,11 +6,11 @@ import Synchronization
 import TestKit
 
 extension Actor {
-    /// Giving a store up for others: `busy` begins to write and read on three threads and a task, `busy-end` tells what
-    /// was done and the first error; `epoch` tells which key the store has; `ask PATH` asks for the store and keeps that,
-    /// `take-lease SECONDS` then takes the lease alone, `end-request` gives both back; `snapshot`, `snapshot-total`,
-    /// `snapshot-end`; `long-read` runs a statement that never ends, in the background, and `long-read-end` tells how it
-    /// ended.
+    /// Giving a store up for others: `busy` begins to write and read on three threads and a task, `busy-end` reports
+    /// the work and the first error; `epoch` tells which key the store has; `ask PATH` asks for the store and keeps
+    /// that, `take-lease SECONDS` then takes the lease alone, `end-request` gives both back; `snapshot`,
+    /// `snapshot-total`, `snapshot-end`; `long-read` runs a statement that never ends, in the background, and
+    /// `long-read-end` tells how it ended.
     static let yieldCommands: [String: Command] = [
         "busy": { actor, _ in
             guard let store = actor.store else { throw ActorError.nothingIsOpen }

@@ -94,7 +94,7 @@ struct SyncSimulator {
         return failures == 0
     }
 
-    /// Leaves out every step without which the schedule fails all the same.
+    /// Leaves out every step without which the schedule fails nevertheless.
     private mutating func shrink(_ number: Int) async {
         guard case .failure = await attempt(number, without: leftOut) else { return }
         var hasShrunk = true

@@ -1,7 +1,7 @@
 import Synchronization
 import Testing
 
-/// What one test changes for its whole process, and others in it would see.
+/// The settings that one test changes for its whole process, and that others in it would see.
 public enum ProcessState: Hashable, Sendable {
     /// Posts of `Database.suspendNotification` reach every database that observes them.
     case suspension

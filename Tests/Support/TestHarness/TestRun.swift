@@ -24,7 +24,7 @@ public func runTests(_ tests: @Sendable @escaping () async throws -> Void) {
     dispatchMain()
 }
 
-/// What holds for a run of tests.
+/// The rules for a run of tests.
 enum TestRun {
     /// Whether this is `make check`, which leaves out what starts processes or derives keys.
     private static let isCheck = environment["CIPHERSTORE_CHECK"] == "1"

@@ -104,7 +104,7 @@ public final class ActorProcess: @unchecked Sendable {
         kill()
     }
 
-    /// Stops the process, as ^Z or a debugger does; it goes on with ``go()``.
+    /// Stops the process, as ^Z or a debugger does; it continues with ``go()``.
     public func stop() {
         Foundation.kill(process.processIdentifier, SIGSTOP)
         _ = waitUntil { isStopped }
@@ -139,7 +139,7 @@ public final class ActorProcess: @unchecked Sendable {
         return process.terminationReason == .uncaughtSignal
     }
 
-    /// Whether the process is stopped, as by Ctrl-Z.
+    /// Whether the process is stopped, for example by Ctrl-Z.
     public var isStopped: Bool { Self.isStopped(process.processIdentifier) }
 
     /// Whether a process is stopped.

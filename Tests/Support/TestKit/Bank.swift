@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the bank's workers and their test agree on: accounts, numbers of transfers, files beside the store.
+/// The facts that the bank's workers and their test agree on: accounts, numbers of transfers, files beside the store.
 ///
 /// Each worker has lives; a kill ends one. The transfers of a life have consecutive numbers, and each that was
 /// acknowledged adds a byte to the life's file.
@@ -32,7 +32,7 @@ public struct Bank: Sendable {
         Self.length(acknowledgements(worker: worker, life: life))
     }
 
-    /// What workers found wrong: a line each.
+    /// The faults that workers found: a line each.
     public var reports: [String] {
         let text = (try? String(contentsOfFile: "\(folder)/reports", encoding: .utf8)) ?? ""
         return text.split(separator: "\n").map(String.init)

@@ -3,7 +3,7 @@ import Synchronization
 
 /// A real server with a cluster of its own in a temporary folder, which listens at a socket there.
 ///
-/// A shell keeps it: when the pipe to the shell is closed, as by the end of this process however it ends, the shell ends
+/// A shell keeps it: when the pipe to the shell is closed, by the end of this process however it ends, the shell ends
 /// the server by its process id and removes the folder. The server refuses to run as root, so then the user is
 /// `postgres`, whom Debian's package has created.
 public final class PostgresServer: Sendable {

@@ -77,7 +77,7 @@ public struct PowerCut {
     /// Writes what is left on the disk into a folder.
     ///
     /// - Parameters:
-    ///   - keeping: How likely a change that was not made durable is there all the same; 0 for none of them.
+    ///   - keeping: How likely a change that was not made durable is there nevertheless; 0 for none of them.
     ///   - order: Which changes of names are.
     ///   - ignored: Endings of files that are of no use after a cut and are left out, such as shared memory.
     public func restore(

@@ -2,7 +2,7 @@ import Foundation
 
 /// Where a process under test stands still until its test lets it go on. Both know it by a file, which is there for as long.
 public struct StandingPlace: Sendable {
-    /// What the process is told.
+    /// The order to the process.
     public let path: String
     /// Nobody stands for ever: a test that has failed does not come back.
     private static let patience = Duration.seconds(120)

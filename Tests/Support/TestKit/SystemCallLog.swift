@@ -2,7 +2,7 @@ import Foundation
 
 /// The calls to the system that changed files, as `FaultShim` has written them down, in their order.
 public struct SystemCallLog: Sendable {
-    /// A call. Files are told apart by their inode numbers, which stay when names change.
+    /// A call. The inode number identifies a file, and stays when names change.
     public enum Call: Sendable, Equatable {
         case create(file: UInt64, path: String)
         case write(file: UInt64, offset: Int, bytes: Data)

@@ -24,7 +24,7 @@ public enum TestKeys {
 }
 
 #if DEBUG
-    /// What this process did to open stores; release builds do not count.
+    /// The openings of stores by this process; release builds do not count.
     public enum KeyWork {
         /// Derivations of a key from a passphrase.
         public static var derivations: Int { WorkCount.derivations.current }

@@ -8,7 +8,7 @@ public final class WriterCrowd {
     private let processes: [ActorProcess]
     private var began = ContinuousClock.now
 
-    /// What all of them did.
+    /// The sum of all of them.
     public struct Work {
         /// The transactions of each process.
         public var transactions: [Int] = []

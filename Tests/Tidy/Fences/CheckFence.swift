@@ -1,4 +1,4 @@
-/// What `make check` leaves out: each suite and each test that its script names exists.
+/// The tests that `make check` leaves out: each suite and each test that its script names exists.
 ///
 /// The other direction, a test that is missing there, is found when `make check` runs it (Tests/Support/TestHarness).
 enum CheckFence {

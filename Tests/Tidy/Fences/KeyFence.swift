@@ -5,7 +5,7 @@ import StoreCrypto
 enum KeyFence {
     static let manifestPath = "Keys/manifest.json"
 
-    /// What describes the listed files, or makes them.
+    /// The program or text that describes the listed files, or makes them.
     private static let unlisted = [manifestPath, "Keys/README.md"]
     private static let generators = "Keys/generators/"
     /// Examples, each of which a test verifies or a generator writes.

@@ -1,5 +1,5 @@
-/// Each target has a README of about ten lines: what it is, where to begin, where its tests are. What they and the
-/// documents name exists.
+/// Each target has a README of about ten lines: what it is, where to begin, where its tests are. The files that they
+/// and the documents name exist.
 enum ReadmeFence {
     private static let mostLines = 25
 

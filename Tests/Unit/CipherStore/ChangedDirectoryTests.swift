@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// What failed, of a process whose other failures are errors.
+    /// The faults of a process whose other failures are errors.
     private struct Wrong: Error {
         let step: String
         init(_ step: String) { self.step = step }

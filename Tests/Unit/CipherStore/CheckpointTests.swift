@@ -13,7 +13,7 @@ import Testing
     func automatic(way: Opening) throws {
         let folder = TemporaryFolder()
         let path = folder.path("app.db")
-        // A queue that is told nothing keeps the journal mode of the file, and the others make it WAL.
+        // A queue without a setting keeps the journal mode of the file, and the others make it WAL.
         var config = Configuration()
         config.journalMode = .wal
         try way.open(path, .raw(1), config) { writer in

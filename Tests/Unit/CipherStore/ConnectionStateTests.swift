@@ -15,7 +15,7 @@ import Testing
         .ask, .withdraw, .suspend, .resume, .drained, .gone, .stuck, .reopened, .postponed, .lost, .close,
     ]
 
-    /// What each event makes of each state, written down as rules of the document, not as the code has them.
+    /// The result of each event in each state, as rules of the document, not as the code has them.
     private func expected(_ state: State, _ event: State.Event) -> Step {
         switch (state, event) {
         case (.closed, .reopened): (.closed, .discard)
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    // Whoever asks must never be let in by a late event of another step.
+    // A request must never be admitted by a late event of another step.
     @Test("while somebody asks, no event but the end of the request opens the gate, except that closing fails")
     func request() {
         for first in Self.events {

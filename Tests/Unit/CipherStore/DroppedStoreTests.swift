@@ -6,7 +6,7 @@ import Synchronization
 import TestKit
 import Testing
 
-/// A store that nobody has any more, and that nobody has closed.
+/// A store without an owner that nobody has closed.
 @Suite struct DroppedStoreTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -30,8 +30,8 @@ import Testing
     @Test(
         "a store that is dropped without close() gives its lease back after its connections", arguments: [false, true])
     func leaseOfDroppedStore(hasSnapshot: Bool) throws {
-        // Story: the lease went first. Whoever switches keys took the store for unused while its connections, and their
-        // locks, were still there.
+        // Story: the lease went first. A key switch took the store for unused while its connections, and their locks,
+        // were still there.
         let closings = Mutex<[Bool]>([])
         var config = Configuration()
         config.prepareDatabase { db in

@@ -31,7 +31,7 @@ import Testing
 
     @Test("the refusal comes before any file is made, for writers and for readers")
     func opening() throws {
-        // What this machine calls a process's own files is no place for a store, whatever its type.
+        // The files that this machine calls a process's own are no place for a store, whatever its type.
         let path = "/proc/self/app.db"
         #expect(throws: (any Error).self) { try SharedStore.open(at: path, unlockedBy: TestKey.raw(1).source) }
         #expect(try SharedStore.openReadOnly(at: path, unlockedBy: TestKey.raw(1).source) == nil)

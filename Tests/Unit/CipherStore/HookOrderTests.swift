@@ -4,7 +4,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What else a preparing function may do, before and after the key and the header pragma.
+/// Other acts of a preparing function, before and after the key and the header pragma.
 @Suite struct HookOrderTests {
     private static let header = "PRAGMA cipher_plaintext_header_size = 32"
     private static let otherPragmas = [
@@ -233,7 +233,7 @@ import Testing
         var wrong = Configuration()
         wrong.prepareDatabase { try $0.usePassphrase("other") }
         #expect(storeError { try DatabasePool(path: path, configuration: wrong) } == .wrongKey)
-        // It is no store, whoever has its key.
+        // It is no store, even for a holder of its key.
         #expect(storeError { try SharedStore.open(at: path, unlockedBy: .passphrase("secret")) } == .settingsConflict)
     }
 

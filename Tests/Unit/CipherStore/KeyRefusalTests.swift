@@ -64,7 +64,7 @@ import Testing
             FolderSnapshot(of: folder).names.allSatisfy {
                 FileManager.default.contents(atPath: folder.path($0)) == Data()
             })
-        // Whatever was begun does not stand in the way.
+        // Begun work does not stand in the way.
         #expect(throws: Never.self) { try StoreFixture.fill(path, .raw(1)) }
     }
 

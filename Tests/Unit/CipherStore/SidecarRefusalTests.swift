@@ -32,7 +32,7 @@ import Testing
             let said = notices.all.joined(separator: "\n")
             #expect(said.contains(isMain ? "main copy" : "backup copy"), "\(way) said \(said)")
             #expect(said.contains("opened with the backup") == isMain, "\(way) said \(said)")
-            // What was damaged is kept beside, not deleted.
+            // The damaged file is kept, not deleted.
             #expect(FileManager.default.fileExists(atPath: copy + ".damaged") == (harm != "missing"))
         }
     }
@@ -115,7 +115,7 @@ import Testing
         try fixture.write(changed, to: fixture.sidecar)
         try fixture.write(changed, to: fixture.backup)
         fixture.expectRefusal(.sidecarForged, mentions: ["backup of the store"])
-        // A genuine copy beside it wins, and what was forged is kept for whoever looks into it.
+        // A genuine copy wins, and the forged one is kept for an examination.
         try fixture.write(whole, to: fixture.backup)
         fixture.expectWhole()
         #expect(try fixture.bytes(fixture.sidecar) == whole)
@@ -153,7 +153,7 @@ import Testing
     }
 }
 
-/// What an opening said.
+/// The notices of an opening.
 final class Notices: Sendable {
     private let texts = Mutex<[String]>([])
     var all: [String] { texts.withLock { $0 } }

@@ -50,7 +50,8 @@ struct StagingDirectoryTests {
         staging.remove()
     }
 
-    // It was asked whether the lock is held, and the directory removed afterwards: whoever locked it in between lost it.
+    // The test asked whether the lock is held, and removed the directory afterwards: a process that locked it in
+    // between lost it.
     @Test("a directory is removed under its lock: its maker, who comes late, does not get it")
     func removedUnderLock() throws {
         var lateLock: HeldLock?

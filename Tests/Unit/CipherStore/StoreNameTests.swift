@@ -53,7 +53,7 @@ struct StoreNameTests {
         #expect(error?.code == .storeName && error?.why.contains("s.db\(suffix)") == true)
         #expect(try names() == before)
         try make(folder.path("s.db-2"))
-        // What exists is opened under its name: its rows are reached under no other.
+        // An existing file is opened under its name: its rows are reached under no other.
         try make(folder.path("s.db" + suffix))
     }
 

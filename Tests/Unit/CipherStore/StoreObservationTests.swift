@@ -70,7 +70,7 @@ import Testing
         try insert(store)
         #expect(calls.take() == expected(2))
         #expect(try KeySwitch(path).run())
-        // What was committed during the switch is not known: observations are notified once.
+        // Commits during the switch are unknown: observations are notified once.
         #expect(waitUntil { calls.count == 1 })
         #expect(calls.take() == ["region"])
         try insert(store)
@@ -126,7 +126,7 @@ import Testing
     }
 
     // The monitor was stopped when its broker was deallocated. Another thread may hold that a moment longer than the
-    // next observation takes to start: then the next one was not woken any more.
+    // next observation takes to start: then the next one was not woken.
     @Test("an observer is woken although another thread still holds what the former one used")
     func lateRelease() throws {
         let store = try open()

@@ -8,7 +8,7 @@ import StoreTools
 import TestKit
 import Testing
 
-/// What the checks say of files that are not what they are said to be.
+/// The verdicts of the checks on files that are not what they claim to be.
 @Suite("Careless configurations")
 struct CarelessTests {
     private let fixture = ConformanceFixture()

@@ -46,7 +46,7 @@ struct PageUseTests {
         try StoreVerification(fixture.path, unlockedBy: fixture.source).run()
     }
 
-    /// What can be wrong with the list, on pages that are authentic.
+    /// The possible faults of the list, on pages that are authentic.
     enum Damage: String, CaseIterable, Sendable {
         case count, trunkIsShort, noTrunk, circle, leafAfterEnd, leafTwice, tooMany, trunkAfterEnd, leafInUse
         case overflowInUse, trunkInUse

@@ -6,7 +6,7 @@ import Synchronization
 import TestKit
 import Testing
 
-/// Stores whose pages are all authentic, and which the library or SQLite refuses all the same.
+/// Stores whose pages are all authentic, and which the library or SQLite refuses nevertheless.
 @Suite("A store that is authentic and cannot be used")
 struct RefusedStoreTests {
     private let fixture = ConformanceFixture()

@@ -10,7 +10,7 @@ struct KeySourceTests {
 
     init() throws { folder = try TemporaryFolder() }
 
-    /// What a source gives, with its kind before it.
+    /// The secret that a source gives, with its kind before it.
     private func read(_ source: KeySource) throws -> String {
         let secret = try source.read()
         return secret.withBytes { secret.isPassphrase ? "passphrase:" + Array($0).text : "raw:" + Hex.text(Array($0)) }

@@ -22,7 +22,7 @@ struct DatabaseLengthTests {
         #expect(verdict(1024, 4, [3, 4]) == .fits && verdict(1025, 4, [3, 4]) == .fits)
         // Page 3 is there by half, and of no commit.
         #expect(verdict(1100, 4, [4]) == .pagesMissing(1))
-        // What is in the file already, or beyond the last page, stands for no other page.
+        // A page that is in the file already, or beyond the last page, stands for no other page.
         #expect(verdict(1024, 4, [1, 2, 3]) == .pagesMissing(1) && verdict(1024, 4, [3, 5]) == .pagesMissing(1))
     }
 

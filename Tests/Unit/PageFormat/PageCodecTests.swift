@@ -60,7 +60,7 @@ struct PageCodecTests {
         #expect(decrypted == plain)
     }
 
-    /// What SQLite sees of a vector's page, by the rule that the generator states.
+    /// The rows that SQLite sees of a vector's page, by the rule that the generator states.
     private func plainPage(_ vector: PageVectors.Vector) throws -> [UInt8] {
         var page: [UInt8] = []
         for block in 0..<(vector.pageBytes / 32) { page += try sha256(Array("\(vector.name)/\(block)".utf8)) }

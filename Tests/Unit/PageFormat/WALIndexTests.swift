@@ -49,7 +49,7 @@ struct WALIndexTests {
         #expect(head.salts == scan.header.salts)
         #expect(head.checkpointedFrames == 0)
         let blocking = (0..<WALIndex.readMarkCount).filter(head.blocksCheckpoints)
-        // Marks that nobody holds any more stay as they are: only a locked one counts.
+        // Marks without a holder stay as they are: only a locked one counts.
         #expect(blocking.map { head.readMarks[$0] }.contains(before))
     }
 

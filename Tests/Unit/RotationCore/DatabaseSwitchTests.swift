@@ -129,7 +129,7 @@ struct DatabaseSwitchTests {
         #expect(try LockedDatabase.lock(path) == nil)
         first.admitConnections()
         let second = try #require(try LockedDatabase.lock(path))
-        // The first switch has nothing to release any more.
+        // The first switch has nothing left to release.
         first.release()
         #expect(try !other.tryLock(SQLiteLockByte.all, .exclusive))
         try Data("x".utf8).write(to: URL(filePath: folder.path("new")))

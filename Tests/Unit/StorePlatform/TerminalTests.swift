@@ -58,7 +58,7 @@ private func typeAfterPrompt(_ master: Int32) {
     _ = write(master, line, line.count)
 }
 
-/// What the terminal has shown up to now.
+/// The output of the terminal up to now.
 private func drain(_ master: Int32) -> String {
     var shown: [UInt8] = []
     var request = pollfd(fd: master, events: Int16(POLLIN), revents: 0)

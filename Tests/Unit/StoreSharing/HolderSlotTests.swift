@@ -292,7 +292,7 @@ struct HolderSlotTests {
             #expect(queue.enterIfFree())
             queue.leave()
             slot.table.notify(watcher: 3)
-            // Whoever comes later does not use the table while the former holders may have it mapped, or makes it again.
+            // A later process does not use the table while the former holders may have it mapped, or makes it again.
             let other = try take("other")
             #expect(other == nil || other?.table.isLost == false)
             other?.release()

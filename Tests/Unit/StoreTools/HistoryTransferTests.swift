@@ -8,7 +8,7 @@ import Testing
 @Suite("The history in copies") struct HistoryTransferTests {
     private let fixture = ToolFixture()
 
-    /// Where a reader is, and what the copy must have after it.
+    /// The place of a reader, and the content that the copy must have after it.
     private struct Place {
         let token: HistoryToken
         let expected: [Int64]

@@ -11,7 +11,7 @@ import Testing
 struct MissingPartsTests {
     private let fixture = ToolFixture()
 
-    /// What the program gives to each of its connections.
+    /// The settings that the program gives to each of its connections.
     private static var program: Configuration {
         var configuration = Configuration()
         configuration.prepareDatabase { db in

@@ -161,7 +161,7 @@ struct ProgramKeyTests {
         }
     }
 
-    /// What the program finds in a store.
+    /// The content that the program finds in a store.
     private func content(of path: String, _ shape: Shape) throws -> Content {
         let store = try open(path)
         defer { try? store.close() }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import StoreTools
 
-/// What a salvage finds and cannot be sure of, or cannot create again.
+/// The findings of a salvage that are uncertain, or that it cannot create again.
 @Suite("What a salvage is not certain of")
 struct SalvageDoubtTests {
     private let fixture = ToolFixture()

@@ -88,7 +88,7 @@ struct StoreVerificationTests {
         #expect(report.unchecked == [])
     }
 
-    /// What takes the place of a store while it is verified.
+    /// The file that takes the place of a store while it is verified.
     enum Replacement: String, CaseIterable, Sendable { case noise, otherStore, nothing }
 
     @Test("a file that is replaced or removed during the check is not called sound", arguments: Replacement.allCases)

@@ -51,7 +51,7 @@ final class ToolFixture: Sendable {
         return configuration
     }
 
-    /// What ``makeStandard()`` made, open.
+    /// The store of ``makeStandard()``, open.
     func openStandard() throws -> DatabasePool { try DatabasePool(path: store, configuration: Self.standard) }
 
     /// A database of SQLCipher 4 as programs without this library make it.

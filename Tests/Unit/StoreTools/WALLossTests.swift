@@ -9,7 +9,7 @@ import Testing
 
 @testable import StoreTools
 
-/// Commits of a WAL that do not count any more, and what looks like them and is none.
+/// Commits of a WAL without effect, and bytes that only look like them.
 @Suite("What a WAL has lost")
 struct WALLossTests {
     private let fixture = ToolFixture()
@@ -159,7 +159,7 @@ struct WALLossTests {
                 == (isNoted ? ["\"\(fixture.store)\": \(expected.note): \(expected.remedy)"] : []))
     }
 
-    /// What an opening for writing says.
+    /// The notices of an opening for writing.
     private func noticesOfOpening(_ log: [UInt8]) throws -> [String] {
         try Data(log).write(to: URL(fileURLWithPath: fixture.store + "-wal"))
         try? FileManager.default.removeItem(atPath: fixture.store + "-shm")

@@ -27,7 +27,7 @@ public final class FetchableRecordDecoder: Sendable {
     }
 }
 
-/// What is known of a record type and the columns of one layout of rows.
+/// The known facts about a record type and the columns of one layout of rows.
 // Safe because: one thread uses a plan at a time. It stays with a statement, whose rows are read by the one thread of
 // its access, or it is taken from the idle plans of a layout and returned after the record.
 final class DecodingPlan: @unchecked Sendable {

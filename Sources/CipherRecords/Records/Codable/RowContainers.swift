@@ -3,7 +3,7 @@ import Foundation
 
 // The containers that records are decoded from: the columns of a row, by coding keys.
 
-/// What the containers of one record have in common.
+/// The common state of the containers of one record.
 final class RowContext {
     // References that are not counted are to what the plan of the context has during the record; `own` makes them counted
     // ones.

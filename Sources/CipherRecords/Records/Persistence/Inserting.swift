@@ -123,7 +123,7 @@ extension PersistableRecord {
     }
 }
 
-/// What a statement returns of the rows that it changes, and who reads it.
+/// The values that a statement returns of the rows that it changes, and their reader.
 @usableFromInline
 struct Returning {
     let selection: [Selection]
@@ -244,7 +244,7 @@ extension RecordPlan {
         return try statement.endedOutcome()
     }
 
-    /// What is known of an insertion.
+    /// The known facts about an insertion.
     func success(
         of outcome: StatementOutcome, _ container: PersistenceContainer, _ db: Database
     ) throws -> InsertionSuccess {

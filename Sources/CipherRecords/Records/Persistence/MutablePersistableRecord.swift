@@ -15,7 +15,7 @@ import CipherDatabase
 /// Callbacks run around the methods of a record, never around changes by requests or SQL. Those around a statement
 /// call their closure once and let its errors pass.
 public protocol MutablePersistableRecord: EncodableRecord, TableRecord {
-    /// What happens to a row that breaks a constraint.
+    /// The treatment of a row that breaks a constraint.
     static var persistenceConflictPolicy: PersistenceConflictPolicy { get }
 
     // MARK: Inserting
@@ -113,7 +113,7 @@ extension PersistableRecord {
     public func didInsert(with rowID: Int64, for column: String?) {}
 }
 
-/// What happens to a row that breaks a constraint.
+/// The treatment of a row that breaks a constraint.
 /// - SeeAlso: <https://www.sqlite.org/lang_conflict.html>
 public struct PersistenceConflictPolicy: Sendable {
     /// For insertions.
@@ -127,7 +127,7 @@ public struct PersistenceConflictPolicy: Sendable {
     }
 }
 
-/// What is known of a row that was inserted.
+/// The known facts about an inserted row.
 public struct InsertionSuccess: Sendable {
     /// Whether SQLite ignored the insertion: no row was inserted.
     ///
@@ -154,14 +154,14 @@ public struct InsertionSuccess: Sendable {
         encoded = persistenceContainer
     }
 
-    /// What is known where SQLite ignored the insertion.
+    /// The known facts if SQLite ignored the insertion.
     init(ignored container: PersistenceContainer) {
         self.init(rowID: 0, rowIDColumn: nil, persistenceContainer: container)
         isIgnored = true
     }
 }
 
-/// What is known of a row that was inserted or updated.
+/// The known facts about a row that was inserted or updated.
 public struct PersistenceSuccess: Sendable {
     /// Whether SQLite ignored the insertion: no row was stored. Only `aroundSave` gets such a value.
     public private(set) var isIgnored = false
@@ -176,7 +176,7 @@ public struct PersistenceSuccess: Sendable {
 
     public init(persistenceContainer: PersistenceContainer) { encoded = persistenceContainer }
 
-    /// What is known of a row that was inserted.
+    /// The known facts about an inserted row.
     public init(_ inserted: InsertionSuccess) {
         encoded = inserted.encoded
         isIgnored = inserted.isIgnored

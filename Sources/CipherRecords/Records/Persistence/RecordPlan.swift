@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// What a connection keeps of one record type: table, key, and the statements that store its records.
+/// The facts that a connection keeps of one record type: table, key, and the statements that store its records.
 ///
 /// A plan belongs to one schema: ``RecordStorage`` forgets it when the schema changes.
 final class RecordPlan {
@@ -25,7 +25,7 @@ final class RecordPlan {
     @exclusivity(unchecked) private var latestAction = Action.fetch
     @exclusivity(unchecked) private var latestNames = ColumnNames.none
 
-    /// What a statement does.
+    /// The effect of a statement.
     enum Action: Hashable {
         case insert(Database.ConflictResolution)
         case upsert

@@ -145,7 +145,7 @@ extension PersistableRecord {
     }
 }
 
-/// What an upsert does where there is a row already, and what it returns of the row.
+/// The action of an upsert on an existing row, and the values that it returns of the row.
 private struct Upsert {
     var conflictTarget: [String] = []
     var strategy = UpsertUpdateStrategy.allColumns

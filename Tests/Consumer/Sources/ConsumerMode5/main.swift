@@ -1,8 +1,8 @@
 import CipherStore
 import Foundation
 
-// What a user of the library writes, in language mode 5, in the shape that GRDB's guides to sharing teach: a pool opened
-// by hand inside a file coordinator, a migrator, and the errors that such a program catches.
+// The code of a user of the library, in language mode 5, in the shape that GRDB's guides to sharing teach: a pool
+// opened by hand inside a file coordinator, a migrator, and the errors that such a program catches.
 
 /// One store of an app and its extensions.
 final class DatabaseManager {

@@ -2,7 +2,7 @@ import CipherStore
 import Foundation
 import StoreTools
 
-// What a user of the library writes, in language mode 6: the same store as in mode 5, with tasks.
+// The code of a user of the library, in language mode 6: the same store as in mode 5, with tasks.
 
 /// A failed check of this program.
 struct Failure: Error, CustomStringConvertible {
@@ -66,7 +66,7 @@ final class DatabaseManager: Sendable {
     }
 }
 
-/// What a program does with its store.
+/// A program's work with its store.
 func useStore() async throws {
     let manager = try DatabaseManager()
     let pool = manager.pool
@@ -93,7 +93,7 @@ func useStore() async throws {
     try FileManager.default.removeItem(at: manager.folder)
 }
 
-/// What a service does with its store besides: verify it, look at it, take its content out and in again.
+/// A service's other work with its store: verify it, look at it, take its content out and in again.
 func useTools(_ folder: URL) async throws {
     let source = KeySource.passphrase("correct horse battery staple")
     let path = folder.appendingPathComponent("app.db").path

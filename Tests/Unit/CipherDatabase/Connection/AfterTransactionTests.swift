@@ -7,7 +7,7 @@ import TestKit
 import Testing
 
 @Suite struct AfterTransactionTests {
-    /// What was called, in order.
+    /// The calls, in order.
     private final class Calls: Sendable {
         private let names = Mutex<[String]>([])
         func add(_ name: String) { names.withLock { $0.append(name) } }

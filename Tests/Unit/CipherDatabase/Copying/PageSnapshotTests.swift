@@ -48,7 +48,7 @@ struct PageSnapshotTests {
         try pool.close()
     }
 
-    // The turn was waited for without a word, for a minute, whoever wanted to end that.
+    // The wait for the turn lasted a minute without a message, and nobody could end it.
     @Test("its wait for the turn is reported with who has it, and ends when it is cancelled")
     func watchedWait() throws {
         let pool = try Databases.poolWithTable(folder)
@@ -141,7 +141,7 @@ struct PageSnapshotTests {
         let view = try view(pool)
         try fill(pool, rows: 1)
         let before = try view.delta(since: view.position)
-        // What a writer leaves that is killed between writing a commit frame and the wal-index: a frame that is valid in
+        // The WAL of a writer that is killed between writing a commit frame and the wal-index: a frame that is valid in
         // everything. Only the index tells that it was never committed.
         let log = try FileDescriptor(opening: path + "-wal", .readWrite)
         let size = Int(try log.status().byteCount)

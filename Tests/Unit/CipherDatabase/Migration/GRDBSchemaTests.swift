@@ -10,7 +10,7 @@ import Testing
 @Suite struct GRDBSchemaTests {
     struct Definition: Sendable, CustomTestStringConvertible {
         let testDescription: String
-        /// What GRDB 7 writes.
+        /// The text that GRDB 7 writes.
         let sql: [String]
         let make: @Sendable (Database) throws -> Void
     }

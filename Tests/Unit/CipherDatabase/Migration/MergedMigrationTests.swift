@@ -5,7 +5,7 @@ import Testing
 @Suite struct MergedMigrationTests {
     let queue = DatabaseQueue()
 
-    /// `v3` stands for `v1` and `v2`, and writes down which of them it was told of.
+    /// `v3` stands for `v1` and `v2`, and writes down which of them it received.
     private var merging: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("v3", merging: ["v1", "v2", "v3"]) { db, applied in

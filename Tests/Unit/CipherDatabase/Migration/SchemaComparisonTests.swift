@@ -4,7 +4,8 @@ import Foundation
 import TestKit
 import Testing
 
-/// What counts as a change of the schema, with `eraseDatabaseOnSchemaChange`: what definitions say, not how they say it.
+/// The changes of the schema that count, with `eraseDatabaseOnSchemaChange`: the meaning of definitions, not their
+/// spelling.
 @Suite struct SchemaComparisonTests {
     /// Two definitions, and what they differ in.
     struct Pair: Sendable, CustomTestStringConvertible {
@@ -125,7 +126,7 @@ import Testing
             "CREATE TABLE t (a UNIQUE REFERENCES p)"),
     ]
 
-    /// What `ALTER TABLE` writes, which quotes names as it likes, against a table that was made so.
+    /// A table of `ALTER TABLE`, which quotes names as it likes, against a table that was made so.
     private static let renamings = [
         Pair(
             "CREATE TABLE w (b, CHECK (w.b > 0)); ALTER TABLE w RENAME TO w2",

@@ -491,7 +491,7 @@ import Testing
         let sum = try await withThrowingTaskGroup(of: Int.self) { group in
             for number in 0..<300 {
                 group.addTask {
-                    // Those that block hold the threads on which the others' tasks go on.
+                    // The blocking ones hold the threads on which the others' tasks continue.
                     number % 3 == 0
                         ? try readBlocking(pool)
                         : try await pool.read { db in

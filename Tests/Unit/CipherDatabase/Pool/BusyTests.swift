@@ -240,7 +240,7 @@ import Testing
         try reader.read { db throws in
             #expect(try db.rowCount() == 1)
             isReading.open()
-            // Nobody begins to read any more when the commit waits for those who do.
+            // No reader begins while the commit waits for the readers.
             #expect(waitUntil { databaseError { try looker.read { try $0.rowCount() } } != nil || hasEnded.value })
         }
         threads.join()

@@ -27,7 +27,7 @@ import Testing
         let copied = statistics.copiedFrames
         try pool.checkpoint()
         try pool.checkpoint()
-        // What is in the database file already is not copied, nor counted, again.
+        // A page that is in the database file already is not copied, nor counted, again.
         #expect(pool.checkpointStatistics.copiedFrames - copied < 100)
         #expect(pool.checkpointStatistics.count == statistics.count + 2)
     }
@@ -73,7 +73,7 @@ import Testing
         let frames = pools.map(\.checkpointStatistics.logFrames)
         #expect(frames[1] >= frames[0] + 100)
         try snapshot.close()
-        // A new run of the log has checkpoints of its own, whatever was told of the former one.
+        // A new run of the log has checkpoints of its own, whatever the reports of the former one say.
         for _ in 0..<3 { try pools[2].write { db in for _ in 0..<300 { try db.insert(page) } } }
         #expect(pools[2].checkpointStatistics.count >= 2)
     }

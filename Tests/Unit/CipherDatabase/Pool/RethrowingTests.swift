@@ -38,7 +38,7 @@ import Testing
         #expect(throws: Failure.self) { try DatabaseQueue().inDatabase { _ in throw Failure() } }
     }
 
-    /// What a closed connection answers with: nothing of it may reach SQLite.
+    /// The answers of a closed connection: nothing of it may reach SQLite.
     private func expectClosed(_ db: Database) {
         #expect(db.sqliteConnection == nil)
         #expect(!db.isInsideTransaction)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CipherDatabase
 
-/// What is taken down of writes.
+/// The recorded facts about writes.
 @Suite struct WriteStatisticsTests {
     let folder = TemporaryFolder()
 

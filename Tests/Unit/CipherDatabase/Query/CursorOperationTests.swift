@@ -115,7 +115,7 @@ import Testing
     }
 
     // `forEach` is a requirement, so that a cursor may do around all elements what it cannot do around each: GRDB's
-    // cursors open their statement there. What is made of such a cursor has to come through it.
+    // cursors open their statement there. A value made of such a cursor has to come through it.
     @Test("cursors and collections made of a cursor read it by its own forEach")
     func forwarding() throws {
         #expect(try Array(Pushed()) == [1, 2, 3])

@@ -3,7 +3,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What the program must not do ends it, with words that say what was wrong.
+/// A forbidden act of the program ends it, with words that name the fault.
 @Suite struct TrapTests {
     private func said(_ result: ExitTest.Result?, _ words: String) -> Bool {
         guard let bytes = result?.standardErrorContent else { return false }

@@ -5,7 +5,7 @@ import TestHarness
 import TestKit
 import Testing
 
-/// What a suspension does to accesses that are under way or wait.
+/// The effect of a suspension on accesses that are under way or wait.
 @Suite(.serialized, .exclusive(.suspension)) struct InterruptedAccessTests {
     private typealias Fixture = SuspensionFixture
     private let fixture = SuspensionFixture()

@@ -5,7 +5,7 @@ import TestHarness
 import TestKit
 import Testing
 
-/// What a database that is suspended does, and what it refuses.
+/// The calls that a suspended database answers, and those that it refuses.
 @Suite(.serialized, .exclusive(.suspension)) struct SuspendedAccessTests {
     private typealias Fixture = SuspensionFixture
     private let fixture = SuspensionFixture()

@@ -13,7 +13,7 @@ import Testing
         .suspend, .released, .resume, .rechecked(nil), .rechecked(rotated), .postponed, .close,
     ]
 
-    /// What each state makes of the events above, in their order.
+    /// The result of each state for the events above, in their order.
     private static let table: [[Step]] = [
         [
             (.suspending, .release), (.running, nil), (.running, nil), (.running, nil), (.running, nil),

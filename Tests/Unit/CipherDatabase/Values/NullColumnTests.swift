@@ -2,7 +2,7 @@ import CSQLCipher
 import CipherDatabase
 import Testing
 
-/// What types of a program's own read where a column holds NULL.
+/// The values that a program's own types read from a column with NULL.
 @Suite struct NullColumnTests {
     // GRDB never calls `init(sqliteStatement:index:)` for NULL, so programs do not look for it: SQLite's functions
     // answer 0 and an empty text then. Such a type once read a NULL as a value, silently.

@@ -2,8 +2,8 @@ import CipherDatabase
 import CipherObservation
 import Testing
 
-/// Own changes and those of others are told apart by the identity of the author: a number may have several authors, one
-/// after the other.
+/// The identity of the author separates own changes from those of others: a number may have several authors, one after
+/// the other.
 @Suite struct HistoryAuthorTests {
     private let file = TemporaryFile()
 
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    /// What an observer of a pool is notified of, for commits that a function makes.
+    /// The notices to an observer of a pool, for commits that a function makes.
     private func changes(_ pool: DatabasePool, _ body: () throws -> Void) throws -> RecordedChanges? {
         var commits = ForeignCommits()
         pool.writeWithoutTransaction { commits.begin($0) }

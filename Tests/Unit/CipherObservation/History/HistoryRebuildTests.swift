@@ -44,7 +44,7 @@ import Testing
         #expect(isInOrder, sourceLocation: location)
     }
 
-    // Where all tables are recorded the new table was recorded before it got the old name, and then under both.
+    // If all tables are recorded, the new table was recorded before it got the old name, and then under both.
     @Test("where all tables are recorded, a table that is made again in a migration is recorded once")
     func twelveSteps() throws {
         let queue = try recorded(.allTables)

@@ -4,7 +4,7 @@ import CipherObservation
 import Foundation
 import Testing
 
-/// What the triggers of the history record.
+/// The changes that the triggers of the history record.
 @Suite struct HistoryRecordingTests {
     private let queue: DatabaseQueue
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CipherObservation
 
-/// What a connection finds out of the commits of others, and what that costs it.
+/// The findings of a connection about the commits of others, and their cost.
 @Suite struct ForeignCommitsTests {
     private let file = TemporaryFile()
 
@@ -307,7 +307,7 @@ import Testing
         #expect(next() == .seconds(5) && next() == .seconds(60))
         counts.fileChanges += 1
         #expect(next() == .seconds(5) && next() == .seconds(60))
-        // Where files cannot be watched, and after a wake.
+        // If files cannot be watched, and after a wake.
         #expect(next(canWaitLonger: false) == .seconds(5) && next() == .seconds(60))
     }
 }

@@ -4,7 +4,7 @@ import Dispatch
 import Foundation
 import Testing
 
-/// What a connection without this library writes, in the same process and the same file, counts as another writer's.
+/// The writes of a connection without this library, in the same process and the same file, count as another writer's.
 @Suite struct OtherWritersTests {
     private let file = TemporaryFile()
 

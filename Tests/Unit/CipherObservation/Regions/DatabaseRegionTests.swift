@@ -74,7 +74,7 @@ import Testing
     func afterRecording() throws {
         let queue = try DatabaseQueue.pantry()
         try queue.read { db in
-            // What the schema has to tell is known from then on.
+            // The facts of the schema are known from then on.
             _ = try Table("jar").all().databaseRegion(db)
             var region = DatabaseRegion()
             _ = try db.recordingRegion(&region) { try Int.fetchAll(db, sql: "SELECT height FROM shelf") }

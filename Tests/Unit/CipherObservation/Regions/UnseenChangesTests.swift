@@ -3,7 +3,7 @@ import CipherObservation
 import CipherRecords
 import Testing
 
-/// Changes that SQLite's update hook does not report: observations of regions count them all the same.
+/// Changes that SQLite's update hook does not report: observations of regions count them as well.
 @Suite struct UnseenChangesTests {
     private let queue: DatabaseQueue
     private let calls = Collected<String>()

@@ -81,7 +81,7 @@ private enum Action {
     case veto(Int)
 }
 
-/// What an observer observes.
+/// The subject of an observer.
 private struct Settings {
     let number: Int
     let tables: Set<String>
@@ -123,7 +123,7 @@ private final class Listener: TransactionObserver {
     func databaseDidRollback(_ db: Database) { log.add("\(settings.number) rollback") }
 }
 
-/// What SQLite and the observers are to do.
+/// The work of SQLite and the observers.
 private struct Model {
     private struct Observer {
         let settings: Settings

@@ -3,7 +3,7 @@ import CipherObservation
 import CipherRecords
 import Testing
 
-/// What has changed between two values.
+/// The difference between two values.
 @Suite struct ValueChangesTests {
     private struct Card: Codable, Equatable, Identifiable, FetchableRecord, PersistableRecord {
         var id: Int64

@@ -5,7 +5,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What an observation reports of itself, in which order.
+/// The reports of an observation about itself, and their order.
 @Suite struct ValueObservationEventsTests {
     private static let highest = ValueObservation.trackingConstantRegion { db in
         try Int.fetchOne(db, sql: "SELECT MAX(id) FROM shelf")

@@ -456,7 +456,7 @@ struct AssociationFetchingTests {
     }
 }
 
-/// What a dump has printed.
+/// The output of a dump.
 private final class DumpedText: TextOutputStream {
     private(set) var text = ""
     func write(_ string: String) { text += string }

@@ -351,7 +351,7 @@ struct AssociationRequestTests {
                 + #"AND ("shelf"."row" = "copy"."shelfRow") ORDER BY "shelf"."room" DESC, "shelf"."row" DESC"#)
         table(Book.order { $0.id }.joining(required: author).unordered(), sql)
         table.count(Book.joining(required: author), "SELECT COUNT(*) FROM (\(sql))")
-        // What is joined again is joined last.
+        // A table that is joined again is joined last.
         table(
             Letter.joining(required: Letter.sender).joining(required: Letter.recipient)
                 .including(required: Letter.sender),

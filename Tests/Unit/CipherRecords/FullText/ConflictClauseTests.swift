@@ -24,7 +24,7 @@ struct ConflictClauseTests {
             """
     }
 
-    /// What an UPDATE or an UPSERT sets.
+    /// The assignments of an UPDATE or an UPSERT.
     private static let assignments = [
         "body = 'changed'", "body = 'changed', seen = 4", "k = 'B'", "k = 'new'", "id = 2", "id = 9", "id = 2000",
         "n = NULL", "body = NULL", "body = 'refused'", "seen = -1", "seen = -1, body = 'other'", "k = NULL",

@@ -9,7 +9,7 @@ struct IndexEncryptionTests {
     /// Words that begin differently, since an index stores of each word only what differs from the one before it.
     private static let secrets = ["Apricotsecretly", "Krakowsecretive", "Xylophonesecrets"]
 
-    /// What an index may hold of them.
+    /// The part of them that an index may hold.
     private static var needles: [String] {
         secrets.flatMap { [$0, $0.lowercased(), String($0.lowercased().prefix(9))] }
     }

@@ -95,7 +95,7 @@ struct PatternTests {
                 for text in [piece, piece + " hello", "hello " + piece, "hello \(piece) world"] {
                     try check(Self.fts3, text, tables.fts3, "", db)
                     try check(Self.fts5, text, tables.fts5, "", db)
-                    // What the user also typed must not hide the rows with the word.
+                    // The rest of the typed text must not hide the rows with the word.
                     guard text.contains("hello"), !piece.contains("hello") else { continue }
                     let three = FTS3Pattern(matchingAnyTokenIn: text)
                     let five = FTS5Pattern(matchingAnyTokenIn: text)

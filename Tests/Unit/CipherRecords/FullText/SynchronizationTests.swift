@@ -99,7 +99,7 @@ struct SynchronizationTests {
             try db.execute(
                 sql: "INSERT INTO doc VALUES (3, 'a', 'upsert') ON CONFLICT (k) DO UPDATE SET body = excluded.body")
             try #expect(found("one", db) == [] && found("upsert", db) == [1] && found("two", db) == [2])
-            // What was noted of a row that stayed is gone with its values.
+            // The notes about a row that stayed are gone with its values.
             try db.execute(sql: "INSERT OR IGNORE INTO doc VALUES (4, 'b', 'x')")
             try db.execute(sql: "UPDATE doc SET body = 'second' WHERE id = 2")
             try db.execute(sql: "INSERT OR REPLACE INTO doc VALUES (5, 'b', 'five')")

@@ -115,7 +115,7 @@ struct FetchingTests {
                 let records = try Fan.fetchAll(statement, arguments: [count])
                 #expect(records.map(\.id) == (0..<count).map { Int64($0) + 1 })
                 #expect(records.last?.name == (count == 0 ? nil : "name \(count)"))
-                // What the fetch before has returned does not make a small result keep much memory.
+                // The result of the fetch before does not make a small result keep much memory.
                 #expect(records.capacity <= max(16, count * 8 + count))
             }
             // An error in the middle.

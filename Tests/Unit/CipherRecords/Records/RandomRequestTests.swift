@@ -287,7 +287,7 @@ struct RandomRequestTests {
         }
     }
 
-    /// What `IN` is: NULL where a NULL might have been equal.
+    /// The value of `IN`: NULL if a NULL might have been equal.
     private static func isAmong(_ value: DatabaseValue, _ values: [DatabaseValue]) -> Bool? {
         if values.isEmpty { return false }
         if value.isNull { return nil }

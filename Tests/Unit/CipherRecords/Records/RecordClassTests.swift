@@ -122,7 +122,7 @@ struct RecordClassTests {
             try #expect(Tug.fetchAll(db).map(\.name) == ["Bob"] && Tug.numberOfSelectedColumns(db) == 4)
             try #expect(Tug.filter(Tug.horsepower == nil).fetchOne(db)?.hasDatabaseChanges == false)
             #expect(throws: DatabaseError.self) { try Boat(id: 1, name: "Cid").insert(db) }
-            // What counts is the class of the object.
+            // The class of the object counts.
             let boat: Boat = Tug(id: 1, name: "Dan")
             try boat.insert(db)
             try #expect(Tug.fetchAll(db).map(\.name) == ["Dan"])

@@ -3,7 +3,7 @@ import CipherRecords
 import Foundation
 import Testing
 
-/// What the types of columns make of the numbers of a record: what they would round is refused.
+/// The conversions of a record's numbers by the types of columns: a rounded number is refused.
 @Suite struct StoredPrecisionTests {
     private struct Sample<Value: Codable & Sendable>: Codable, PersistableRecord, FetchableRecord {
         static var databaseTableName: String { "sample" }

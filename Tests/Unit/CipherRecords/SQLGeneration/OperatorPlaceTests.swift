@@ -21,7 +21,7 @@ struct OperatorPlaceTests {
 
     private typealias Definitions = [String]
 
-    /// What is in the schema after tables and indexes were made.
+    /// The content of the schema after tables and indexes were made.
     private static func definitions(_ make: (Database) throws -> Void) throws -> Definitions {
         try DatabaseQueue().write { db in
             try make(db)

@@ -76,7 +76,7 @@ final class RequestTable {
         self(Player.filter(predicate), #"SELECT * FROM "player" WHERE \#(sql)"#, at: location)
     }
 
-    /// What is selected: `SELECT ... FROM "player"` stands around it.
+    /// The selection: `SELECT ... FROM "player"` stands around it.
     func select(_ selection: any SQLSelectable, _ sql: String, at location: SourceLocation = #_sourceLocation) {
         self(Player.select(selection), #"SELECT \#(sql) FROM "player""#, at: location)
     }

@@ -22,7 +22,7 @@ extension Calls {
         schedulers(&call)
     }
 
-    /// What an observation has told, on any thread.
+    /// The values of an observation, on any thread.
     private final class Told<Value: Sendable>: Sendable {
         private let list = Mutex<[Value]>([])
         private let arrivals = DispatchSemaphore(value: 0)

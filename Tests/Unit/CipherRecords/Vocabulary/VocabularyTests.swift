@@ -47,7 +47,7 @@ struct VocabularyTests {
     }
 }
 
-/// What the document says.
+/// The claims of the document.
 struct CallList {
     /// The code of the first column of each table.
     var calls: [String] = []
@@ -55,7 +55,7 @@ struct CallList {
     var missing: [String] = []
 
     static let heading = "## Every call"
-    static let missingHeading = "## What does not exist"
+    static let missingHeading = "## Missing names"
 
     static func document() throws -> CallList {
         let path = Declarations.root.appending(path: "Docs/Migrating-from-GRDB.md")

@@ -4,7 +4,7 @@ import KeyCustody
 import TestKit
 import Testing
 
-/// What the key log says of the creation of a store.
+/// The record of a store's creation in the key log.
 @Suite struct CreationEventTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -38,7 +38,7 @@ import Testing
         try store.write { try $0.execute(sql: "CREATE TABLE t (a)") }
         try store.close()
         try FileManager.default.removeItem(atPath: log)
-        // What has happened before is not told later.
+        // Earlier events are not reported later.
         let again = try open()
         #expect(again.notices.isEmpty)
         try again.close()

@@ -328,7 +328,7 @@ import Testing
         let store = try SharedStore.open(at: fixture.path, unlockedBy: kept.source, configuration: config)
         #expect(store.isSuspended && store.notices.isEmpty)
         #expect(try row(of: store) == expected)
-        // It is made all the same: the locks that it needs are free.
+        // It is made nevertheless: the locks that it needs are free.
         try store.keys.remove(1)
         #expect(store.notices.contains { $0.contains("the next opening for writing records it") }, "\(store.notices)")
         #expect(try row(of: store) == expected)
@@ -407,7 +407,7 @@ import Testing
     }
 }
 
-/// What was dumped.
+/// The output of the dump.
 private final class Lines: TextOutputStream {
     private(set) var text = ""
     func write(_ string: String) { text += string }

@@ -104,7 +104,7 @@ import Testing
     @Test("a removed key opens nothing that is left beside the store; the last one is never removed")
     func removed() throws {
         try fixture.add("second")
-        // What a former version left behind goes as well.
+        // The leftover of a former version goes as well.
         try FileManager.default.copyItem(atPath: fixture.path + "-sidecar", toPath: fixture.path + "-sidecar.damaged")
         #expect(try fixture.filesOpened(by: KeyslotFixture.first).count == 3)
         try fixture.withStore { store in
@@ -176,7 +176,7 @@ import Testing
         }
         #expect(try Opening.pool.open(path, direct, body: read) == "kept")
         #expect(try Opening.sharedStore.open(path, .passphrase("slot"), body: read) == "kept")
-        // The same store object goes on with the keys that the conversion made.
+        // The same store object continues with the keys that the conversion made.
         try store.keys.add(.rawKey(TestKeys.rawKey))
         #expect(storeError { try store.keys.convertToDirect(provedBy: .passphrase("slot")) } == .wrongKey)
         try store.keys.convertToDirect(provedBy: direct.source)

@@ -10,7 +10,7 @@ import Testing
 final class KeyslotFixture {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
-    /// What created the store: slot 1.
+    /// The creator of the store: slot 1.
     static let first = TestKey.raw(0x2a)
 
     init() throws {

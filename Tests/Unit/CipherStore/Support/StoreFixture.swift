@@ -70,7 +70,7 @@ enum Opening: String, CaseIterable, Sendable {
 /// A store with known content, which a test damages, and what it expects of every way to open it.
 final class StoreFixture {
     static let rowCount = 300
-    /// What SQLite makes to read a store at all; neither holds content of it.
+    /// The files that SQLite makes to read a store at all; neither holds content of it.
     static let sharingFiles: Set = ["app.db-wal", "app.db-shm"]
     let folder = TemporaryFolder()
     let key: TestKey
@@ -131,7 +131,7 @@ final class StoreFixture {
     ///
     /// - Parameters:
     ///   - mentions: What the text of the error must say.
-    ///   - files: Files that may appear or change all the same; the lock file always may.
+    ///   - files: Files that may appear or change nevertheless; the lock file always may.
     func expectRefusal(
         _ code: StoreError.Code, with key: TestKey? = nil, mentions: [String] = [], changing files: Set<String> = [],
         ways: [Opening] = Opening.allCases, at location: SourceLocation = #_sourceLocation

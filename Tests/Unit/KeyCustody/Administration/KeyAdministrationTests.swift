@@ -33,7 +33,7 @@ struct KeyAdministrationTests {
     func remove() throws {
         let fixture = try KeyFixture()
         let slot = try fixture.administration.sidecar().slots[0]
-        // What former crashes and damages may have left.
+        // The possible leftovers of former crashes and damages.
         let former = try fixture.content(.main)
         for name in ["app.db-sidecar.damaged", "app.db-sidecar.bak.damaged", "app.db-sidecar.tmp-1-0123abcd"] {
             try Data(former).write(to: URL(filePath: fixture.folder.file(name)))

@@ -11,7 +11,7 @@ struct KeyChangeCrashTests {
     enum Change: String, Codable, CaseIterable, Sendable {
         case add, change, remove, toSlots, toDirect
 
-        /// What is done; every store here can be unlocked by raw key 0, so that nothing is derived.
+        /// The work; every store here can be unlocked by raw key 0, so that nothing is derived.
         func run(_ path: String) throws {
             let administration = try KeyAdministration.unlock(databasePath: path, with: SlotFixture.rawKey(0))
             switch self {
@@ -82,7 +82,7 @@ struct KeyChangeCrashTests {
         for key: UInt8 in 0...3 {
             #expect(try opens(key, files) == expected.contains(key), "raw key \(key)")
         }
-        // Whoever opens next makes both copies the same; the kill freed the locks, so a change goes through at once.
+        // The next opener makes both copies the same; the kill freed the locks, so a change goes through at once.
         let next = try KeyAdministration.unlock(databasePath: files.databasePath, with: SlotFixture.rawKey(0))
         let choice = try next.choice()
         #expect(choice.copy == .main)

@@ -102,7 +102,7 @@ struct KeyChangeReplayTests {
             }
             #expect(throws: StoreError.self, "line \(number + 1)") { _ = try mine.administration.sidecar() }
         }
-        // Where the slot itself is told to open in this store, its additional data are not those of its wrapping.
+        // If the slot itself is made to open in this store, its additional data are not those of its wrapping.
         let slot = try other.administration.sidecar().slots[1]
         let secret = Secret.rawKey(try RawKey(bytes: Fixture.keyBytes.map { $0 ^ 0x50 }))
         #expect(try slot.open(secret, other.administration.sidecar().storeID) != nil)

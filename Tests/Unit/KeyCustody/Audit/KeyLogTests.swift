@@ -333,7 +333,7 @@ struct KeyLogDocumentTests {
         #expect(audit.entries.map(\.event) == ["store-created", "slot-added"])
     }
 
-    /// What the example should be.
+    /// The expected example.
     private func expectedExample() throws -> String {
         let first = try KeyLogEntry(
             .storeCreated(scheme: "slots"), number: 1, after: KeyLogEntry.beginning, now: 1_790_000_000, process: 4711,

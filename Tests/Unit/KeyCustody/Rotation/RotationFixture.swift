@@ -6,7 +6,7 @@ import Testing
 
 @testable import KeyCustody
 
-/// What is rotated in the tests, one of each mode. Everything opens with raw keys, so that nothing is derived.
+/// The rotations of the tests, one of each mode. Everything opens with raw keys, so that nothing is derived.
 enum RotationCase: String, CaseIterable, Sendable, Codable {
     /// Slots 1, 2 and 3 have the raw keys 0, 1 and 2.
     case newDataKey

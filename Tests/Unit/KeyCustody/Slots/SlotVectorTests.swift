@@ -95,7 +95,7 @@ struct SlotVectorTests {
                 isRaw ? .rawKey(try RawKey(bytes: secret)) : .passphrase(try Passphrase(bytes: secret))
             #expect(try material.unlock(claimed)?.openedBy?.id == slot.id)
         }
-        // What was printed works wherever a passphrase does.
+        // The printed key works wherever a passphrase does.
         let recovery = try #require(vector.slots.last)
         let printed = RecoveryKey(try RawKey(bytes: recovery.secret.hexBytes)).text()
         let typed = Secret.passphrase(try Passphrase(printed))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import KeyCustody
 
-/// What Keys/generators/make_slots.py wrote, from the document alone.
+/// The output of Keys/generators/make_slots.py, made from the document alone.
 struct SlotVectors: Decodable {
     struct Store: Decodable, Sendable, CustomTestStringConvertible {
         var name: String

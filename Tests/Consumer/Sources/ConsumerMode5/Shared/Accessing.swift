@@ -64,7 +64,7 @@ final class CoordinatedStore: Sendable {
         return migrator
     }
 
-    /// What a later version of the program runs.
+    /// The migrations of a later version of the program.
     var laterMigrator: DatabaseMigrator {
         var migrator = migrator
         migrator.registerMigration("addB") { db in

@@ -2,7 +2,7 @@ import CipherStore
 import Dispatch
 import Foundation
 
-// What programs set and call, in code that both language modes take. Each function checks what it shows.
+// The settings and calls of programs, in code that both language modes take. Each function checks what it shows.
 
 /// A failed check ends the program.
 func check(_ condition: Bool, _ what: String, line: Int = #line) {
@@ -11,7 +11,7 @@ func check(_ condition: Bool, _ what: String, line: Int = #line) {
     exit(1)
 }
 
-/// What a hook saw, from any thread.
+/// The calls of a hook, from any thread.
 // Safe because: the lock guards the lines.
 final class Journal: @unchecked Sendable {
     private let lock = NSLock()

@@ -7,7 +7,7 @@ extension Notification.Name {
     static let cookbookDidChange = Notification.Name("cookbookDidChange")
 }
 
-/// What a view shows: it follows the database by a task, or has its first value at once.
+/// The value of a view: it follows the database by a task, or has its first value at once.
 @MainActor
 final class RecipeListModel {
     private(set) var titles: [String] = []

@@ -77,7 +77,7 @@ struct Signed: Decodable, FetchableRecord {
     var cook: Cook?
 }
 
-/// What requests of recipes and associations to recipes share.
+/// The common part of requests of recipes and associations to recipes.
 extension DerivableRequest<Recipe> {
     func quick() -> Self { filter { $0.minutes <= 30 } }
     func by(_ name: String) -> Self { joining(required: Recipe.cook.filter { $0.name == name }) }
