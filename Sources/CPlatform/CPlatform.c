@@ -121,39 +121,54 @@ void cplatform_device_numbers(dev_t device, unsigned *major_number, unsigned *mi
 
 static int is_without_acl(int failure) { return failure == ENODATA || failure == ENOTSUP || failure == EOPNOTSUPP; }
 
-int cplatform_acl_copy(const char *from, int to) {
-    /* An access control list is at most as long as an attribute may be. */
-    char list[65536];
-    ssize_t count = getxattr(from, ACL_ATTRIBUTE, list, sizeof list);
-    if (count < 0) {
-        if (!is_without_acl(errno)) return errno;
+int cplatform_attributes(const char *path, struct stat *found, void *list, size_t capacity, size_t *count) {
+    *count = 0;
+    /* Such a descriptor needs no right to read, and closing it drops no lock. */
+    int number = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (number < 0) return errno;
+    int failure = fstat(number, found) == 0 ? 0 : errno;
+    if (failure == 0 && S_ISREG(found->st_mode)) {
+        /* The link leads to the open file itself, whatever the path names by now. */
+        char name[40];
+        snprintf(name, sizeof name, "/proc/self/fd/%d", number);
+        ssize_t length = getxattr(name, ACL_ATTRIBUTE, list, capacity);
+        /* Without /proc: the list of what the path names now. */
+        if (length < 0 && errno == ENOENT) length = lgetxattr(path, ACL_ATTRIBUTE, list, capacity);
+        if (length > 0) *count = (size_t)length;
+        if (length < 0 && !is_without_acl(errno)) failure = errno;
+    }
+    close(number);
+    return failure;
+}
+
+int cplatform_acl_apply(int to, const void *list, size_t count) {
+    if (count == 0) {
         /* The new file may have inherited a list from its directory that the model does not have. */
         if (fremovexattr(to, ACL_ATTRIBUTE) == 0 || is_without_acl(errno)) return 0;
         return errno;
     }
-    if (fsetxattr(to, ACL_ATTRIBUTE, list, (size_t)count, 0) == 0 || is_without_acl(errno)) return 0;
+    if (fsetxattr(to, ACL_ATTRIBUTE, list, count, 0) == 0 || is_without_acl(errno)) return 0;
     return errno;
 }
-
-int cplatform_acl_read(const char *path, void *list, size_t capacity, size_t *count) {
-    ssize_t found = getxattr(path, ACL_ATTRIBUTE, list, capacity);
-    *count = found > 0 ? (size_t)found : 0;
-    return found >= 0 || is_without_acl(errno) ? 0 : errno;
-}
 #else
-int cplatform_acl_read(const char *path, void *list, size_t capacity, size_t *count) {
-    (void)path;
-    (void)list;
-    (void)capacity;
+int cplatform_attributes(const char *path, struct stat *found, void *list, size_t capacity, size_t *count) {
     *count = 0;
-    return 0;
+    if (lstat(path, found) != 0) return errno;
+    acl_t acl = acl_get_link_np(path, ACL_TYPE_EXTENDED);
+    if (acl == NULL) return errno == ENOENT || errno == ENOTSUP ? 0 : errno;
+    ssize_t length = acl_copy_ext(list, acl, (ssize_t)capacity);
+    int failure = length < 0 ? errno : 0;
+    if (length > 0) *count = (size_t)length;
+    acl_free(acl);
+    return failure;
 }
 
-int cplatform_acl_copy(const char *from, int to) {
-    acl_t list = acl_get_file(from, ACL_TYPE_EXTENDED);
-    if (list == NULL) return errno == ENOENT || errno == ENOTSUP ? 0 : errno;
-    int failure = acl_set_fd(to, list) == 0 || errno == ENOTSUP ? 0 : errno;
-    acl_free(list);
+int cplatform_acl_apply(int to, const void *list, size_t count) {
+    if (count == 0) return 0;
+    acl_t acl = acl_copy_int(list);
+    if (acl == NULL) return errno;
+    int failure = acl_set_fd(to, acl) == 0 || errno == ENOTSUP ? 0 : errno;
+    acl_free(acl);
     return failure;
 }
 #endif

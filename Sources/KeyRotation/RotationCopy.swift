@@ -26,12 +26,12 @@ final class RotationCopy: Sendable {
         path = paths.rotationCopy
         self.pageBytes = pageBytes
         try Self.removeLeftover(of: paths)
-        let file = try FileDescriptor(
-            opening: path, .readWrite, creating: .always(permissions: FileAttributes.privatePermissions))
+        let folder = try OpenFolder(opening: Files.directory(of: path), followsLinks: false)
+        let file = try folder.newFile(Files.name(of: path))
         do {
             try FileAttributes(of: paths.database)?.apply(to: file)
         } catch {
-            try? Files.remove(path)
+            try? folder.remove(Files.name(of: path))
             throw error
         }
         self.file = OpenFile(file)

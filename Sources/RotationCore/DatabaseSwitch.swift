@@ -85,8 +85,8 @@ package final class DatabaseSwitch {
         if step == .proved { return .notAnnounced }
         if step >= .renamed { return .replaced }
         // A rename that was reported as failed may have taken effect.
-        guard let copy, let database = try? Files.identity(paths.database) else { return .announced }
-        return database == copy ? .replaced : .announced
+        guard let copy, let database = try? Files.ownStatus(of: paths.database) else { return .announced }
+        return database.identity == copy ? .replaced : .announced
     }
 
     // MARK: Steps
@@ -113,14 +113,12 @@ package final class DatabaseSwitch {
     ///   the sidecar.
     package func run() throws {
         if step < .renamed {
-            if try Files.identity(paths.database) != copy {
+            if try Files.ownStatus(of: paths.database)?.identity != copy {
                 if step < .walReplaced {
                     try replaceWAL()
                     reach(.walReplaced)
                 }
-                guard try isCopyInPlace else { throw copyVanished() }
-                try Files.rename(paths.rotationCopy, to: paths.database)
-                guard try Files.identity(paths.database) == copy else { throw copyVanished() }
+                try putCopyInPlace()
             }
             reach(.renamed)
         }
@@ -140,6 +138,15 @@ package final class DatabaseSwitch {
             notices += try journal.complete(databaseHasNextKey: true)
             reach(.completed)
         }
+    }
+
+    /// Gives the copy the database's name, in one open folder. A symbolic link is not followed.
+    private func putCopyInPlace() throws {
+        let folder = try OpenFolder(opening: Files.directory(of: paths.database), followsLinks: false)
+        let (name, newName) = (Files.name(of: paths.rotationCopy), Files.name(of: paths.database))
+        guard let copy, try folder.status(of: name)?.identity == copy else { throw copyVanished() }
+        try folder.rename(name, to: folder, newName)
+        guard try folder.status(of: newName)?.identity == copy else { throw copyVanished() }
     }
 
     private func replaceWAL() throws {

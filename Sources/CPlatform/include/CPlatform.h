@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "ProcessEvents.h"
@@ -44,13 +45,13 @@ int cplatform_filesystem(const char *path, uint64_t *type, char *name, size_t na
 /* Splits a device number into the two halves that /proc/self/mountinfo prints. */
 void cplatform_device_numbers(dev_t device, unsigned *major_number, unsigned *minor_number);
 
-/* Gives the file behind `to` the access control list of the file named `from`, or none if that one has none.
-   The file `from` is never opened. Filesystems without such lists are no error. */
-int cplatform_acl_copy(const char *from, int to);
+/* Reads the status and the access control list of one file, which is not opened for reading. No link at the end of the path is
+   followed. The list has the form of the system (on Linux that of the attribute system.posix_acl_access) and is `count` bytes
+   long: none where the file has no list, or is not a regular file. */
+int cplatform_attributes(const char *path, struct stat *found, void *list, size_t capacity, size_t *count);
 
-/* Reads the access control list of a file in the form of the attribute system.posix_acl_access, which is `count` bytes long:
-   none where the file has no list, and on systems whose lists have another form. */
-int cplatform_acl_read(const char *path, void *list, size_t capacity, size_t *count);
+/* Gives an open file such a list, or none where `count` is 0. Filesystems without such lists are no error. */
+int cplatform_acl_apply(int to, const void *list, size_t count);
 
 /* Forbids core dumps and ptrace by processes of the same user (no effect where the system lacks the call). */
 int cplatform_forbid_dumps(void);

@@ -54,6 +54,14 @@ extension SystemError {
         SystemError(call: call, path: path, errorNumber: ESTALE)
     }
 
+    /// The name that this process gave to a file or folder is that of another one: somebody who may write in the folder
+    /// exchanged them.
+    package static func exchanged(_ call: String, _ path: String) -> SystemError {
+        SystemError(
+            call: call, path: path, errorNumber: ESTALE,
+            detail: "something else got its name meanwhile: find out who may write in that folder")
+    }
+
     /// There is no room for another entry.
     package static func full(_ call: String, _ path: String, _ detail: String) -> SystemError {
         SystemError(call: call, path: path, errorNumber: ENOSPC, detail: detail)

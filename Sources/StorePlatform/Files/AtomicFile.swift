@@ -8,28 +8,41 @@
 ///
 /// The new content is written to a separate file in the same folder (`<name>.tmp-<pid>-<8 hex digits>`) and synced; the
 /// file is renamed, and then the folder is synced. The next writer removes a file that a killed writer has left.
+///
+/// Each operation opens the folder once and works on names in it. No link is followed there.
 /// - SeeAlso: <https://www.sqlite.org/atomiccommit.html> on why both fsyncs are needed.
 package enum AtomicFile {
+    /// A durable file under a temporary name.
+    struct Staged {
+        let name: String
+        let identity: FileIdentity
+    }
+
     /// Makes `bytes` the durable content of the file at `path`, whether it existed or not.
     ///
     /// - Parameter reference: The file, never opened, whose mode, owner, group and access control list the new one
     ///   gets; without one (or while it does not exist) the new file is its owner's alone (0600).
     /// - Throws: ``SystemError``; the former file is unchanged then, unless the failing call is the folder's `fsync`:
-    ///   in that case the new content is in place but may not survive a power failure.
+    ///   in that case the new content is in place but may not survive a power failure. `ESTALE` where another user gave
+    ///   the temporary name to another file.
     /// - Parameter didReplace: Called when the new content is in place, and before that is durable.
     package static func write(
         _ bytes: [UInt8], to path: String, likeFile reference: String?, didReplace: () -> Void = {}
     ) throws(SystemError) {
-        let temporary = try stage(bytes, for: path, likeFile: reference)
+        let (folder, name) = try open(path)
+        let staged = try stage(bytes, in: folder, for: name, likeFile: reference)
         CrashPoint.reach(.temporaryFileWritten)
-        guard rename(temporary, path) == 0 else {
-            let failure = SystemError("rename", path)
-            try? Files.remove(temporary)
-            throw failure
+        do throws(SystemError) {
+            try requireNamed(staged.name, staged.identity, in: folder)
+            try folder.rename(staged.name, to: folder, name)
+        } catch {
+            try? folder.remove(staged.name)
+            throw error
         }
+        try requireNamed(name, staged.identity, in: folder)
         didReplace()
         CrashPoint.reach(.fileRenamed)
-        try Files.synchronize(directory: Files.directory(of: path))
+        try folder.synchronize()
     }
 
     /// Creates an empty file with the attributes of `reference`, or keeps the one that exists unchanged.
@@ -41,27 +54,27 @@ package enum AtomicFile {
     package static func createEmpty(
         at path: String, likeFile reference: String?, permissions: UInt32 = FileAttributes.privatePermissions
     ) throws(SystemError) {
-        let temporary = try stage([], for: path, likeFile: reference, permissions: permissions)
-        let result = link(temporary, path)
-        let failure = SystemError("link", path)
-        try? Files.remove(temporary)
-        if result == 0 {
-            try Files.synchronize(directory: Files.directory(of: path))
-        } else if [EPERM, ENOTSUP, ENOSYS].contains(failure.errorNumber) {
-            try createInPlace(path, likeFile: reference, permissions: permissions)
-        } else if !failure.isAlreadyThere {
-            throw failure
+        // A file that exists stays, so a link to the folder does no harm.
+        let (folder, name) = try open(path, followsLinks: true)
+        let staged = try stage([], in: folder, for: name, likeFile: reference, permissions: permissions)
+        do throws(SystemError) {
+            defer { try? folder.remove(staged.name) }
+            try folder.link(staged.name, to: folder, name)
+        } catch {
+            if error.isAlreadyThere { return }
+            guard error.lacksHardLinks else { throw error }
+            return try createInPlace(name, in: folder, likeFile: reference, permissions: permissions)
         }
+        try folder.synchronize()
     }
 
     /// The same on a filesystem without hard links: here the file has other attributes for a short moment. A file or a
     /// link that another user has put there stays as it is.
     private static func createInPlace(
-        _ path: String, likeFile reference: String?, permissions: UInt32
+        _ name: String, in folder: OpenFolder, likeFile reference: String?, permissions: UInt32
     ) throws(SystemError) {
         do throws(SystemError) {
-            let created = try FileDescriptor(
-                opening: path, .readWrite, creating: .always(permissions: FileAttributes.privatePermissions))
+            let created = try folder.newFile(name)
             try setAttributes(of: created, likeFile: reference, permissions: permissions)
         } catch  where error.isAlreadyThere {
             return
@@ -70,11 +83,13 @@ package enum AtomicFile {
 
     /// Renames a file in the same folder, durably; a file that had the new name is replaced.
     package static func move(_ path: String, to newPath: String) throws(SystemError) {
-        guard rename(path, newPath) == 0 else { throw SystemError("rename", path) }
-        try Files.synchronize(directory: Files.directory(of: newPath))
+        let (folder, newName) = try open(newPath)
+        try folder.rename(Files.name(of: path), to: folder, newName)
+        try folder.synchronize()
     }
 
-    /// Renames a file that was verified under one name to another one, durably: `identity` is the file that was read.
+    /// Renames a file that was verified under one name to another one of the same folder, durably: `identity` is the file
+    /// that was read.
     ///
     /// Another user of a shared folder may have given the name to another file meanwhile. The system renames by name
     /// alone, so the file is compared before and after.
@@ -83,56 +98,79 @@ package enum AtomicFile {
     package static func move(
         _ path: String, verifiedAs identity: FileIdentity, to newPath: String
     ) throws(SystemError) {
-        guard try Files.ownStatus(of: path)?.identity == identity else { throw SystemError.stale("rename", path) }
-        guard rename(path, newPath) == 0 else { throw SystemError("rename", path) }
-        guard try Files.ownStatus(of: newPath)?.identity == identity else { throw SystemError.stale("rename", newPath) }
-        try Files.synchronize(directory: Files.directory(of: newPath))
+        let (folder, newName) = try open(newPath)
+        try requireNamed(Files.name(of: path), identity, in: folder)
+        try folder.rename(Files.name(of: path), to: folder, newName)
+        try requireNamed(newName, identity, in: folder)
+        try folder.synchronize()
     }
 
     /// Renames a file to a name of its temporary files, which ``removeLeftovers(of:)`` finds and no other code uses.
     ///
     /// - Returns: The new name; nil when there is no such file.
     package static func setAside(_ path: String) throws(SystemError) -> String? {
-        guard try Files.entryExists(path) else { return nil }
-        let temporary = LeftoverFiles.newName(for: path)
-        guard rename(path, temporary) == 0 else { throw SystemError("rename", path) }
+        let (folder, name) = try open(path)
+        return try setAside(name, in: folder).map { LeftoverFiles.file($0, in: folder.path) }
+    }
+
+    /// As ``setAside(_:)``, by a name in an open folder.
+    package static func setAside(_ name: String, in folder: OpenFolder) throws(SystemError) -> String? {
+        guard try folder.status(of: name) != nil else { return nil }
+        let temporary = LeftoverFiles.newName(for: name)
+        try folder.rename(name, to: folder, temporary)
         return temporary
     }
 
     /// The temporary files of writers of `path`, also of living ones. A folder or a link of such a name is another user's
     /// work: it would end every removal with an error.
     package static func leftovers(of path: String) throws(SystemError) -> [String] {
-        let folder = Files.directory(of: path)
-        return try Files.names(inDirectory: folder)
-            .filter { LeftoverFiles.writer(ofName: $0, base: Files.name(of: path)) != nil }
-            .map { LeftoverFiles.file($0, in: folder) }
-            .filter { ((try? Files.ownStatus(of: $0)) ?? nil)?.kind == .regular }
+        let (folder, name) = try open(path)
+        return try leftovers(of: name, in: folder).map { LeftoverFiles.file($0, in: folder.path) }
+    }
+
+    /// Whether an empty file has no second name but the temporary one that it was made under.
+    static func isNew(_ status: FileStatus, at path: String) -> Bool {
+        guard status.byteCount == 0, status.linkCount == 2, let (folder, name) = try? open(path, followsLinks: true),
+            let names = try? leftovers(of: name, in: folder)
+        else { return false }
+        return names.contains { ((try? folder.status(of: $0)) ?? nil)?.identity == status.identity }
+    }
+
+    private static func leftovers(of base: String, in folder: OpenFolder) throws(SystemError) -> [String] {
+        try folder.names(limit: .max)
+            .filter { LeftoverFiles.writer(ofName: $0, base: base) != nil }
+            .filter { ((try? folder.status(of: $0)) ?? nil)?.kind == .regular }
     }
 
     /// Removes the temporary files of killed writers of `path`, whatever their age. The caller knows that no process is
     /// writing that file now.
     package static func removeLeftovers(of path: String) throws(SystemError) {
-        for leftover in try leftovers(of: path) { try Files.remove(leftover) }
+        let (folder, name) = try open(path)
+        try removeLeftovers(of: name, in: folder)
     }
 
-    /// Writes a durable file under a temporary name and returns that name.
+    /// As ``removeLeftovers(of:)``, by a name in an open folder.
+    package static func removeLeftovers(of name: String, in folder: OpenFolder) throws(SystemError) {
+        for leftover in try leftovers(of: name, in: folder) { try folder.remove(leftover) }
+    }
+
+    /// Writes a durable file under a temporary name.
     static func stage(
-        _ bytes: [UInt8], for path: String, likeFile reference: String?,
+        _ bytes: [UInt8], in folder: OpenFolder, for name: String, likeFile reference: String?,
         permissions: UInt32 = FileAttributes.privatePermissions
-    ) throws(SystemError) -> String {
-        LeftoverFiles.remove(besides: path)
-        let temporary = LeftoverFiles.newName(for: path)
-        let file = try FileDescriptor(
-            opening: temporary, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
+    ) throws(SystemError) -> Staged {
+        LeftoverFiles.remove(besides: name, in: folder)
+        let temporary = LeftoverFiles.newName(for: name)
+        let file = try folder.newFile(temporary)
         do {
             try setAttributes(of: file, likeFile: reference, permissions: permissions)
             try file.write(bytes)
             try file.synchronize()
+            return Staged(name: temporary, identity: try file.status().identity)
         } catch {
-            try? Files.remove(temporary)
+            try? folder.remove(temporary)
             throw error
         }
-        return temporary
     }
 
     private static func setAttributes(
@@ -144,6 +182,32 @@ package enum AtomicFile {
             try file.setPermissions(permissions)
         }
     }
+
+    /// The open folder of a file, and the file's name in it.
+    ///
+    /// - Parameter followsLinks: Whether the folder's path may end in a link. Callers resolve the links in a store's path
+    ///   once; a link that is there afterwards was put in the place of the folder, and leads to files that are not the
+    ///   store's.
+    private static func open(
+        _ path: String, followsLinks: Bool = false
+    ) throws(SystemError) -> (folder: OpenFolder, name: String) {
+        let folder = try OpenFolder(opening: Files.directory(of: path), followsLinks: followsLinks)
+        return (folder, Files.name(of: path))
+    }
+
+    /// - Throws: ``SystemError`` with `ESTALE` where the name is not that of the file.
+    private static func requireNamed(
+        _ name: String, _ identity: FileIdentity, in folder: OpenFolder
+    ) throws(SystemError) {
+        guard try folder.status(of: name)?.identity == identity else {
+            throw SystemError.exchanged("rename", LeftoverFiles.file(name, in: folder.path))
+        }
+    }
+}
+
+extension SystemError {
+    /// Whether the filesystem has no hard links.
+    fileprivate var lacksHardLinks: Bool { [EPERM, ENOTSUP, ENOSYS].contains(errorNumber) }
 }
 
 /// The temporary files of writers that did not finish.
@@ -169,21 +233,16 @@ enum LeftoverFiles {
         age > Limits.abandonedFileAge || (age > Limits.orphanedFileAge && !isWriterAlive)
     }
 
-    /// Removes the files that abandoned writers of `path` have left. Failures are ignored.
-    static func remove(besides path: String) {
-        let folder = Files.directory(of: path)
-        let base = Files.name(of: path)
+    /// Removes the files that abandoned writers of a file have left. Failures are ignored.
+    static func remove(besides base: String, in folder: OpenFolder) {
         var time = timespec()
-        guard clock_gettime(CLOCK_REALTIME, &time) == 0, let names = try? Files.names(inDirectory: folder) else {
-            return
-        }
+        guard clock_gettime(CLOCK_REALTIME, &time) == 0, let names = try? folder.names(limit: .max) else { return }
         let now = Duration.seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
         for name in names {
             guard let writer = writer(ofName: name, base: base) else { continue }
-            let leftover = file(name, in: folder)
-            guard let status = try? Files.ownStatus(of: leftover) else { continue }
+            guard let status = (try? folder.status(of: name)) ?? nil else { continue }
             if isAbandoned(age: now - status.modified, isWriterAlive: ProcessInspector.isAlive(writer)) {
-                try? Files.remove(leftover)
+                try? folder.remove(name)
             }
         }
     }

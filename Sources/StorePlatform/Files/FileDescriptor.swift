@@ -211,14 +211,17 @@ package struct FileDescriptor: ~Copyable, Sendable {
         guard flags >= 0, fcntl(number, F_SETFL, flags & ~O_NONBLOCK) >= 0 else { throw SystemError("fcntl", path) }
     }
 
-    /// Refuses a file that has content and a second name, before something is written into it: another user may have
-    /// given the name to a file that is kept elsewhere.
+    /// Refuses a file that has a second name, before something is written into it: another user may have given the name
+    /// to a file that is kept elsewhere.
     ///
     /// - Throws: ``SystemError`` with `EMLINK`.
     package func requireNoSecondName() throws(SystemError) {
-        let status = try status()
-        // A new, empty file has two names for a moment.
-        guard status.byteCount > 0, status.linkCount > 1 else { return }
+        // Twice: the maker of a new file removes its temporary name.
+        for _ in 0..<2 {
+            let status = try status()
+            guard status.linkCount > 1 else { return }
+            if status.byteCount == 0, AtomicFile.isNew(status, at: path) { return }
+        }
         throw SystemError(
             call: "open", path: path, errorNumber: EMLINK, detail: "the file has a second name and is not written")
     }

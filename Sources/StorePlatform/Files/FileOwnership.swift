@@ -19,11 +19,14 @@ package enum FileOwnership {
     /// file of this user it costs nothing.
     package static func ownerLosing(_ path: String) throws(SystemError) -> UInt32? {
         guard let present = try Files.status(of: path), present.owner != geteuid() else { return nil }
-        let trial = try AtomicFile.stage([], for: path, likeFile: path)
-        defer { try? Files.remove(trial) }
-        guard let new = try Files.status(of: trial), new.owner != present.owner else { return nil }
-        let access = try FileAccess(of: trial, new)
-        let keeps = access.letsReadAndWrite(present.owner, memberships: UserDatabase.groups(of: present.owner))
+        let folder = try OpenFolder(opening: Files.directory(of: path))
+        let trial = try AtomicFile.stage([], in: folder, for: Files.name(of: path), likeFile: path)
+        defer { try? folder.remove(trial.name) }
+        guard let new = try FileAttributes(of: LeftoverFiles.file(trial.name, in: folder.path)),
+            new.status.identity == trial.identity, new.status.owner != present.owner
+        else { return nil }
+        let keeps = FileAccess(of: new).letsReadAndWrite(
+            present.owner, memberships: UserDatabase.groups(of: present.owner))
         return keeps ? nil : present.owner
     }
 
@@ -52,14 +55,28 @@ package struct FileAttributes: Sendable {
     /// Permissions of a file without a reference: its owner's alone.
     package static let privatePermissions: UInt32 = 0o600
 
-    private let model: String
-    private let status: FileStatus
+    fileprivate let status: FileStatus
+    /// The access control list, as the system has it; empty where there is none.
+    fileprivate let list: [UInt8]
 
-    /// Reads the attributes of the file at `path`, without opening it; nil when there is none.
+    /// Reads the attributes of the file at `path`, without opening it; nil when the path names no regular file.
+    ///
+    /// A link is not followed, and everything is read of one file: another user of a shared folder may give its name to
+    /// another file meanwhile.
     package init?(of path: String) throws(SystemError) {
-        guard let status = try Files.status(of: path) else { return nil }
-        model = path
-        self.status = status
+        var found = stat()
+        // An attribute has at most this length.
+        var list = [UInt8](repeating: 0, count: 65_536)
+        var count = 0
+        let failure = cplatform_attributes(path, &found, &list, list.count, &count)
+        guard failure == 0 else {
+            let failure = SystemError(call: "stat", path: path, errorNumber: failure)
+            if failure.isNotFound { return nil }
+            throw failure
+        }
+        status = FileStatus(found)
+        guard status.kind == .regular else { return nil }
+        self.list = Array(list.prefix(count))
     }
 
     /// Applies them to a new file that still has a temporary name.
@@ -78,7 +95,7 @@ package struct FileAttributes: Sendable {
             }
         }
         if isGroupRight {
-            let failure = cplatform_acl_copy(model, file.number)
+            let failure = cplatform_acl_apply(file.number, list, list.count)
             guard failure == 0 || failure == EPERM else {
                 throw SystemError(call: "fsetxattr", path: file.path, errorNumber: failure)
             }
@@ -137,13 +154,14 @@ struct FileAccess: Equatable {
     }
 
     /// The access to an existing file.
-    init(of path: String, _ status: FileStatus) throws(SystemError) {
-        // An attribute has at most this length.
-        var list = [UInt8](repeating: 0, count: 65_536)
-        var count = 0
-        let failure = cplatform_acl_read(path, &list, list.count, &count)
-        guard failure == 0 else { throw SystemError(call: "getxattr", path: path, errorNumber: failure) }
-        self.init(group: status.group, permissions: status.permissions, list: Array(list.prefix(count)))
+    init(of attributes: FileAttributes) {
+        #if canImport(Darwin)
+            // Lists have another form there: only the mode counts.
+            let list: [UInt8] = []
+        #else
+            let list = attributes.list
+        #endif
+        self.init(group: attributes.status.group, permissions: attributes.status.permissions, list: list)
     }
 
     /// Whether a user may read and write.

@@ -291,6 +291,8 @@ package struct FileStatus: Sendable {
     package let kind: FileKind
     /// Whether it is a pipe, named or not.
     package let isPipe: Bool
+    /// Whether it is a symbolic link itself.
+    package let isLink: Bool
     package let identity: FileIdentity
     package let byteCount: Int
     /// The disk space of the content; less than the length where the file has holes.
@@ -311,6 +313,7 @@ package struct FileStatus: Sendable {
         default: kind = .other
         }
         isPipe = status.st_mode & S_IFMT == S_IFIFO
+        isLink = status.st_mode & S_IFMT == S_IFLNK
         identity = FileIdentity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino))
         byteCount = Int(status.st_size)
         // In units of 512 bytes, whatever the blocks of the filesystem are.

@@ -15,9 +15,13 @@ package final class OpenFolder: Sendable {
     package let path: String
     private let descriptor: FileDescriptor
 
-    /// Opens a folder by its path; the path may contain symbolic links.
-    package init(opening path: String) throws(SystemError) {
-        let number = retryingInterrupts { open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+    /// Opens a folder by its path.
+    ///
+    /// - Parameter followsLinks: Whether the path may end in a symbolic link. That of a store's folder does not, because all
+    ///   links in it are resolved before.
+    package init(opening path: String, followsLinks: Bool = true) throws(SystemError) {
+        let flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (followsLinks ? 0 : O_NOFOLLOW)
+        let number = retryingInterrupts { open(path, flags) }
         guard number >= 0 else { throw SystemError("open", path) }
         self.path = path
         descriptor = FileDescriptor(owning: number, path: path)
@@ -97,7 +101,7 @@ package final class OpenFolder: Sendable {
     /// - Throws: ``SystemError`` with `ESTALE` where it is not.
     package func makePrivate(isExpected: (String) -> Bool = { _ in false }) throws(SystemError) {
         guard try status().owner == geteuid(), try names(limit: Limits.newFolderNames).allSatisfy(isExpected) else {
-            throw SystemError.stale("openat", path)
+            throw SystemError.exchanged("openat", path)
         }
         // Without an effect on filesystems that have no permissions.
         if try status().permissions & 0o077 != 0 { _ = fchmod(descriptor.number, 0o700) }

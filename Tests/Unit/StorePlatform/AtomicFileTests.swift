@@ -102,7 +102,7 @@ struct AtomicFileTests {
         let path = folder.file("occupied")
         try FileManager.default.createDirectory(atPath: path + "/inside", withIntermediateDirectories: true)
         let error = #expect(throws: SystemError.self) { try AtomicFile.write([1], to: path, likeFile: nil) }
-        #expect(error?.call == "rename")
+        #expect(error?.call == "renameat")
         #expect(try folder.names() == ["occupied"])
         let missing = #expect(throws: SystemError.self) {
             try AtomicFile.write([1], to: folder.file("no/such"), likeFile: nil)
@@ -167,6 +167,48 @@ struct AtomicFileTests {
         try AtomicFile.move(folder.file("aside"), verifiedAs: identity, to: target)
         #expect(try Files.contents(of: target, limitBytes: 10) == Array("good".utf8))
     }
+
+    // The attributes were read by path, following links: a new sidecar became as wide as the file of another user.
+    @Test("a link in place of the model gives no attributes")
+    func linkedModel() throws {
+        let (wide, database) = (folder.file("wide"), folder.file("app.db"))
+        try Data().write(to: URL(fileURLWithPath: wide))
+        #expect(chmod(wide, 0o666) == 0)
+        try FileManager.default.createSymbolicLink(atPath: database, withDestinationPath: wide)
+        try AtomicFile.write([1], to: folder.file("side"), likeFile: database)
+        try AtomicFile.createEmpty(at: folder.file("lock"), likeFile: database)
+        #expect(try permissions(folder.file("side")) == 0o600)
+        #expect(try permissions(folder.file("lock")) == 0o600)
+    }
+
+    #if DEBUG
+        // The temporary file was renamed by its name, whatever that named by then.
+        @Test("what took the name of the temporary file does not become the content", arguments: ["file", "link"])
+        func exchangedTemporary(kind: String) async throws {
+            let target = folder.file("side")
+            try Data("old".utf8).write(to: URL(fileURLWithPath: target))
+            let root = folder.path
+            await #expect(processExitsWith: .success) { [kind = kind as String, root = root as String] in
+                CrashPoint.choose(.temporaryFileWritten) {
+                    guard let names = try? Files.names(inDirectory: root),
+                        let name = names.first(where: { $0.hasPrefix("side.tmp-") })
+                    else { exit(3) }
+                    try? Files.rename("\(root)/\(name)", to: "\(root)/away")
+                    if kind == "link" {
+                        try? FileManager.default.createSymbolicLink(
+                            atPath: "\(root)/\(name)", withDestinationPath: "\(root)/away")
+                    } else {
+                        try? Data("forged".utf8).write(to: URL(fileURLWithPath: "\(root)/\(name)"))
+                    }
+                }
+                let error = #expect(throws: SystemError.self) {
+                    try AtomicFile.write(Array("new".utf8), to: root + "/side", likeFile: nil)
+                }
+                guard error?.errorNumber == ESTALE else { exit(4) }
+            }
+            #expect(try Files.contents(of: target, limitBytes: 10) == Array("old".utf8))
+        }
+    #endif
 
     @Test("an existing file is left alone by the making of an empty one")
     func createEmpty() throws {
