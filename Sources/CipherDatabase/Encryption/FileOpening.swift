@@ -20,6 +20,8 @@ package final class FileOpening: Sendable {
     /// The requested permissions of files that are created.
     private let fileMode: Int
     private let onNotice: (@Sendable (String) -> Void)?
+    /// The path as it was given; nil without a file.
+    private let path: String?
     private let state: Mutex<State>
 
     private struct State {
@@ -34,6 +36,7 @@ package final class FileOpening: Sendable {
     /// - Parameter path: The database file, or a path that ``MemoryPath`` recognizes as a database without a file.
     init(path: String, configuration: Configuration) {
         paths = MemoryPath.names(path) ? nil : StorePaths(path)
+        self.path = MemoryPath.names(path) ? nil : path
         vault = paths.map { Vault(databasePath: $0.database) }
         isReadonly = configuration.readonly
         isImmutable = configuration.readonly && configuration.isImmutable
@@ -48,6 +51,7 @@ package final class FileOpening: Sendable {
     /// Another opening of the same file, with the same suspension, author and notices, but without its keys.
     init(after former: FileOpening) {
         paths = former.paths
+        path = former.path
         vault = paths.map { Vault(databasePath: $0.database) }
         suspension = former.suspension
         author = former.author
@@ -160,7 +164,8 @@ package final class FileOpening: Sendable {
 
     /// Refuses a path at which no store can exist, before a lock file is created beside it.
     package func requirePossiblePlace() throws {
-        guard let paths else { return }
+        guard let paths, let path else { return }
+        if !isReadonly { try ForeignLink.refuse(path) }
         let directory = try Files.kind(Files.directory(of: paths.database))
         let kind = try Files.kind(paths.database)
         guard kind == .directory || kind == .other || directory != .directory else { return try requireUsableName() }
@@ -182,6 +187,12 @@ package final class FileOpening: Sendable {
         let missing = try provideFile(readonly: readonly, hasOthers: hasOthers)
         do {
             let handle = try ConnectionHandle.open(path, readonly: readonly, immutable: isImmutable)
+            do {
+                try requireOpened(handle)
+            } catch {
+                handle.close()
+                throw error
+            }
             // SQLite created the file with the permissions of the umask.
             if let paths, let missing { try? Files.completePermissions(ofEmpty: paths.database, missing) }
             return handle
@@ -189,6 +200,18 @@ package final class FileOpening: Sendable {
             guard let paths else { throw error }
             throw FileDiagnosis.reasonNotOpened(paths.database, readonly: readonly) ?? error
         }
+    }
+
+    /// Refuses a connection whose file SQLite found through a link that was put in the place of the database after its path
+    /// had been resolved.
+    private func requireOpened(_ handle: ConnectionHandle) throws(SystemError) {
+        guard let paths else { return }
+        let opened = handle.resolvedPath
+        // A filesystem may ignore the case of names.
+        guard !opened.isEmpty, opened != paths.database,
+            try Files.ownStatus(of: paths.database)?.identity != Files.ownStatus(of: opened)?.identity
+        else { return }
+        throw SystemError.exchanged("open", paths.database)
     }
 
     /// Creates the file of a new database before SQLite does, which would let the umask determine its permissions.

@@ -30,7 +30,8 @@ package enum MissingDatabase {
         guard try Files.entryExists(paths.destroying), try !isTaken(paths) else { return nil }
         return StoreError(
             .noSuchStore, what: "There is no store at \"\(paths.database)\" any more.",
-            why: "It was destroyed, and the destruction was interrupted before all of its files were removed.",
+            why: "It was destroyed, and the destruction was interrupted before all of its files were removed: "
+                + "\"\(paths.destroying)\" is left.",
             remedy: "Complete it with `cipherctl destroy` (SharedStore.destroy(at:) in a program). Then a store can be "
                 + "created there.")
     }

@@ -18,7 +18,7 @@ struct ConnectionHandle {
     static func open(
         _ path: String, readonly: Bool, immutable: Bool = false
     ) throws(DatabaseError) -> ConnectionHandle {
-        if !immutable { try requireReadableJournal(of: path) }
+        if !immutable { try requireUsableCompanions(of: path) }
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         flags |= readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
         if MemoryPath.isURI(path) || immutable { flags |= SQLITE_OPEN_URI }
@@ -39,15 +39,29 @@ struct ConnectionHandle {
         return ConnectionHandle(pointer: connection)
     }
 
-    /// Refuses a pipe or a device under the name of the rollback journal. SQLite opens a journal for reading before it
-    /// reads the first page, and would wait for a writer of the pipe.
-    private static func requireReadableJournal(of path: String) throws(DatabaseError) {
-        guard !MemoryPath.isURI(path) else { return }
-        let journal = StorePaths(path).journal
-        guard (try? Files.kind(journal)) == .other else { return }
-        throw DatabaseError(
-            resultCode: .SQLITE_IOERR,
-            message: "\"\(journal)\" is a pipe or a device: find out what it is, and move it away")
+    /// Refuses anything but a regular file with one name in the place of the WAL, its index and the rollback journal.
+    ///
+    /// SQLite opens a journal for reading before it reads the first page, and would wait for a writer of a pipe. It writes
+    /// the other two whatever they are: another user of a shared folder may have given the name to a file that is kept
+    /// elsewhere. Of links and folders it says only that it could not open something.
+    private static func requireUsableCompanions(of path: String) throws(DatabaseError) {
+        guard !path.isEmpty, !MemoryPath.isURI(path), !MemoryPath.names(path) else { return }
+        let paths = StorePaths(path)
+        // A restoration gives all files a second name for a moment. A store with one is refused for its database.
+        let hasOneName = ((try? Files.ownStatus(of: paths.database)) ?? nil).map { $0.linkCount <= 1 } ?? true
+        for companion in [paths.wal, paths.sharedMemory, paths.journal] {
+            guard let status = (try? Files.ownStatus(of: companion)) ?? nil else { continue }
+            let what: String
+            switch status.kind {
+            case .regular where status.linkCount <= 1 || !hasOneName: continue
+            case .regular: what = "has a second name, and would be overwritten"
+            case .directory: what = "is a folder"
+            case .other: what = status.isLink ? "is a symbolic link" : "is a pipe or a device"
+            }
+            throw DatabaseError(
+                resultCode: .SQLITE_IOERR,
+                message: "\"\(companion)\" \(what): find out what it is, and move it away")
+        }
     }
 
     /// Closes the connection; statements that are still alive keep its memory, but it cannot be used.
@@ -63,6 +77,8 @@ struct ConnectionHandle {
 
     // MARK: State
 
+    /// The path of the main database with all links resolved, as they were when SQLite opened it; empty without a file.
+    var resolvedPath: String { sqlite3_db_filename(pointer, "main").map { String(cString: $0) } ?? "" }
     var isInAutocommit: Bool { sqlite3_get_autocommit(pointer) != 0 }
     var isReadonly: Bool { sqlite3_db_readonly(pointer, "main") == 1 }
     var changeCount: Int { Int(sqlite3_changes64(pointer)) }

@@ -20,7 +20,7 @@ struct FormerFiles {
     init(paths: StorePaths, newSidecar: [UInt8]) throws(SystemError) {
         self.paths = paths
         self.newSidecar = newSidecar
-        parent = try OpenFolder(opening: Files.directory(of: paths.database))
+        parent = try OpenFolder(opening: Files.directory(of: paths.database), followsLinks: false)
     }
 
     /// The files that may exist at the place of a store. The lock file and the key log stay: they belong to the place.
@@ -94,9 +94,9 @@ struct FormerFiles {
         // Without a sidecar no process opens the remaining files. With only the WAL missing, the database would look
         // sound but be an older one.
         for path in [paths.sidecar, paths.sidecarBackup] + names.dropFirst(3) + [paths.sharedMemory] {
-            try Files.remove(path)
+            try parent.remove(Files.name(of: path))
         }
-        try Files.synchronize(directory: Files.directory(of: paths.database))
+        try parent.synchronize()
     }
 
     /// Undoes ``keep()`` and ``remove()`` after a failed restoration: every file has its name again, and the folder is
@@ -106,7 +106,7 @@ struct FormerFiles {
             // Decided without reading them, which a failing disk may refuse: without a kept file they are new, and a
             // kept file is restored below.
             let isKept = try folder.map { try $0.status(of: Files.name(of: path)) != nil } ?? true
-            if try isKept || isNew(path) { try Files.remove(path) }
+            if try isKept || isNew(path) { try parent.remove(Files.name(of: path)) }
         }
         guard let folder else { return }
         let kept = try names.map { Files.name(of: $0) }.filter { try folder.status(of: $0) != nil }
@@ -136,7 +136,7 @@ struct FormerFiles {
         }
         try parent.createFolder(name)
         guard let folder = try parent.folder(name) else {
-            throw SystemError.stale("openat", "\(parent.path)/\(name)")
+            throw SystemError.exchanged("openat", "\(parent.path)/\(name)")
         }
         try folder.makePrivate()
         return folder

@@ -31,7 +31,7 @@ final class StagedBundle {
     /// Opens the database of the backup for reading.
     func openDatabase() throws(SystemError) -> OpenFile {
         guard let file = try directory.folder.file(BackupBundle.databaseName) else {
-            throw SystemError.stale("openat", bundle.databasePath)
+            throw SystemError.exchanged("openat", bundle.databasePath)
         }
         return file
     }

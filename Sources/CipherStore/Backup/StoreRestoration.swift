@@ -117,22 +117,22 @@ struct StoreRestoration {
                 .alreadyExists, what: "\"\(paths.restoring)\" is in the way of a restoration.", why: why,
                 remedy: "Find out what it is, and move it away.")
         }
+        let folder = try OpenFolder(opening: Files.directory(of: paths.restoring), followsLinks: false)
+        let name = Files.name(of: paths.restoring)
         let source = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
         let transfer = PageTransfer(key: verified.key, pages: verified.manifest.pages, watch: watch)
         do {
-            let new = try FileDescriptor(
-                opening: paths.restoring, .readWrite,
-                creating: .always(permissions: FileAttributes.privatePermissions))
+            let new = try folder.newFile(name)
             try transfer.copy(
                 bundle.databasePath, read: { try source.read(at: $0, into: $1) }, to: new, likeFile: reference)
-            let copy = OpenFile(try FileDescriptor(opening: paths.restoring, .readOnly, followsLinks: false))
+            guard let copy = try folder.file(name) else { throw SystemError.exchanged("openat", paths.restoring) }
             let (hash, badPage) = try transfer.readBack(copy)
             guard badPage == nil, hash == verified.manifest.database.sha256 else {
                 throw bundle.damaged("its copy, read back, differs from what was verified before")
             }
             return try copy.status().identity
         } catch {
-            try? Files.remove(paths.restoring)
+            try? folder.remove(name)
             throw error
         }
     }

@@ -79,9 +79,10 @@ struct StoreDestruction {
     }
 
     func run() throws -> DestructionReport {
-        let folder = Files.directory(of: paths.database)
         try requireStore(isLocked: false)
-        try Files.requireWritable(directory: folder)
+        try Files.requireWritable(directory: Files.directory(of: paths.database))
+        // Once: a folder that gets this name from now on keeps its files.
+        let folder = try OpenFolder(opening: Files.directory(of: paths.database), followsLinks: false)
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
         let deadline = ContinuousClock.now + Limits.restorationWait
         let admin = try file.lock(.admin, .exclusive, deadline: deadline)
@@ -93,6 +94,9 @@ struct StoreDestruction {
         // A file may have appeared while this waited for the locks.
         let found = try requireStore(isLocked: true)
         let live = found == .store ? try LiveFiles.descriptor(of: paths.database) : nil
+        guard try folder.status(of: Files.name(of: paths.database))?.identity == live?.status().identity else {
+            throw SystemError.exchanged("openat", paths.database)
+        }
         if let live, try !live.tryLockSQLiteBytes() { throw inUse() }
         defer { try? live?.unlockSQLiteBytes() }
         // A connection that has not read yet holds no lock.
@@ -228,25 +232,26 @@ struct StoreDestruction {
 
     // MARK: Removing
 
-    private func remove(_ live: LiveFile?, _ file: LockFile, _ folder: String) throws -> DestructionReport {
+    private func remove(_ live: LiveFile?, _ file: LockFile, _ folder: OpenFolder) throws -> DestructionReport {
         var removed: [String] = []
         if live != nil {
-            try AtomicFile.move(paths.database, to: paths.destroying)
+            try folder.rename(Files.name(of: paths.database), to: folder, Files.name(of: paths.destroying))
+            try folder.synchronize()
             removed.append(paths.database)
         }
         CrashPoint.reach(.destroyRenamed)
         for (number, name) in companions.enumerated() {
-            try remove(name, &removed)
+            try remove(name, in: folder, &removed)
             if number == 0 { CrashPoint.reach(.destroyLogRemoved) }
             if name == paths.sidecar { CrashPoint.reach(.destroySidecarRemoved) }
         }
-        var notices = try removeCopies(&removed)
-        try remove(keyLog.formerPath, &removed)
+        var notices = try removeCopies(in: folder, &removed)
+        try remove(keyLog.formerPath, in: folder, &removed)
         // The removal of the database must be the last to reach the disk: openings report by it what happened.
-        try Files.synchronize(directory: folder)
+        try folder.synchronize()
         CrashPoint.reach(.destroyCompanionsRemoved)
-        try removeDatabase(live)
-        try Files.synchronize(directory: folder)
+        try removeDatabase(live, in: folder)
+        try folder.synchronize()
         CrashPoint.reach(.destroyDatabaseRemoved)
         notices += try removeLockAndKeyLog(file, folder, &removed)
         notices += confirmRemoval(folder)
@@ -254,36 +259,37 @@ struct StoreDestruction {
         return DestructionReport(path: paths.database, removed: removed, notices: notices)
     }
 
-    private func remove(_ name: String, _ removed: inout [String]) throws(SystemError) {
-        guard try Files.entryExists(name) else { return }
-        try Files.remove(name)
-        removed.append(name)
+    private func remove(_ path: String, in folder: OpenFolder, _ removed: inout [String]) throws(SystemError) {
+        guard try folder.status(of: Files.name(of: path)) != nil else { return }
+        try folder.remove(Files.name(of: path))
+        removed.append(path)
     }
 
     /// Removes the copies of rotations and restorations, and temporary files left by killed writers.
-    private func removeCopies(_ removed: inout [String]) throws(SystemError) -> [String] {
+    private func removeCopies(in folder: OpenFolder, _ removed: inout [String]) throws(SystemError) -> [String] {
         var notices: [String] = []
         for name in [paths.rotationCopy, paths.restoring] {
             switch try RotationLeftover(at: name) {
             case .absent: break
-            case .copy: try remove(name, &removed)
+            case .copy: try remove(name, in: folder, &removed)
             case .foreign(let why): notices.append("\"\(name)\" was not removed. \(why)")
             }
         }
         for base in [paths.wal, paths.sidecar, paths.sidecarBackup, paths.lock, keyLog.path] {
-            try AtomicFile.removeLeftovers(of: base)
+            try AtomicFile.removeLeftovers(of: Files.name(of: base), in: folder)
         }
         return notices
     }
 
-    private func removeDatabase(_ live: LiveFile?) throws {
-        guard try Files.entryExists(paths.destroying) else { return }
+    private func removeDatabase(_ live: LiveFile?, in folder: OpenFolder) throws {
+        let name = Files.name(of: paths.destroying)
+        guard try folder.status(of: name) != nil else { return }
         guard let live else {
-            let file = try FileDescriptor(opening: paths.destroying, .readWrite, followsLinks: false)
-            try Files.remove(paths.destroying)
+            guard let file = try folder.writableFile(name, creating: nil) else { return }
+            try folder.remove(name)
             return file.closeGradually()
         }
-        try Files.remove(paths.destroying)
+        try folder.remove(name)
         // A connection that has not read yet, and could not be seen, must not use the unnamed file as the store.
         try live.invalidateFirstPage()
         live.giveUp()
@@ -294,31 +300,31 @@ struct StoreDestruction {
     ///
     /// - Returns: Why the lock file was kept, where it was.
     private func removeLockAndKeyLog(
-        _ file: LockFile, _ folder: String, _ removed: inout [String]
+        _ file: LockFile, _ folder: OpenFolder, _ removed: inout [String]
     ) throws(SystemError) -> [String] {
-        let log = try AtomicFile.setAside(keyLog.path)
+        let log = try AtomicFile.setAside(Files.name(of: keyLog.path), in: folder)
         CrashPoint.reach(.destroyKeyLogSetAside)
         let notices = try removeLock(file, &removed)
         CrashPoint.reach(.destroyLockRemoved)
         guard let log else { return notices }
         // A lock file that reappears after a power failure is recognised as a store's by the key log.
-        try Files.synchronize(directory: folder)
-        try Files.remove(log)
+        try folder.synchronize()
+        try folder.remove(log)
         removed.append(keyLog.path)
         return notices
     }
 
-    private func removeLockFile(_ file: LockFile, _ folder: String) throws -> DestructionReport {
+    private func removeLockFile(_ file: LockFile, _ folder: OpenFolder) throws -> DestructionReport {
         var removed: [String] = []
-        try AtomicFile.removeLeftovers(of: paths.lock)
+        try AtomicFile.removeLeftovers(of: Files.name(of: paths.lock), in: folder)
         let notices = try removeLock(file, &removed) + confirmRemoval(folder)
         return DestructionReport(path: paths.database, removed: removed, notices: notices)
     }
 
     /// Makes the last removals durable. No work is left if that fails, so it is not an error.
-    private func confirmRemoval(_ folder: String) -> [String] {
+    private func confirmRemoval(_ folder: OpenFolder) -> [String] {
         do throws(SystemError) {
-            try Files.synchronize(directory: folder)
+            try folder.synchronize()
             return []
         } catch {
             return [
@@ -341,9 +347,9 @@ struct StoreDestruction {
     }
 
     /// Files that resemble files of the store and are separate copies.
-    private func kept(in folder: String) throws(SystemError) -> [String] {
+    private func kept(in folder: OpenFolder) throws(SystemError) -> [String] {
         let name = Files.name(of: paths.database)
-        return try Files.names(inDirectory: folder).sorted().compactMap { found in
+        return try folder.names(limit: .max).sorted().compactMap { found in
             guard found.hasPrefix(name) else { return nil }
             let ending = found.dropFirst(name.count)
             let isOriginal = ending.hasPrefix(".sqlcipher") && ["1", "2", "3"].contains(ending.dropFirst(10))

@@ -19,6 +19,12 @@ package final class StagingDirectory: Sendable {
     package typealias Purpose = StagingPurpose
 
     package let path: String
+    /// The name of the database that is made in it. It is a new one each time. SQLite takes paths: if another directory got
+    /// the name of this one, with a link to a directory of this user for example, then no file there has this name or one
+    /// of the names that SQLite derives from it. So none is opened, changed or removed.
+    package let fileName: String
+    /// The path of ``fileName``.
+    package var filePath: String { "\(path)/\(fileName)" }
     /// The directory itself, whatever its path names by now.
     package var folder: OpenFolder { place.folder }
     private let place: Place
@@ -30,6 +36,7 @@ package final class StagingDirectory: Sendable {
     /// - Throws: `SystemError`; no directory is left then.
     package init(for target: String, _ purpose: Purpose, afterMaking: (String) throws -> Void = { _ in }) throws {
         let parent = try OpenFolder(opening: Files.directory(of: target))
+        fileName = StagedName.new()
         while true {
             let digits = String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16)
             let suffix = ".\(purpose.rawValue)-\(ProcessInspector.currentProcess)-\(digits)"
@@ -75,10 +82,12 @@ package final class StagingDirectory: Sendable {
     /// if this process has the file in it open, nobody but SQLite has opened it.
     ///
     /// - Throws: `SystemError` with `ESTALE`.
+    package func requireOpened() throws(SystemError) { try requireOpened(fileName) }
+
     package func requireOpened(_ name: String) throws(SystemError) {
         guard place.hasItsName, let file = try folder.status(of: name), file.kind == .regular,
             OpenFolder.hasOpened(file.identity) ?? true
-        else { throw SystemError.stale("open", "\(path)/\(name)") }
+        else { throw SystemError.exchanged("open", "\(path)/\(name)") }
     }
 
     /// Gives a finished file of the directory a name that must be free. If the filesystem has hard links, the file
@@ -86,19 +95,25 @@ package final class StagingDirectory: Sendable {
     ///
     /// - Throws: `SystemError`, also where the name exists.
     package func link(_ name: String, to newPath: String) throws(SystemError) {
-        try folder.place(name, in: OpenFolder(opening: Files.directory(of: newPath)), Files.name(of: newPath))
+        try folder.place(name, in: target(of: newPath), Files.name(of: newPath))
     }
 
     /// Renames a finished file of the directory, durably; a file that had the new name is replaced.
     package func move(_ name: String, to newPath: String) throws(SystemError) {
-        let target = try OpenFolder(opening: Files.directory(of: newPath))
+        let target = try target(of: newPath)
         try folder.rename(name, to: target, Files.name(of: newPath))
         try target.synchronize()
     }
 
+    /// The folder in which the directory was made, whatever its path names by now; another one for a target elsewhere.
+    private func target(of newPath: String) throws(SystemError) -> OpenFolder {
+        let directory = Files.directory(of: newPath)
+        return directory == Files.directory(of: path) ? place.parent : try OpenFolder(opening: directory)
+    }
+
     /// Writes a file of the directory to disk.
     package func synchronize(_ name: String) throws(SystemError) {
-        guard let file = try folder.file(name) else { throw SystemError.stale("open", "\(path)/\(name)") }
+        guard let file = try folder.file(name) else { throw SystemError.exchanged("open", "\(path)/\(name)") }
         try file.synchronize()
     }
 
@@ -119,6 +134,14 @@ package final class StagingDirectory: Sendable {
     }
 
     // MARK: Directories of processes that were killed
+
+    /// The name of a file in such a directory; nil when it is not there.
+    package static func name(of file: FileIdentity, in folder: OpenFolder) throws(SystemError) -> String? {
+        for name in try folder.names(limit: Limits.stagedFiles) {
+            if try folder.status(of: name)?.identity == file { return name }
+        }
+        return nil
+    }
 
     /// Removes the directories for a target whose makers were killed; for a backup also those for other targets in the
     /// same folder, because each backup has another name.
@@ -184,9 +207,9 @@ package final class StagingDirectory: Sendable {
 private struct Place: Sendable {
     let folder: OpenFolder
     let purpose: StagingPurpose
-    private let parent: OpenFolder
+    let parent: OpenFolder
     private let name: String
-    /// The name of the file or folder that is made in it.
+    /// The name of the file or folder for which it was made, and which earlier versions gave to the file in it.
     private let target: String
     /// Whether it was made for the target of the caller.
     var isOfTarget = true
@@ -209,7 +232,8 @@ private struct Place: Sendable {
     func owns(_ name: String) -> Bool {
         if isLock(name) { return true }
         let made = purpose == .backup ? [BackupBundle.databaseName, BackupBundle.manifestName] : [target]
-        return made.contains { name == $0 || name.hasPrefix($0 + "-") || name.hasPrefix($0 + ".") }
+        return StagedName.isOne(name) && purpose != .backup
+            || made.contains { name == $0 || name.hasPrefix($0 + "-") || name.hasPrefix($0 + ".") }
     }
 
     /// Whether this library made it for this user. A directory that another user has put there stays as it is.
@@ -276,6 +300,25 @@ private struct Place: Sendable {
     /// A disk may refuse a removal once and perform it the next time.
     private func removeTwice(_ name: String) {
         for _ in 0..<2 where (try? folder.remove(name)) != nil { return }
+    }
+}
+
+/// The name of a database that is being made: `staged-<16 hex digits>`.
+private enum StagedName {
+    private static let prefix = "staged-"
+    private static let digits = 16
+
+    static func new() -> String {
+        let number = String(UInt64.random(in: 0x1000_0000_0000_0000 ... .max), radix: 16)
+        return prefix + number
+    }
+
+    /// Whether it is such a name, or that of a file beside such a database.
+    static func isOne(_ name: String) -> Bool {
+        guard name.hasPrefix(prefix) else { return false }
+        let rest = name.dropFirst(prefix.count)
+        let number = rest.prefix { $0.isHexDigit }
+        return number.count == digits && (number.count == rest.count || rest.dropFirst(digits).first == "-")
     }
 }
 

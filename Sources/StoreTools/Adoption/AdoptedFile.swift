@@ -47,15 +47,13 @@ final class AdoptedFile {
 
     func unlock() { try? descriptor.unlock(SQLiteLockByte.all) }
 
-    /// Copies the file, except its first page, into a new durable file for the same users.
+    /// Copies the file, except its first page, into a new file, which becomes durable and gets the same users.
     ///
     /// - Parameter total: The bytes of its pages. A file that is allocated in chunks has more, which no page uses.
     func copy(
-        to newPath: String, firstPage: [UInt8], byteCount total: Int,
+        to target: borrowing FileDescriptor, firstPage: [UInt8], byteCount total: Int,
         progress: (_ done: Int, _ total: Int) throws -> Void
     ) throws {
-        let target = try FileDescriptor(
-            opening: newPath, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
         try FileAttributes(of: path)?.apply(to: target)
         try target.write(firstPage)
         var done = firstPage.count

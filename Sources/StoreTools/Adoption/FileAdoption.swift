@@ -55,13 +55,12 @@ struct FileAdoption {
             target.path, known, version: version, settings: found?.settings,
             program: program)
         let staging = try StagingDirectory(for: target.path, .adopting)
-        let staged = TargetPlace(path: target.path, run: run).databasePath(in: staging)
         defer { staging.remove() }
         var kept: (path: String, isNew: Bool)?
         do {
             try requireWhole()
             try source.fold()
-            let replacement = try prepare(file, source, at: staged, in: staging)
+            let replacement = try prepare(file, source, in: staging)
             CrashPoint.reach(.adoptionPrepared)
             try run.check()
             kept = try keepOriginal(file)
@@ -124,21 +123,21 @@ struct FileAdoption {
     // MARK: Preparing
 
     private func prepare(
-        _ file: AdoptedFile, _ source: ForeignDatabase, at path: String, in staging: StagingDirectory
+        _ file: AdoptedFile, _ source: ForeignDatabase, in staging: StagingDirectory
     ) throws -> Replacement {
-        if version == 4, let found { return try prepareByFirstPage(file, source, found, at: path) }
+        if version == 4, let found { return try prepareByFirstPage(file, source, found, in: staging) }
         var firstPage: [UInt8] = []
         let copied = try EncryptedCopy(source: source.opened(), key: key, scheme: .direct, program: program, run: run)
-            .make(at: path) {
+            .make(in: staging) {
                 firstPage = try file.beginning(1024)
             }
         try lock(file, source, unchangedSince: firstPage)
-        guard let staged = try staging.folder.writableFile(Files.name(of: path), creating: nil) else {
-            throw SystemError.stale("open", path)
+        guard let staged = try staging.folder.writableFile(staging.fileName, creating: nil) else {
+            throw SystemError.exchanged("open", staging.filePath)
         }
         try FileAttributes(of: target.path)?.apply(to: staged)
         try staged.synchronize()
-        let files = SidecarFiles(databasePath: path)
+        let files = SidecarFiles(databasePath: staging.filePath)
         guard let made = try files.choose(files.read(), unlock: key.unlock) else {
             throw SystemError(call: "open", path: files.mainPath, errorNumber: ENOENT)
         }
@@ -148,7 +147,7 @@ struct FileAdoption {
     }
 
     private func prepareByFirstPage(
-        _ file: AdoptedFile, _ source: ForeignDatabase, _ found: CipherProbe.Found, at path: String
+        _ file: AdoptedFile, _ source: ForeignDatabase, _ found: CipherProbe.Found, in staging: StagingDirectory
     ) throws -> Replacement {
         let pageBytes = found.settings.pageBytes
         var firstPage: [UInt8] = []
@@ -161,11 +160,15 @@ struct FileAdoption {
         var settings = found.settings
         settings.plaintextHeaderBytes = CipherSettings.plaintextHeader.plaintextHeaderBytes
         let newPage = try reencrypt(firstPage, found, settings)
-        try file.copy(to: path, firstPage: newPage, byteCount: pages * pageBytes) { done, total in
-            try run.check()
-            run.report(ToolProgress(.copyingFile, done: done, total: total))
+        // Closed before SQLite opens the file, which is proved by what this process has open.
+        do {
+            let new = try staging.folder.newFile(staging.fileName)
+            try file.copy(to: new, firstPage: newPage, byteCount: pages * pageBytes) { done, total in
+                try run.check()
+                run.report(ToolProgress(.copyingFile, done: done, total: total))
+            }
         }
-        try verify(path, UnlockedKey(raw: found.dataKey), settings, expecting: hash)
+        try verify(staging, UnlockedKey(raw: found.dataKey), settings, expecting: hash)
         return Replacement(
             sidecar: try .creating(settings: settings, salt: salt), dataKey: found.dataKey, hash: hash)
     }
@@ -203,7 +206,7 @@ struct FileAdoption {
 
     /// Reads the new file back completely, and compares.
     private func verify(
-        _ path: String, _ key: UnlockedKey, _ settings: CipherSettings, expecting hash: ContentHash
+        _ staging: StagingDirectory, _ key: UnlockedKey, _ settings: CipherSettings, expecting hash: ContentHash
     ) throws {
         var configuration = Configuration.ofTool()
         configuration.readonly = true
@@ -214,8 +217,9 @@ struct FileAdoption {
             try db.execute(sql: "PRAGMA cipher_plaintext_header_size = \(settings.plaintextHeaderBytes)")
             try db.execute(sql: "PRAGMA cipher_salt = \"x'\(salt.hex)'\"")
         }
-        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        let queue = try DatabaseQueue(path: staging.filePath, configuration: configuration)
         defer { try? queue.close() }
+        try staging.requireOpened()
         let copied = try queue.read { db in try ContentHash.of(db, run, .verifyingCopy) }
         guard copied == hash else {
             throw ToolError(
@@ -244,7 +248,8 @@ struct FileAdoption {
             if try !hasLinked(original, to: name, in: folder) {
                 let total = try file.byteCount
                 let start = try file.beginning(min(total, Limits.copiedBytes))
-                try file.copy(to: backup, firstPage: start, byteCount: total) { _, _ in try run.check() }
+                let new = try folder.newFile(name)
+                try file.copy(to: new, firstPage: start, byteCount: total) { _, _ in try run.check() }
             }
             try folder.synchronize()
         } catch {
@@ -273,7 +278,7 @@ struct FileAdoption {
     private func publish(_ replacement: Replacement, from staging: StagingDirectory) throws -> (
         postponed: (any Error)?, isReady: Bool
     ) {
-        let name = Files.name(of: target.path)
+        let name = staging.fileName
         try target.removeAnnouncement()
         var announced = replacement.sidecar
         announced.state = .creating

@@ -67,6 +67,7 @@ public struct StoreAdoption: StoreTool {
         let place = TargetPlace(path: target.path, run: run)
         let kind = try target.examine()
         if case .standard = kind { try target.requireFreeBackup(version: sqlCipherVersion) }
+        try ForeignLink.refuse(path)
         let key = try key.unlocked()
         let found = try prove(key, kind, target)
         // A file that cannot be adopted gets no lock file.

@@ -66,11 +66,10 @@ public struct StoreExport: StoreTool {
         try run.check()
         let staging = try StagingDirectory(for: target, .exporting)
         defer { staging.remove() }
-        let staged = place.databasePath(in: staging)
         // Created first, so that only its owner can access it from the first byte on.
-        try staging.folder.createFile(Files.name(of: target), [])
-        let copied = try store.read { try copy($0, into: staged, in: staging, run) }
-        try verify(staged, in: staging, expecting: copied.hash, run)
+        try staging.folder.createFile(staging.fileName, [])
+        let copied = try store.read { try copy($0, into: staging, run) }
+        try verify(staging, expecting: copied.hash, run)
         try run.check()
         try publish(staging, at: place)
         return Report(
@@ -79,15 +78,15 @@ public struct StoreExport: StoreTool {
     }
 
     private func copy(
-        _ source: Database, into path: String, in staging: StagingDirectory, _ run: ToolRun
+        _ source: Database, into staging: StagingDirectory, _ run: ToolRun
     ) throws -> DatabaseCopy.Copied {
         var configuration = try DatabaseLayout(source).configuration(
             label: "StoreTools.export", setsPageSize: true, program: configuration)
         configuration.allowsUnencrypted = true
-        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        let queue = try DatabaseQueue(path: staging.filePath, configuration: configuration)
         // Before the first row is written: the file has no journal, so all of them go there.
         do {
-            try staging.requireOpened(Files.name(of: target))
+            try staging.requireOpened()
         } catch {
             try? queue.close()
             throw error
@@ -96,11 +95,11 @@ public struct StoreExport: StoreTool {
     }
 
     private func verify(
-        _ path: String, in staging: StagingDirectory, expecting hash: ContentHash, _ run: ToolRun
+        _ staging: StagingDirectory, expecting hash: ContentHash, _ run: ToolRun
     ) throws {
-        let copy = try PlainSource.open(path, program: configuration)
+        let copy = try PlainSource.open(staging.filePath, program: configuration)
         defer { try? copy.close() }
-        try staging.requireOpened(Files.name(of: target))
+        try staging.requireOpened()
         let copied = try copy.read { db in
             OrphanRow.report(db, run)
             return try ContentHash.of(db, run, .verifyingCopy)
@@ -114,9 +113,9 @@ public struct StoreExport: StoreTool {
     }
 
     private func publish(_ staging: StagingDirectory, at place: TargetPlace) throws {
-        try staging.synchronize(Files.name(of: target))
+        try staging.synchronize(staging.fileName)
         try place.requireFree()
-        try staging.link(Files.name(of: target), to: target)
+        try staging.link(staging.fileName, to: target)
         do {
             try Files.synchronize(directory: Files.directory(of: target))
         } catch {

@@ -103,7 +103,7 @@ public struct StoreImport: StoreTool {
         let copied = try EncryptedCopy(
             source: plain, key: key, scheme: scheme, mode: fileMode, program: configuration, run: run
         )
-        .make(at: place.databasePath(in: staging))
+        .make(in: staging)
         try run.check()
         // The opening lock of the store is held: a stop waits for these few calls.
         try JobControlSuspension.withoutStopping { try place.publish(staging) }
@@ -152,19 +152,21 @@ struct EncryptedCopy {
     }
 
     /// - Parameter atEnd: Runs in the transaction that read the source.
-    /// - Throws: The errors of reading and writing; ``ToolError`` `contentDiffers`.
-    func make(at path: String, atEnd: () throws -> Void = {}) throws -> Result {
+    /// - Throws: The errors of reading and writing; ``ToolError`` `contentDiffers`; `SystemError` with `ESTALE` where SQLite
+    ///   has opened a file of another directory.
+    func make(in staging: StagingDirectory, atEnd: () throws -> Void = {}) throws -> Result {
         let (result, keys) = try source.read { db in
-            let result = try copy(db, into: path)
+            let result = try copy(db, into: staging)
             try atEnd()
             return result
         }
-        try verify(path, keys, expecting: result.hash)
+        try verify(staging, keys, expecting: result.hash)
         return result
     }
 
     /// - Returns: The result, and the keys of the new sidecar.
-    private func copy(_ source: Database, into path: String) throws -> (Result, SidecarKeys?) {
+    private func copy(_ source: Database, into staging: StagingDirectory) throws -> (Result, SidecarKeys?) {
+        let path = staging.filePath
         let layout = try DatabaseLayout(source)
         var settings = CipherSettings.plaintextHeader
         // Each page of a store has 80 bytes of overhead, too much for the small pages of old databases.
@@ -176,7 +178,14 @@ struct EncryptedCopy {
         let queue = try DatabaseQueue(
             path: path, configuration: configuration, keyring: keyring,
             key: .material(key.secret, creatingWith: settings))
-        let copied = try DatabaseCopy.copy(source, into: queue, run)
+        let copied: DatabaseCopy.Copied
+        do {
+            try staging.requireOpened()
+            copied = try DatabaseCopy.copy(source, into: queue, run)
+        } catch {
+            try? queue.close()
+            throw error
+        }
         let result = Result(
             rowCount: copied.rows, pageBytes: settings.pageBytes,
             didEnlargePages: settings.pageBytes != layout.pageBytes, hash: copied.hash, leftOut: copied.leftOut)
@@ -184,7 +193,8 @@ struct EncryptedCopy {
     }
 
     /// Reads the file back completely, through a new connection, and compares.
-    private func verify(_ path: String, _ keys: SidecarKeys?, expecting hash: ContentHash) throws {
+    private func verify(_ staging: StagingDirectory, _ keys: SidecarKeys?, expecting hash: ContentHash) throws {
+        let path = staging.filePath
         var configuration = Configuration.ofTool(program)
         configuration.label = "StoreTools.verify"
         let copied: ContentHash
@@ -193,6 +203,7 @@ struct EncryptedCopy {
             path: path, configuration: configuration,
             keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
         do {
+            try staging.requireOpened()
             copied = try pool.read { db in
                 OrphanRow.report(db, run)
                 return try ContentHash.of(db, run, .verifyingCopy)

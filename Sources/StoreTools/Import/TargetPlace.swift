@@ -28,6 +28,7 @@ struct TargetPlace {
             try ToolError.requireForeign(path, to: owner, noun)
         }
         try ToolError.requireDirectory(for: path)
+        if followsLinks { try ForeignLink.refuse(path) }
         if try followsLinks ? Files.exists(path) : Files.entryExists(path) {
             throw taken(path, path, "Move it away, or choose another name.")
         }
@@ -47,8 +48,8 @@ struct TargetPlace {
     /// Refuses a path whose staged file has one that is too long for SQLite.
     static func requireShortPath(_ path: String) throws {
         // The longest process number of Linux has 7 digits.
-        let staging = ".importing-4194304-00000000/"
-        try StorePaths(path).requireShortPath(suffix: staging + Files.name(of: path))
+        let staging = ".importing-4194304-00000000/staged-0000000000000000"
+        try StorePaths(path).requireShortPath(suffix: staging)
     }
 
     private func taken(_ path: String, _ file: String, _ remedy: String) -> ToolError {
@@ -65,9 +66,6 @@ struct TargetPlace {
             .opening, .exclusive, deadline: .now + Limits.openingWait, isCancelled: { run.isCancelled })
     }
 
-    /// The path of the database while it is being made.
-    func databasePath(in staging: StagingDirectory) -> String { "\(staging.path)/\(Files.name(of: path))" }
-
     // MARK: Putting in place
 
     /// Publishes a finished store: database, sidecar, second copy, each by a link that replaces nothing.
@@ -75,9 +73,9 @@ struct TargetPlace {
     /// Without its sidecar no process can open or change the database. So an interrupted publication leaves either
     /// nothing that matters or the whole store.
     func publish(_ staging: StagingDirectory) throws {
-        let name = Files.name(of: path)
+        let name = staging.fileName
         try staging.synchronize(name)
-        let opening = try lockOpening(likeFile: databasePath(in: staging))
+        let opening = try lockOpening(likeFile: staging.filePath)
         defer { opening.release() }
         try requireFree()
         var published: [String] = []
@@ -110,12 +108,11 @@ struct TargetPlace {
     ///
     /// - Throws: ``ToolError`` that names the remaining steps: the store is published.
     func removeSecondName(in staging: StagingDirectory) throws {
-        let staged = databasePath(in: staging)
-        for _ in 0..<2 where (try? staging.folder.remove(Files.name(of: path))) != nil { return }
+        for _ in 0..<2 where (try? staging.folder.remove(staging.fileName)) != nil { return }
         throw ToolError(
             .importInterrupted,
             what: "\"\(path)\" was imported and verified, but its file still has a second name.",
-            why: "\"\(staged)\" could not be removed, and a store with two names is opened under neither.",
+            why: "\"\(staging.filePath)\" could not be removed, and a store with two names is opened under neither.",
             remedy: "Remove the directory \"\(staging.path)\"; then the store is complete: do not import it again.")
     }
 
@@ -139,8 +136,7 @@ struct TargetPlace {
     /// - Parameter folder: The staging directory, which is this user's alone: a second name of the database in it is this
     ///   user's work. Links are not followed.
     private func undoPublication(from folder: OpenFolder, at directory: String) throws {
-        let name = Files.name(of: path)
-        guard try folder.status(of: name) != nil else { return }
+        guard let name = try secondName(in: folder) else { return }
         let opening = try lockOpening(likeFile: "\(directory)/\(name)")
         defer { opening.release() }
         guard try !Files.entryExists(paths.sidecar), try !Files.entryExists(paths.sidecarBackup),
@@ -149,5 +145,11 @@ struct TargetPlace {
             try folder.status(of: name)?.identity == published.identity
         else { return }
         try Files.remove(paths.database)
+    }
+
+    /// The name in a staging directory of the file that is at the target; nil when there is none.
+    private func secondName(in folder: OpenFolder) throws -> String? {
+        guard let published = try Files.ownStatus(of: paths.database), published.kind == .regular else { return nil }
+        return try StagingDirectory.name(of: published.identity, in: folder)
     }
 }

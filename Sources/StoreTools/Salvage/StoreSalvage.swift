@@ -223,9 +223,8 @@ public struct StoreSalvage: StoreTool {
     ) throws -> (SalvageOutcome, Check) {
         let staging = try StagingDirectory(for: target, .importing)
         defer { staging.remove() }
-        let staged = place.databasePath(in: staging)
-        let (outcome, keys) = try copy(found, key, sidecar, to: staged, run)
-        let check = try check(staged, keys, run)
+        let (outcome, keys) = try copy(found, key, sidecar, to: staging, run)
+        let check = try check(staging, keys, run)
         try run.check()
         // The opening lock of the store is held: a stop waits for these few calls.
         try JobControlSuspension.withoutStopping { try place.publish(staging) }
@@ -234,8 +233,9 @@ public struct StoreSalvage: StoreTool {
     }
 
     private func copy(
-        _ found: SalvageSource, _ key: UnlockedKey, _ sidecar: Sidecar, to path: String, _ run: ToolRun
+        _ found: SalvageSource, _ key: UnlockedKey, _ sidecar: Sidecar, to staging: StagingDirectory, _ run: ToolRun
     ) throws -> (SalvageOutcome, SidecarKeys?) {
+        let path = staging.filePath
         var settings = CipherSettings.plaintextHeader
         settings.pageBytes = max(found.pages.layout.pageBytes, settings.pageBytes)
         let program = configuration
@@ -248,6 +248,7 @@ public struct StoreSalvage: StoreTool {
             path: path, configuration: configuration, keyring: keyring,
             key: .material(key.secret, creatingWith: settings))
         do {
+            try staging.requireOpened()
             let outcome = try queue.inDatabase { db in
                 // The copy is nobody's store yet.
                 db.mayChangeStoreTables = true
@@ -286,7 +287,8 @@ public struct StoreSalvage: StoreTool {
     }
 
     /// Reads the new database back through a new connection.
-    private func check(_ path: String, _ keys: SidecarKeys?, _ run: ToolRun) throws -> Check {
+    private func check(_ staging: StagingDirectory, _ keys: SidecarKeys?, _ run: ToolRun) throws -> Check {
+        let path = staging.filePath
         let program = configuration
         var configuration = Configuration.ofTool(program)
         configuration.label = "StoreTools.verify"
@@ -295,6 +297,7 @@ public struct StoreSalvage: StoreTool {
             path: path, configuration: configuration,
             keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
         defer { try? pool.close() }
+        try staging.requireOpened()
         let check = try pool.read { db in
             let violations = (try? Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check")) ?? 0
             do {

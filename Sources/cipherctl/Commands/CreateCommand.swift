@@ -130,6 +130,7 @@ struct CreateCommand: Command {
         case .other: throw Self.exists(path, "It is a device, a pipe or a socket, and a store is a regular file.")
         case .regular, nil: break
         }
+        try ForeignLink.refuse(path)
         try paths.requireFreeName()
         let sidecar = SidecarFiles(databasePath: paths.database)
         let copies = sidecar.read()
@@ -147,8 +148,11 @@ struct CreateCommand: Command {
         let isReady = SidecarCopy.allCases.contains { copies[$0].parsed.map { $0.claimed.state != .creating } ?? false }
         if isCreating && !isReady { return true }
         if fileBytes != nil { throw Self.exists(path, "The store exists.") }
+        let names = try [paths.sidecar, paths.sidecarBackup].filter { try Files.entryExists($0) }
+        let sidecarFiles = names.map { "\"\($0)\"" }.joined(separator: " and ")
         throw Self.exists(
-            path, "A store was here: its sidecar exists, and its database file is gone.",
+            path,
+            "A store was here: \(sidecarFiles) exists, and its database file is gone.",
             hint:
                 "Put the file back or restore the store from a backup, or remove the rest with `cipherctl destroy`; "
                 + "nothing was changed.")
