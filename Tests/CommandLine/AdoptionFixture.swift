@@ -6,7 +6,9 @@ import Testing
 struct AdoptionFixture {
     let place: Workplace
 
-    init() throws { place = try Workplace() }
+    init() throws { self.init(try Workplace()) }
+
+    init(_ place: Workplace) { self.place = place }
 
     static let content = """
         CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT);

@@ -1,0 +1,77 @@
+import Foundation
+import TestKit
+import Testing
+
+/// What another member of the group of a folder can put there before a command runs.
+///
+/// A part of the combinations in each run of the tests, every one with `CIPHERSTORE_FAULTS=all` in the environment.
+@Suite("cipherctl in a folder with planted entries", .enabled(if: SharedFolder.isPossible, "needs root and setpriv"))
+struct PlantedEntryTests {
+    private static let includesAll = ProcessInfo.processInfo.environment["CIPHERSTORE_FAULTS"] == "all"
+
+    /// The name that a command works at, and its words; none for `watch`.
+    private static let commands: [(name: String, words: [String])] = [
+        ("new.db", ["create", "new.db", "--mode", "0660"]), ("new.db", ["import", "plain.db", "new.db"]),
+        ("std.db", ["adopt", "std.db"]), ("out.db", ["export", "app.db", "out.db", "--insecure-plaintext"]),
+        ("second", ["backup", "app.db", "second"]), ("new.db", ["restore", "copy", "new.db"]),
+        ("app.db", ["restore", "copy", "app.db", "--replace", "--yes"]), ("new.db", ["salvage", "app.db", "new.db"]),
+        ("app.db", ["rotate", "app.db", "--no-backup"]),
+        ("app.db", ["key", "add", "app.db", "--new-raw-key-file", "../home/two.key"]),
+        ("app.db", ["key", "change", "app.db", "--new-raw-key-file", "../home/two.key"]),
+        ("app.db", ["destroy", "app.db", "--yes"]), ("app.db", ["history", "record", "app.db", "--all"]),
+        ("app.db", ["sync", "init", "app.db", "--all-tables"]),
+        ("app.db", ["sql", "app.db", "INSERT INTO t VALUES (7, 'x')", "--write"]), ("app.db", ["verify", "app.db"]),
+        ("app.db", ["status", "app.db"]), ("app.db", ["doctor", "app.db"]), ("app.db", ["hash", "app.db"]),
+        ("app.db", []),
+    ]
+
+    /// The endings of every file that is made or looked for beside a path.
+    private static let endings =
+        [
+            "", "-wal", "-shm", "-journal", "-lock", "-notify", "-rotating", "-destroying", "-restoring", "-sidecar",
+            "-sidecar.bak", "-sidecar.damaged", "-sidecar.bak.damaged", "-keylog", "-keylog.1", "-replaced-x",
+        ]
+        + ["importing", "exporting", "adopting", "partial"].map { ".\($0)-1-deadbeef" }
+        + ["-sidecar", "-sidecar.bak", "-wal", "-lock", "-keylog", "-notify"].map { "\($0).tmp-1-deadbeef" }
+
+    private struct Case {
+        let command: (name: String, words: [String])
+        let ending: String
+        let plant: SharedFolder.Plant
+        var entry: String { command.name + ending }
+    }
+
+    /// Each ending with each kind, with one command after the other; or everything.
+    private static var cases: [Case] {
+        var cases: [Case] = []
+        for (number, ending) in endings.enumerated() {
+            for (kind, plant) in SharedFolder.Plant.allCases.enumerated() {
+                for (index, command) in commands.enumerated()
+                where includesAll || (number * 3 + kind * 7) % commands.count == index {
+                    cases.append(Case(command: command, ending: ending, plant: plant))
+                }
+            }
+        }
+        return cases
+    }
+
+    // A second name in the place of SQLite's -shm or -wal was overwritten; a link led `create` into a private folder.
+    @Test("no file of the caller is changed, nothing waits, and a refusal names what is in the way")
+    func planted() throws {
+        let shared = try SharedFolder()
+        let before = try shared.state()
+        for one in Self.cases {
+            try shared.reset()
+            try shared.plant(one.plant, at: one.entry)
+            let start = ContinuousClock.now
+            let outcome = try one.command.words.isEmpty ? shared.watch() : shared.run(one.command.words)
+            let took = ContinuousClock.now - start
+            let what: Comment = "\(one.command.words) \(one.entry) \(one.plant): \(outcome.status) \(outcome.errors)"
+            #expect(try shared.state() == before, what)
+            #expect(took < .seconds(40) && outcome.status < 128, what)
+            // A command that only reads follows a link, and tells where it led.
+            let isNamed = [one.entry, "/home/private"].contains { (outcome.errors + outcome.output).contains($0) }
+            #expect(outcome.status == 0 || isNamed, what)
+        }
+    }
+}
