@@ -36,7 +36,8 @@ final class CommandRun: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - input: What it reads on standard input; nil for nothing at all.
-    ///   - environment: Variables beside those of the test.
+    ///   - environment: Variables beside those of the test. `CIPHERSTORE_CHEAP_SLOTS=0` derives new keyslots with the work of
+    ///     real ones.
     init(
         _ program: URL, _ arguments: [String], input: String? = nil, environment: [String: String] = [:],
         directory: String? = nil
@@ -44,7 +45,8 @@ final class CommandRun: @unchecked Sendable {
         Self.restoreDefaultSignals
         process.executableURL = program
         process.arguments = arguments
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        process.environment = ProcessInfo.processInfo.environment.merging(["CIPHERSTORE_CHEAP_SLOTS": "1"]) { $1 }
+            .merging(environment) { $1 }
         if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
         for name in ["in", "out", "err"] {
             // Its owner's alone: keys are printed to no other file.

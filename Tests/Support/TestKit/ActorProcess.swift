@@ -22,6 +22,7 @@ public final class ActorProcess: @unchecked Sendable {
         process.standardOutput = output
         var environment = ProcessInfo.processInfo.environment
         environment["CIPHERSTORE_CRASH_AT"] = crashPoint
+        environment["CIPHERSTORE_CHEAP_SLOTS"] = "1"
         environment.merge(variables) { $1 }
         if let errorFile {
             _ = FileManager.default.createFile(atPath: errorFile, contents: nil)
