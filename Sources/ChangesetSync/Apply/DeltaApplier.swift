@@ -184,6 +184,6 @@ extension DeltaRecord {
     /// The row with the cells of another record in the place of its own, where that one says something.
     func replacing(by other: DeltaRecord) -> DeltaRecord {
         let cells = zip(cells, other.cells).map { $1.first == Cell.undefined ? $0 : $1 }
-        return DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
+        return DeltaRecord(cells: cells)
     }
 }

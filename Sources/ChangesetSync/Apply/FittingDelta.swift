@@ -98,7 +98,7 @@ extension TrackedTable {
         func record(_ record: DeltaRecord, or missing: (Int) -> [UInt8]) -> DeltaRecord {
             let cells = record.cells
             let fitting = places.enumerated().map { column, place in place.map { Array(cells[$0]) } ?? missing(column) }
-            return DeltaRecord(valid: Array(fitting.joined())[...], columnCount: fitting.count)
+            return DeltaRecord(cells: fitting)
         }
         switch (change.operation, change.old, change.new) {
         case (.insert, _, let new?):

@@ -205,7 +205,7 @@ private struct ComposedRow: Sendable {
     }
 
     private func record(_ cells: Cells) -> DeltaRecord {
-        DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
+        DeltaRecord(cells: cells)
     }
 }
 

@@ -187,6 +187,14 @@ package struct DeltaRecord: Sendable {
         self.columnCount = columnCount
     }
 
+    /// Joins encoded cells. Each is copied as a whole: a lazy join would copy the bytes one by one.
+    init(cells: some Collection<some Collection<UInt8>>) {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(cells.reduce(0) { $0 + $1.count })
+        for cell in cells { bytes.append(contentsOf: cell) }
+        self.init(valid: bytes[...], columnCount: cells.count)
+    }
+
     /// Encodes values; a NaN becomes NULL, as it does in SQLite.
     package init(_ values: some Sequence<DeltaValue>) {
         var writer = RecordWriter()

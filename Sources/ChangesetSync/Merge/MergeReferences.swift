@@ -144,7 +144,7 @@ extension MergeState {
             }
             var cells = row.cells
             for (column, value) in zip(key.columns, values) { cells[column] = value[...] }
-            let changed = DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
+            let changed = DeltaRecord(cells: cells)
             // The row of the default may be missing as well.
             var hasParent = true
             if let reference = search.children.values(changed) {

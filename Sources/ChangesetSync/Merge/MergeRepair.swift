@@ -101,7 +101,7 @@ extension MergeState {
         guard restoring, let base = try base(table, key)?.cells else { return nil }
         var cells = row.cells
         for column in columns { cells[column] = base[column] }
-        let changed = DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
+        let changed = DeltaRecord(cells: cells)
         return try changed != row && isFree(changed, table, key, keys) ? changed : nil
     }
 

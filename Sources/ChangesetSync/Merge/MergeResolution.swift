@@ -47,7 +47,7 @@ extension MergeState {
                 throw SyncError(.resolverFailed, table: table.name, "It changes the primary key.")
             }
         }
-        return DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
+        return DeltaRecord(cells: cells)
     }
 
     /// The cell of a value. Where it is that of a row, its bytes are the same, also of a text that is not UTF-8.

@@ -100,7 +100,7 @@ struct RowMerge {
                 note(column, bases?[column], left, right, chosen, reason)
             }
         }
-        let row = DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
+        let row = DeltaRecord(cells: cells)
         return answer.map { decided(row, by: $0) } ?? row
     }
 
