@@ -93,8 +93,44 @@ struct Workplace {
 
     // MARK: Databases
 
-    /// Makes a store of about 100 pages.
+    /// The files of a store, its lock file among them.
+    struct StoreFile: Sendable {
+        let name: String
+        let bytes: [UInt8]
+        let mode: Int
+    }
+
+    func files(of store: String) throws -> [StoreFile] {
+        try names().filter { $0.hasPrefix(store) }.map { name in
+            let attributes = try FileManager.default.attributesOfItem(atPath: path(name))
+            return StoreFile(name: name, bytes: try bytes(name), mode: attributes[.posixPermissions] as? Int ?? 0o600)
+        }
+    }
+
+    /// Writes the files of a store, in the place of those that are there.
+    func put(_ files: [StoreFile]) throws {
+        for file in files {
+            if exists(file.name) { try remove(file.name) }
+            try Self.write(file.bytes, to: path(file.name), mode: file.mode)
+        }
+    }
+
+    /// The store that most tests begin with. It is made once, and copied.
+    private static let store = Result {
+        let place = try Workplace()
+        try place.makeNewStore("s.db", key: nil, mode: "0600")
+        return try place.files(of: "s.db")
+    }
+
+    /// Makes a store of about 100 pages. One of the usual name has always the same store ID, keys and rows.
     func makeStore(_ name: String = "s.db", key: String? = nil, mode: String = "0600") throws {
+        guard name == "s.db", key == nil, mode == "0600", try names().allSatisfy({ !$0.hasPrefix(name) }) else {
+            return try makeNewStore(name, key: key, mode: mode)
+        }
+        try put(Self.store.get())
+    }
+
+    private func makeNewStore(_ name: String, key: String?, mode: String) throws {
         let created = try ctl("create", path(name), "--mode", mode, key: key)
         try #require(created.status == 0, "\(created.errors)")
         let filled = try ctl(
