@@ -52,7 +52,8 @@ soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 obse
 	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all CIPHERSTORE_COMMITS=$(COMMITS) \
 	CIPHERSTORE_SCHEDULES=$$(( $(SCHEDULES) / 50 + 1 )) CIPHERSTORE_OBJECTS=50000 CIPHERSTORE_SYNC_SECONDS=$(SYNC_SECONDS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
 	$(SWIFT) test --disable-xctest --no-parallel $(BUILD) \
-	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests' \
+	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests|JournalReplayTests' \
+	--filter 'BesideRotationTests|PromptTests|InterruptedRestorationTests|LostCopyTests|RecoveryCrashTests' \
 	--filter 'ChangesetSyncTests|ServerAccessTests|SyncProcessTests|SyncSoakTests|SyncCrashTests' \
 	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|OpeningTests|WakeUpTests|CrashTests.RotationTests'
 

@@ -7,7 +7,8 @@ import Testing
 struct BesideRotationTests {
     private let place: Workplace
 
-    /// The key is a passphrase: its derivation gives a rotation time to end between two readings.
+    /// The key is a passphrase: its derivation gives a rotation time to end between two readings. Two rotations in `make test`,
+    /// eight in `make soak`.
     init() throws {
         place = try Workplace()
         try place.write(Workplace.passphrase, to: "key")
@@ -27,7 +28,7 @@ struct BesideRotationTests {
     /// Runs a command while the store is rotated several times.
     private func runs(_ command: String) throws -> [CommandRun.Outcome] {
         var outcomes: [CommandRun.Outcome] = []
-        for _ in 1...4 {
+        for _ in 1...(Sweep.isWhole ? 8 : 2) {
             let rotation = try CommandRun(
                 Workplace.program(), ["rotate", place.path("s.db"), "--no-backup", "--key-file", place.path("key")])
             while rotation.isRunning { outcomes.append(try ctl(command, "--json")) }

@@ -34,7 +34,7 @@ struct CallFault: CustomStringConvertible, Sendable {
     ]
 
     /// Whether each call fails, instead of a sample of them.
-    static let judgesAll = ProcessInfo.processInfo.environment["CIPHERSTORE_FAULTS"] == "all"
+    static let judgesAll = Sweep.isWhole
     /// A number that differs between the faults of ``all``, from 0.
     var ordinal: Int { (kinds == "read" ? 4 : 0) + (error == ENOSPC ? 2 : 0) + (isLasting ? 1 : 0) }
 
@@ -102,19 +102,21 @@ extension Workplace {
     ///
     /// - Parameters:
     ///   - step: In a sample one call in so many fails.
-    ///   - offset: Which one of those. Cases that differ in it judge different calls; ``CallFault/ordinal`` is one.
+    ///   - offset: A number of the case. Cases that differ in it judge different calls; ``CallFault/ordinal`` is one. The seed
+    ///     (``Sweep``) moves all of them.
     /// - Returns: How many calls there are.
     @discardableResult
     static func forEachCall(
         oneIn step: Int = 1, offset: Int = 0, _ body: (_ number: Int) throws -> FaultyRun
     ) throws -> Int {
-        let step = CallFault.judgesAll ? 1 : step
-        var number = 1 + offset % step
+        let first = Sweep.first(oneIn: step, offset: offset)
+        let step = Sweep.stride(step)
+        var number = 1 + first
         while true {
             let run = try body(number)
             guard run.wasHit else {
                 // If there are fewer calls than the first of the sample, one of them fails nevertheless.
-                if number <= step, !run.calls.isEmpty { _ = try body(1 + offset % run.calls.count) }
+                if number <= step, !run.calls.isEmpty { _ = try body(1 + first % run.calls.count) }
                 return run.calls.count
             }
             number += step

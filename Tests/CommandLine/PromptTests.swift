@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// A passphrase that is asked for at a terminal with a shell, which stops and continues the command.
@@ -115,9 +116,11 @@ struct PromptTests {
     }
 
     // Commands that change files, and services, were ended by the signal itself: 143 and 129, without a word.
-    @Test(
-        "at each of its prompts every command ends with 130 and a sentence",
-        arguments: [SIGTERM, SIGHUP, SIGINT],
+    /// In `make test` each command gets one of the signals, in `make soak` each.
+    private static let endings: [(signal: Int32, words: [String])] = commands.enumerated().flatMap { place, words in
+        Sweep.sample([SIGTERM, SIGHUP, SIGINT], oneIn: 3, offset: place).map { ($0, words) }
+    }
+    private static let commands: [[String]] =
         [
             ["create", "new.db"], ["import", "plain.db", "new.db"], ["sql", "s.db", "SELECT 1"],
             ["sql", "s.db", "SELECT 1", "--write"], ["backup", "s.db", "b"], ["salvage", "s.db", "new.db"],
@@ -128,7 +131,9 @@ struct PromptTests {
             ["sync", "init", "s.db", "--all-tables"], ["sync", "run", "s.db", "--every", "30s"],
             ["sync", "pull", "s.db"], ["destroy", "s.db"], ["verify", "s.db"], ["status", "s.db"], ["doctor", "s.db"],
             ["restore", "backup", "new.db"],
-        ])
+        ]
+
+    @Test("at each of its prompts every command ends with 130 and a sentence", arguments: endings)
     func endedAnywhere(signal: Int32, words: [String]) throws {
         try place.makePlain("CREATE TABLE t (a)")
         #expect(try place.ctl("backup", place.path("s.db"), place.path("backup")).status == 0)

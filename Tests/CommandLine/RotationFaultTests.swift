@@ -2,6 +2,7 @@ import CipherStore
 import Foundation
 import KeyCustody
 import KeyRotation
+import Synchronization
 import TestKit
 import Testing
 
@@ -22,8 +23,8 @@ import Testing
             /// Rotations that were killed in the switch, and whose copy is lost.
             case resumedLost, resumedDirectLost
 
-            /// In `make test` one call in so many fails; of the first fault of a direct store, each.
-            func step(_ fault: CallFault) -> Int { self == .direct && fault.ordinal == 0 ? 1 : 17 }
+            /// In `make test` one call in so many fails; of the first fault of a direct store, more.
+            func step(_ fault: CallFault) -> Int { self == .direct && fault.ordinal == 0 ? 5 : 29 }
             /// Which one of those: the faults of a scene and of its neighbors take different ones.
             func offset(_ fault: CallFault) -> Int { 3 * fault.ordinal + (Self.allCases.firstIndex(of: self) ?? 0) }
         }
@@ -65,7 +66,7 @@ import Testing
             #expect(calls > 5)
             #expect(!claims.isEmpty)
             let counts = claims.sorted { $0.key.rawValue < $1.key.rawValue }.map { "\($0.value) \($0.key)" }
-            let share = CallFault.judgesAll || step == 1 ? "" : ", one in \(step)"
+            let share = CallFault.judgesAll ? "" : ", one in \(step)"
             print("faults of \(scene): \(calls) calls\(share), \(fault): \(counts.joined(separator: ", "))")
         }
     }
@@ -122,13 +123,23 @@ import Testing
             return all
         }
 
+        /// The files of each scene, made once.
+        private static let templates = Mutex<[RotationFaultTests.Scene: [String: Data]]>([:])
+
         init(_ scene: RotationFaultTests.Scene) throws {
-            let place = try Workplace()
-            self.place = place
+            place = try Workplace()
             self.scene = scene
             files = [:]
             try Workplace.write([UInt8](repeating: 0x77, count: 32), to: place.path("new.key"))
-            let isDirect = isDirect
+            if let made = Self.templates.withLock({ $0[scene] }) {
+                files = made
+            } else {
+                files = try makeFiles()
+                Self.templates.withLock { [files] in $0[scene] = files }
+            }
+        }
+
+        private func makeFiles() throws -> [String: Data] {
             try #require(try place.ctl("create", store, "--scheme", isDirect ? "direct" : "slots").status == 0)
             if !isDirect {
                 let added = try place.ctl("key", "add", store, "--new-raw-key-file", place.path("new.key"))
@@ -142,8 +153,9 @@ import Testing
                 let killed = try place.run(arguments, environment: ["CIPHERSTORE_CRASH_AT": crashPlace])
                 try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
             }
-            files = try Self.snapshot(place)
+            var files = try Self.snapshot(place)
             if isLost { files["s.db-rotating"] = nil }
+            return files
         }
 
         /// Without the lock file, which only living processes need, and without its temporary file: where every call

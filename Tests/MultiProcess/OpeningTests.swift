@@ -6,7 +6,7 @@ import Testing
 /// Many processes that open one store at the same moment.
 @Suite(.serialized) struct OpeningTests {
     /// How often fifty processes meet: `make soak`, which sets `CIPHERSTORE_CROWD`, has them meet more often.
-    private static let rounds = ProcessInfo.processInfo.environment["CIPHERSTORE_CROWD"] == nil ? 6 : 40
+    private static let rounds = ProcessInfo.processInfo.environment["CIPHERSTORE_CROWD"] == nil ? 2 : 40
 
     /// Starts processes that all open the store at once.
     private func open(_ count: Int, path: String, command: String, key: String) throws -> [ActorProcess] {

@@ -159,5 +159,5 @@ enum Simulation {
     /// It is in every message; `CIPHERSTORE_SEED` in the environment repeats a run.
     static let seed = Seed()
     /// `CIPHERSTORE_SCHEDULES` in the environment: how many random runs a simulation has.
-    static let schedules = ProcessInfo.processInfo.environment["CIPHERSTORE_SCHEDULES"].flatMap { Int($0) } ?? 36
+    static let schedules = ProcessInfo.processInfo.environment["CIPHERSTORE_SCHEDULES"].flatMap { Int($0) } ?? 12
 }
