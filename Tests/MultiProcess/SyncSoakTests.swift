@@ -8,7 +8,7 @@ import Testing
 @Suite(.serialized) struct SyncSoakTests {
     /// `CIPHERSTORE_SYNC_SECONDS`.
     private static let seconds =
-        ProcessInfo.processInfo.environment["CIPHERSTORE_SYNC_SECONDS"].flatMap { Int($0) } ?? 20
+        ProcessInfo.processInfo.environment["CIPHERSTORE_SYNC_SECONDS"].flatMap { Int($0) } ?? 8
 
     @Test("after kills, stops and ends of the server all stores have every acknowledged commit and the same rows")
     func soak() throws {
