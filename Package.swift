@@ -95,6 +95,9 @@ let package = Package(
                 "CipherDatabase", "CipherRecords", "KeyCustody", "StoreCrypto", "StorePlatform", "StoreSharing",
             ]),
         .target(
+            name: "CommitJoin",
+            dependencies: ["CipherDatabase", "CipherStore", "KeyCustody", "StoreCrypto", "StorePlatform"]),
+        .target(
             name: "PostgreSQLRemote",
             dependencies: [
                 "ChangesetSync", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
@@ -261,6 +264,11 @@ let package = Package(
                 "StoreCrypto", "StorePlatform", "StoreSharing", "SyncSimulation", "TestKit",
             ],
             path: "Tests/Unit/ChangesetSync"
+        ),
+        .testTarget(
+            name: "CommitJoinTests",
+            dependencies: ["CipherDatabase", "CommitJoin", "KeyCustody", "StoreCrypto", "StorePlatform", "TestKit"],
+            path: "Tests/Unit/CommitJoin"
         ),
         .testTarget(
             name: "PostgreSQLRemoteTests",

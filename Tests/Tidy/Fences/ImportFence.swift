@@ -10,7 +10,7 @@ enum ImportFence {
         ["RotationCore", "CipherRecords"],
         ["CipherObservation"],
         ["CipherStore"],
-        ["KeyRotation", "StoreTools", "ChangesetSync"],
+        ["KeyRotation", "StoreTools", "ChangesetSync", "CommitJoin"],
         ["EncryptionConformance", "PostgreSQLRemote"],
         ["cipherctl", "StoreDemo", "Examples", "StoreBenchmark"],
     ]

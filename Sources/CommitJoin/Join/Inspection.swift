@@ -1,0 +1,98 @@
+import CipherDatabase
+
+/// The state of a store in names, for tests and reports.
+package struct Inspection {
+    let work: Work
+
+    package struct Place: Sendable {
+        package let table: Name
+        package let key: [CellValue]
+        package let incarnation: Dot
+    }
+
+    package struct LivingRow: Sendable {
+        package let place: Place
+        package let born: Stamp
+        package let cells: [ColumnID: (stamp: Stamp, value: CellValue)]
+        package let sums: [CopiedRow.Sum]
+    }
+
+    package struct DeadRow: Sendable {
+        package let place: Place
+        package let owed: [Dot]
+    }
+
+    package struct HiddenRow: Sendable {
+        package let table: Name
+        package let key: [CellValue]
+        package let reason: HiddenReason
+    }
+
+    package func vector() throws -> VersionVector { try work.state.vector.vector(work.index) }
+    package func isAhead() throws -> Bool { try work.state.isAhead(work.index) }
+    package var time: HybridTime { work.state.time }
+    package func ready() throws -> [EncodedCommit] { try work.ready() }
+
+    /// All living rows and tombstones of the base.
+    package func rows() throws -> (living: [LivingRow], dead: [DeadRow]) {
+        var (living, dead) = ([LivingRow](), [DeadRow]())
+        for place in try BaseKeys(work: work).next(after: nil, limit: Int(Int32.max)) {
+            let state = try work.base.state(place)
+            for (incarnation, row) in state.rows { living.append(try named(place, incarnation, row)) }
+            for (incarnation, tombstone) in state.dead {
+                dead.append(
+                    DeadRow(
+                        place: try named(place, incarnation),
+                        owed: try tombstone.owed.map { try work.index.entry($0).dot }.sorted()))
+            }
+        }
+        return (living, dead)
+    }
+
+    private func named(_ place: RowPlace, _ incarnation: Int64) throws -> Place {
+        Place(
+            table: try work.catalog.table(place.table).name, key: place.key.values,
+            incarnation: try work.index.entry(incarnation).dot)
+    }
+
+    private func named(_ stamp: LocalStamp) throws -> Stamp {
+        let entry = try work.index.entry(stamp.commit)
+        return Stamp(era: stamp.era, time: entry.time, dot: entry.dot)
+    }
+
+    private func named(_ place: RowPlace, _ incarnation: Int64, _ row: BaseRow) throws -> LivingRow {
+        let table = try work.catalog.table(place.table)
+        var cells: [ColumnID: (stamp: Stamp, value: CellValue)] = [:]
+        for (column, cell) in row.cells {
+            guard let id = table.columns[column]?.id else { throw EngineError(.damagedStore) }
+            cells[id] = (try named(cell.stamp), cell.value)
+        }
+        var sums: [CopiedRow.Sum] = []
+        for (column, parts) in row.sums {
+            guard let id = table.columns[column]?.id else { throw EngineError(.damagedStore) }
+            for (source, sum) in parts {
+                sums.append(
+                    CopiedRow.Sum(
+                        column: id, origin: try work.index.entry(source.origin).dot,
+                        last: try work.index.entry(sum.last).dot, total: sum.total))
+            }
+        }
+        return LivingRow(
+            place: try named(place, incarnation), born: try named(row.born), cells: cells, sums: sums.sorted())
+    }
+
+    package func conflicts() throws -> [Conflict] { try Conflicts(base: work.base).all() }
+
+    /// The rows that are hidden, with the reason.
+    package func hidden() throws -> [HiddenRow] {
+        var found: [(Int64, RowKey, HiddenReason)] = []
+        try work.db.cachedStatement(sql: "SELECT DISTINCT tbl, key, reason FROM \(EngineTables.aside)").forEach([]) {
+            row in
+            guard let reason = HiddenReason(rawValue: row.integer(2)), reason.isHidden else { return }
+            found.append((row.integer(0), RowKey(stored: row.bytes(1)), reason))
+        }
+        return try found.map {
+            HiddenRow(table: try work.catalog.table($0.0).name, key: $0.1.values, reason: $0.2)
+        }
+    }
+}

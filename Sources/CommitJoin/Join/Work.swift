@@ -1,0 +1,192 @@
+import CipherDatabase
+
+/// The work of one transaction: what ``Replica`` does to the base and to the state.
+///
+/// All changes of the base come first, also revivals; then the program's tables follow, once (``finish()``).
+final class Work {
+    let db: Database
+    let settings: Replica.Settings
+    /// The clock of this device.
+    let clock: HybridTime
+    let index: CommitIndex
+    let catalog: Catalog
+    let commits: CommitRows
+    let translator: WriteTranslator
+    let base: Base
+    var state: ReplicaState
+    private let formerState: ReplicaState
+    let references: References
+    /// The children that this transaction has touched, by the values that refer to a parent.
+    var touchedChildren: [Reference: [[UInt8]: Set<RowPlace>]] = [:]
+    /// The commits that this store has made in this transaction.
+    private(set) var made: [EncodedCommit] = []
+
+    init(_ db: Database, _ settings: Replica.Settings, _ definitions: DefinitionCache, clock: HybridTime) throws {
+        (self.db, self.settings, self.clock) = (db, settings, clock)
+        index = CommitIndex(db)
+        catalog = try Catalog(db, definitions)
+        state = try ReplicaState(db, index)
+        formerState = state
+        commits = CommitRows(db: db, index: index, repository: state.repository)
+        translator = WriteTranslator(index, catalog)
+        base = Base(db, index, catalog)
+        references = References(catalog)
+        base.stored.now = clock
+    }
+
+    /// Shows and stores what has changed.
+    func finish() throws {
+        try Shown(base).update()
+        try state.save(db, was: formerState)
+    }
+
+    // MARK: Time
+
+    private func nextTime() throws -> HybridTime {
+        guard state.time < .latest else { throw EngineError(.timeExhausted) }
+        return max(clock, state.time.successor)
+    }
+
+    /// Adopts a time within the bound (F1).
+    func adopt(_ time: HybridTime) {
+        if time.rawValue <= clock.rawValue &+ settings.clockBound { state.time = max(state.time, time) }
+    }
+
+    // MARK: Own commits
+
+    /// Records writes of this store as a commit and joins it to the base.
+    @discardableResult
+    func commit(
+        _ given: [LocalWrite], meta: String = "{}", events: [RepositoryEvent] = []
+    ) throws -> EncodedCommit {
+        let time = try nextTime()
+        let parent = try ownTip()
+        let number = try parent.map { try index.entry($0).number + 1 } ?? 1
+        let isAhead = !state.ahead.isEmpty
+        let writes = try given.map { write in
+            var write = write
+            if isAhead { write.seen.formUnion(try seen(write)) }
+            write.era = try era(write, time, number)
+            return write
+        }
+        let vector = state.vector
+        let former = try commits.vector(after: parent)
+        let commit = Commit(
+            author: try index.authorID(state.author), number: number,
+            previous: try parent.map(commits.hash) ?? .zero, time: time,
+            context: try vector.vector(index).changes(since: former.vector(index)), beginsBranch: state.beginsBranch,
+            meta: meta, events: events,
+            writes: try Writes(
+                writes.map { try translator.named($0, in: vector) }, author: index.authorID(state.author)))
+        let encoded = try EncodedCommit(commit, in: state.repository)
+        let n = try index.add(
+            author: commit.author, number: number, hash: encoded.hash.bytes, parent: parent, time: time,
+            beginsBranch: commit.beginsBranch)
+        var ignored: [Loss] = []
+        for write in writes { try apply(write, n, vector, isOwn: true, &ignored) }
+        for event in events { try apply(event, vector) }
+        try finish(n, encoded, vector)
+        (state.tip, state.beginsBranch) = (n, false)
+        made.append(encoded)
+        return encoded
+    }
+
+    /// The commit that the next one follows: this store's last one, or what another store of its name has added to it.
+    private func ownTip() throws -> Int64? {
+        guard let tips = state.vector.tips[state.author] else { return nil }
+        guard let tip = state.tip else { return tips.first }
+        if tips.contains(tip) { return tip }
+        return try tips.filter { try index.covers($0, tip) }.min { try index.entry($0).dot < index.entry($1).dot }
+            ?? tips.first
+    }
+
+    /// The commits in the row of a write that the vector lacks: the row is ahead of it between two slices (F8).
+    private func seen(_ write: LocalWrite) throws -> Set<Int64> {
+        guard let incarnation = write.incarnation, let row = try base.state(write.place).rows[incarnation] else {
+            return []
+        }
+        return try row.dots.union([incarnation]).filter { try !state.vector.covers($0, index) }
+    }
+
+    /// The least era in which a write is above every cell of its key that it replaces, also of dead rows (F1, F19).
+    private func era(_ write: LocalWrite, _ time: HybridTime, _ number: UInt64) throws -> UInt32 {
+        if write.cells.isEmpty { return 0 }
+        let known = try base.state(write.place)
+        if known.isEmpty { return 0 }
+        let author = try index.authorID(state.author)
+        var era: UInt32 = 0
+        for row in known.rows.values.map({ $0 }) + known.graves.values.compactMap(\.row) {
+            for (column, _) in write.cells {
+                guard let stamp = row.cells[column]?.stamp else { continue }
+                let entry = try index.entry(stamp.commit)
+                let isLater = (entry.time, entry.authorID, entry.number) > (time, author, number)
+                era = max(era, stamp.era + (isLater ? 1 : 0))
+            }
+        }
+        return era
+    }
+
+    // MARK: Joining
+
+    /// An update that a deletion of a row did not know.
+    struct Loss {
+        let place: RowPlace
+        var lost: Lost
+    }
+
+    /// Joins one write to the base. It may be joined again.
+    ///
+    /// - Parameters:
+    ///   - context: What the commit knew.
+    ///   - isOwn: Whether it is a commit that is being made.
+    func apply(
+        _ write: LocalWrite, _ commit: Int64, _ context: LocalVector, isOwn: Bool, _ losses: inout [Loss]
+    ) throws {
+        var lost: [Lost] = []
+        let vector = state.vector
+        let index = self.index
+        switch write.kind {
+        case .insert:
+            let revival = KeyState.Revival(copied: write.copied, revives: write.revives) {
+                try write.seen.contains($0) || context.covers($0, index)
+            }
+            let isRevival = write.copied != nil || !write.revives.isEmpty
+            try base.modify(write.place) { try $0.insert(write.baseWrite(commit), isRevival ? revival : nil, index) }
+        case .update:
+            guard let incarnation = write.incarnation else { return }
+            try base.modify(write.place) {
+                try $0.update(write.baseWrite(commit), of: incarnation, vector: vector, &lost, index)
+            }
+        case .delete:
+            guard let incarnation = write.incarnation else { return }
+            // Also deletions from before this store was restored.
+            let isOwnDeletion = try isOwn || state.isOwn(index.entry(commit).author)
+            try base.modify(write.place) { state in
+                let isLiving = state.rows[incarnation] != nil
+                state.bury(incarnation)
+                if isOwnDeletion, isLiving || !isOwn {
+                    state.graves[incarnation, default: KeyState.Grave()].isOwn = true
+                }
+                let tombstone = Tombstone(known: context, seen: write.seen.union([commit]))
+                try state.kill(incarnation, tombstone, there: KeyState.Side(), vector: vector, &lost, index)
+            }
+        }
+        losses += lost.map { Loss(place: write.place, lost: $0) }
+    }
+
+    func apply(_ event: RepositoryEvent, _ context: LocalVector) throws {
+        switch event {
+        case .remove(let member): try state.remove(index.author(member), knowing: context, index)
+        case .policy(let policy): try catalog.apply(policy)
+        case .rename, .vouch: break
+        }
+    }
+
+    /// The vector covers a commit from now on.
+    func finish(_ n: Int64, _ commit: EncodedCommit, _ context: LocalVector) throws {
+        try state.vector.advance(to: n, index)
+        adopt(commit.commit.time)
+        try commits.setContent(n, commit, context)
+        try commits.removeWaiting(commit.commit.author, commit.tip)
+    }
+}

@@ -1,0 +1,104 @@
+/// A row of a tracked table before and after a transaction of the program, found by its exact key.
+package struct ProgramChange: Sendable {
+    /// The table, as the program calls it.
+    package let table: String
+    /// All columns but generated ones; nil if there was no such row.
+    package let old: [CellValue]?
+    package let new: [CellValue]?
+
+    package init(table: String, old: [CellValue]?, new: [CellValue]?) {
+        (self.table, self.old, self.new) = (table, old, new)
+    }
+}
+
+extension Work {
+    /// Records what a transaction of the program changed.
+    func record(_ changes: [ProgramChange], meta: String) throws -> EncodedCommit? {
+        var places: [(place: RowPlace, table: BaseTable, definition: TableDefinition, change: ProgramChange)] = []
+        for change in changes {
+            guard let table = catalog.local(change.table), let definition = table.local,
+                let row = change.new ?? change.old
+            else { continue }
+            let key = definition.key(of: row)
+            if key.values.contains(where: \.isNull) { throw EngineError(.nullKey, definition.name) }
+            let place = RowPlace(table: table.n, key: key)
+            base.noteProgram(place, from: change.old, to: change.new)
+            places.append((place, table, definition, change))
+        }
+        let keys = places.map(\.place.key)
+        if places.count > 1, let first = places.first, changes.allSatisfy({ $0.old == nil }),
+            places.allSatisfy({ $0.place.table == first.place.table }),
+            zip(keys, keys.dropFirst()).allSatisfy({ $0 < $1 })
+        {
+            try base.stored.lookAhead(first.place.table, from: keys[0], to: keys[keys.count - 1])
+        }
+        var writes: [LocalWrite] = []
+        for (place, table, definition, change) in places {
+            base.touch(place)
+            switch (change.old, change.new) {
+            case (_, nil): writes += try deletions(place)
+            case (nil, let new?): writes.append(try insertion(place, table, definition, new))
+            case (let old?, let new?):
+                if let write = try update(place, table, definition, old, new) { writes.append(write) }
+            }
+        }
+        return writes.isEmpty ? nil : try commit(writes, meta: meta)
+    }
+
+    private func deletions(_ place: RowPlace) throws -> [LocalWrite] {
+        try incarnations(place).map { LocalWrite(kind: .delete, place: place, incarnation: $0) }
+    }
+
+    /// The living incarnations of a key, in the order of their insertions' names.
+    private func incarnations(_ place: RowPlace) throws -> [Int64] {
+        try base.state(place).rows.keys.sorted { try index.entry($0).dot < index.entry($1).dot }
+    }
+
+    /// An insertion. If the key has a hidden row, the insertion overwrites it (F24).
+    private func insertion(
+        _ place: RowPlace, _ table: BaseTable, _ definition: TableDefinition, _ new: [CellValue]
+    ) throws -> LocalWrite {
+        let hidden = try base.state(place).merged(index)
+        let incarnation = try hidden == nil ? nil : incarnations(place).last
+        var write = LocalWrite(kind: incarnation == nil ? .insert : .update, place: place, incarnation: incarnation)
+        for case let (column?, value) in zip(table.columnsOfPlaces, new) {
+            if !column.isCounter {
+                write.cells.append((column.n, value))
+            } else if let step = Self.step(from: hidden?.total(of: column.n) ?? 0, to: value) {
+                write.steps.append((column.n, step))
+            }
+        }
+        return write
+    }
+
+    private func update(
+        _ place: RowPlace, _ table: BaseTable, _ definition: TableDefinition, _ old: [CellValue], _ new: [CellValue]
+    ) throws -> LocalWrite? {
+        guard let incarnation = try incarnations(place).last else { return nil }
+        var write = LocalWrite(kind: .update, place: place, incarnation: incarnation)
+        let changed = Set(new.indices.filter { old[$0] != new[$0] })
+        for place in definition.checkGroup(of: changed).sorted() {
+            guard let column = table.columnsOfPlaces[place] else { continue }
+            if !column.isCounter {
+                write.cells.append((column.n, new[place]))
+            } else if changed.contains(place), let step = Self.step(from: Self.count(old[place]), to: new[place]) {
+                write.steps.append((column.n, step))
+            }
+        }
+        return write.cells.isEmpty && write.steps.isEmpty ? nil : write
+    }
+
+    /// NULL and what is no number count as nothing.
+    private static func count(_ value: CellValue) -> Int64 {
+        switch value {
+        case .integer(let number): number
+        case .real(let number): Int64(exactly: number.rounded()) ?? 0
+        default: 0
+        }
+    }
+
+    private static func step(from old: Int64, to new: CellValue) -> Int64? {
+        let step = count(new) &- old
+        return step == 0 ? nil : step
+    }
+}

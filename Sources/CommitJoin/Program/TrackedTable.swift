@@ -1,0 +1,74 @@
+import CipherDatabase
+
+/// A table of the program that the repository tracks.
+package struct TrackedTable: Sendable {
+    /// As the program calls it.
+    package let name: String
+    /// The identities of columns that were renamed. All others are named by the names that they have.
+    package var identities: [String: ColumnID]
+    package var counters: Set<String>
+    package var deletionsWin: Bool
+
+    package init(
+        _ name: String, identities: [String: ColumnID] = [:], counters: Set<String> = [], deletionsWin: Bool = false
+    ) {
+        (self.name, self.identities, self.counters, self.deletionsWin) = (name, identities, counters, deletionsWin)
+    }
+}
+
+extension Work {
+    /// - Throws: ``EngineError`` `.unsuitableTable`
+    func track(_ table: TrackedTable) throws {
+        guard let definition = try TableDefinition(named: table.name, in: db) else {
+            throw EngineError(.unsuitableTable, table.name)
+        }
+        let n = try catalog.number(of: Name(definition.name))
+        try db.execute(sql: EngineTables.creation(of: n, isRowID: definition.isRowID))
+        try touchAside(n)
+        try db.cachedStatement(sql: "UPDATE \(EngineTables.table) SET local = ?, deletions_win = ? WHERE n = ?")
+            .execute(exact: [ExactValue(text: definition.name), .integer(table.deletionsWin ? 1 : 0), .integer(n)])
+        for (place, column) in definition.columns.enumerated() where !definition.keyColumns.contains(place) {
+            let number = try catalog.column(try table.identities[column.name] ?? newID(column.name, of: n), of: n)
+            try db.cachedStatement(sql: "UPDATE \(EngineTables.column) SET local = ?, counter = ? WHERE n = ?")
+                .execute(exact: [
+                    ExactValue(text: column.name), .integer(table.counters.contains(column.name) ? 1 : 0),
+                    .integer(number),
+                ])
+        }
+        try catalog.read()
+    }
+
+    /// The identity of the column that the program calls so. A name that was renamed away before begins another identity (F14).
+    private func newID(_ name: String, of table: Int64) throws -> ColumnID {
+        let tracked = try db.cachedStatement(
+            sql: "SELECT name, reuse FROM \(EngineTables.column) WHERE tbl = ? AND local = ? COLLATE NOCASE"
+        ).first([.integer(table), ExactValue(text: name)]) { row in
+            ColumnID(Name(row.text(0)), reuse: UInt32(row.integer(1)))
+        }
+        if let tracked { return tracked }
+        var (reuse, known) = (UInt32(0), ColumnID?.none)
+        try db.cachedStatement(sql: "SELECT reuse, local FROM \(EngineTables.column) WHERE tbl = ? AND name = ?")
+            .forEach([.integer(table), ExactValue(text: name)]) { row in
+                if row.isNull(1) { known = ColumnID(Name(name), reuse: UInt32(row.integer(0))) }
+                reuse = max(reuse, UInt32(row.integer(0)) + 1)
+            }
+        return known ?? ColumnID(Name(name), reuse: reuse)
+    }
+
+    /// The program has renamed a column: its identity stays.
+    func rename(_ column: String, to name: String, of table: String) throws {
+        guard let local = catalog.local(table) else { throw EngineError(.unsuitableTable, table) }
+        try db.cachedStatement(
+            sql: "UPDATE \(EngineTables.column) SET local = ? WHERE tbl = ? AND local = ? COLLATE NOCASE"
+        ).execute(exact: [ExactValue(text: name), .integer(local.n), ExactValue(text: column)])
+        try catalog.read()
+    }
+
+    /// Rows that are not plain may be shown otherwise: the table has other columns, or is there at last.
+    private func touchAside(_ table: Int64) throws {
+        var keys: [RowKey] = []
+        try db.cachedStatement(sql: "SELECT DISTINCT key FROM \(EngineTables.aside) WHERE tbl = ?")
+            .forEach([.integer(table)]) { keys.append(RowKey(stored: $0.bytes(0))) }
+        for key in keys { base.touch(RowPlace(table: table, key: key)) }
+    }
+}

@@ -1,0 +1,72 @@
+import CipherDatabase
+
+/// Writes rows of the program's tables, while neither triggers of the main schema nor foreign keys act.
+struct RowWriter {
+    let db: Database
+
+    func insert(_ values: [CellValue], into table: TableDefinition) throws {
+        let places = table.columns.map { _ in "?" }.joined(separator: ", ")
+        let sql = "INSERT OR ABORT INTO \(table.qualifiedName) (\(table.columnList)) VALUES (\(places))"
+        try db.cachedStatement(sql: sql).execute(exact: values.map(\.exact))
+    }
+
+    func update(_ key: RowKey, _ changes: [(column: Int, value: CellValue)], in table: TableDefinition) throws {
+        let settings = changes.map { "\(table.quoted($0.column)) = ?" }.joined(separator: ", ")
+        let numbered = table.keyCondition(after: changes.count)
+        let sql = "UPDATE OR ABORT \(table.qualifiedName) SET \(settings) WHERE \(numbered)"
+        try db.cachedStatement(sql: sql).execute(exact: changes.map(\.value.exact) + key.values.map(\.exact))
+    }
+
+    func delete(_ key: RowKey, from table: TableDefinition) throws {
+        try db.cachedStatement(sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
+            .execute(exact: key.values.map(\.exact))
+    }
+
+    /// Whether the table takes a row by itself; otherwise the reason. SQLite decides: it looks for equal keys last.
+    func refusal(of values: [CellValue], by table: TableDefinition) throws -> HiddenReason? {
+        var reason: HiddenReason?
+        try db.inSavepoint {
+            do {
+                try insert(values, into: table)
+            } catch let error as DatabaseError {
+                reason = try Self.reason(error)
+            }
+            return .rollback
+        }
+        return reason
+    }
+
+    /// - Returns: nil if another row has the key or a unique value.
+    /// - Throws: The error, if it is none of the row.
+    static func reason(_ error: DatabaseError) throws -> HiddenReason? {
+        switch error.extendedResultCode {
+        case .SQLITE_CONSTRAINT_NOTNULL: return .notNull
+        case .SQLITE_CONSTRAINT_CHECK: return .check
+        case .SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID: return nil
+        case .SQLITE_CONSTRAINT_DATATYPE: return .type
+        default:
+            switch error.resultCode {
+            case .SQLITE_MISMATCH, .SQLITE_TOOBIG: return .type
+            case .SQLITE_CONSTRAINT: return .check
+            default: throw error
+            }
+        }
+    }
+
+    /// The keys of rows that have values in columns, at most `limit`.
+    func keys(
+        of table: TableDefinition, having values: [CellValue], in columns: [Int], _ comparison: KeyComparison?
+    ) throws -> [RowKey] {
+        let terms = columns.enumerated().map { place, column in
+            let collation = comparison.map { " COLLATE " + $0.parts[place].collation.quotedDatabaseIdentifier } ?? ""
+            return "\(table.quoted(column))\(collation) = ?"
+        }
+        let key = table.keyColumns.map(table.quoted).joined(separator: ", ")
+        let sql = "SELECT \(key) FROM \(table.qualifiedName) WHERE \(terms.joinedAsExpression(by: " AND "))"
+        var found: [RowKey] = []
+        try db.cachedStatement(sql: sql).forEach(values.map(\.exact)) { row in
+            found.append(RowKey(table.keyColumns.indices.map { row.value($0) }))
+        }
+        return found
+    }
+}

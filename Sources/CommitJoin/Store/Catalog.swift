@@ -1,0 +1,166 @@
+import CipherDatabase
+
+/// A column of the base. It may not be in the table of the program: not yet, or not any more.
+struct BaseColumn: Hashable, Sendable {
+    let n: Int64
+    let id: ColumnID
+    /// The place in the program's table.
+    var place: Int?
+    let isCounter: Bool
+}
+
+/// A table of the base. The program may not have it.
+struct BaseTable: Sendable {
+    let n: Int64
+    /// The name in commits.
+    let name: Name
+    let deletionsWin: Bool
+    let local: TableDefinition?
+    var columns: [Int64: BaseColumn]
+    /// The columns of the base by their places in the program's table; nil for those of the key.
+    let columnsOfPlaces: [BaseColumn?]
+
+    var hasCounters: Bool { columns.values.contains(where: \.isCounter) }
+}
+
+/// The names of tables and columns by their numbers, and the tables of the program. Inside a transaction.
+final class Catalog {
+    private let db: Database
+    private(set) var tables: [Int64: BaseTable] = [:]
+    private var numbers: [Name: Int64] = [:]
+    private var locals: [String: Int64] = [:]
+    private var columnNumbers: [Int64: [ColumnID: Int64]] = [:]
+    private var shapes: [[Int64]: Int64] = [:]
+    private var columnsOfShapes: [Int64: [Int64]] = [:]
+
+    private let definitions: DefinitionCache
+
+    init(_ db: Database, _ definitions: DefinitionCache) throws {
+        (self.db, self.definitions) = (db, definitions)
+        try read()
+    }
+
+    /// Reads the tables again, after the program has changed its schema.
+    func read() throws {
+        (tables, numbers, locals, columnNumbers) = ([:], [:], [:], [:])
+        var rows: [(n: Int64, name: String, local: String?, deletionsWin: Bool)] = []
+        try db.cachedStatement(sql: "SELECT n, name, local, deletions_win FROM \(EngineTables.table)").forEach([]) {
+            rows.append(($0.integer(0), $0.text(1), $0.optionalText(2), $0.integer(3) != 0))
+        }
+        for row in rows { try add(row.n, row.name, row.local, row.deletionsWin) }
+    }
+
+    private func add(_ n: Int64, _ name: String, _ local: String?, _ deletionsWin: Bool) throws {
+        let definition = try local.flatMap { try definitions.definition(of: $0, db) }
+        var columns: [Int64: BaseColumn] = [:]
+        try db.cachedStatement(sql: "SELECT n, name, reuse, local, counter FROM \(EngineTables.column) WHERE tbl = ?")
+            .forEach([.integer(n)]) { row in
+                let place = row.optionalText(3).flatMap { definition?.column(named: $0) }
+                columns[row.integer(0)] = BaseColumn(
+                    n: row.integer(0), id: ColumnID(Name(row.text(1)), reuse: UInt32(row.integer(2))), place: place,
+                    isCounter: row.integer(4) != 0)
+            }
+        var places = [BaseColumn?](repeating: nil, count: definition?.columns.count ?? 0)
+        for column in columns.values { if let place = column.place { places[place] = column } }
+        tables[n] = BaseTable(
+            n: n, name: Name(name), deletionsWin: deletionsWin, local: definition, columns: columns,
+            columnsOfPlaces: places)
+        numbers[Name(name)] = n
+        if let definition { locals[definition.name.lowercased()] = n }
+        columnNumbers[n] = Dictionary(uniqueKeysWithValues: columns.values.map { ($0.id, $0.n) })
+    }
+
+    func table(_ n: Int64) throws -> BaseTable {
+        guard let table = tables[n] else { throw EngineError(.damagedStore) }
+        return table
+    }
+
+    /// The table of the program with this name.
+    func local(_ name: String) -> BaseTable? { locals[name.lowercased()].flatMap { tables[$0] } }
+
+    /// The table with a name in commits, which becomes known here.
+    func number(of name: Name) throws -> Int64 {
+        if let known = numbers[name] { return known }
+        try db.cachedStatement(sql: "INSERT INTO \(EngineTables.table) (name) VALUES (?)")
+            .execute(exact: [ExactValue(text: name.text)])
+        let n = db.lastInsertedRowID
+        numbers[name] = n
+        columnNumbers[n] = [:]
+        tables[n] = BaseTable(
+            n: n, name: name, deletionsWin: false, local: nil, columns: [:], columnsOfPlaces: [])
+        return n
+    }
+
+    /// The column with an identity, which becomes known here.
+    func column(_ id: ColumnID, of table: Int64) throws -> Int64 {
+        if let known = columnNumbers[table]?[id] { return known }
+        try db.cachedStatement(sql: "INSERT INTO \(EngineTables.column) (tbl, name, reuse) VALUES (?, ?, ?)")
+            .execute(exact: [.integer(table), ExactValue(text: id.name.text), .integer(Int64(id.reuse))])
+        let n = db.lastInsertedRowID
+        columnNumbers[table, default: [:]][id] = n
+        tables[table]?.columns[n] = BaseColumn(n: n, id: id, isCounter: false)
+        return n
+    }
+
+    /// Adopts the policy of a table.
+    func apply(_ policy: TablePolicy) throws {
+        let table = try number(of: policy.table)
+        try db.cachedStatement(sql: "UPDATE \(EngineTables.table) SET deletions_win = ? WHERE n = ?")
+            .execute(exact: [.integer(policy.deletionsWin ? 1 : 0), .integer(table)])
+        for id in policy.counters {
+            let column = try column(id, of: table)
+            try db.cachedStatement(sql: "UPDATE \(EngineTables.column) SET counter = 1 WHERE n = ?")
+                .execute(exact: [.integer(column)])
+        }
+        try read()
+    }
+
+    // MARK: Shapes
+
+    /// The number of a set of columns.
+    func shape(_ columns: [Int64]) throws -> Int64 {
+        if let known = shapes[columns] { return known }
+        var writer = LocalWriter()
+        writer.append(columns)
+        let bytes = ExactValue(writer.bytes)
+        let found = try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.shape) WHERE columns = ?")
+            .first([bytes]) { $0.integer(0) }
+        if found == nil {
+            try db.cachedStatement(sql: "INSERT INTO \(EngineTables.shape) (columns) VALUES (?)").execute(exact: [bytes]
+            )
+        }
+        let n = found ?? db.lastInsertedRowID
+        shapes[columns] = n
+        columnsOfShapes[n] = columns
+        return n
+    }
+
+    func columns(ofShape n: Int64) throws -> [Int64] {
+        if let known = columnsOfShapes[n] { return known }
+        let found = try db.cachedStatement(sql: "SELECT columns FROM \(EngineTables.shape) WHERE n = ?")
+            .first([.integer(n)]) { row in
+                var reader = LocalReader(row.bytes(0)[...])
+                return try reader.numbers()
+            }
+        guard let found else { throw EngineError(.damagedStore) }
+        columnsOfShapes[n] = found
+        return found
+    }
+}
+
+/// The definitions of the program's tables, as long as the schema stays. One for each connection.
+package final class DefinitionCache {
+    private var version: Int32?
+    private var definitions: [String: TableDefinition?] = [:]
+
+    package init() {}
+
+    func definition(of name: String, _ db: Database) throws -> TableDefinition? {
+        let version = try db.schemaVersion()
+        if self.version != version { (self.version, definitions) = (version, [:]) }
+        if let known = definitions[name] { return known }
+        let definition = try TableDefinition(named: name, in: db)
+        definitions[name] = definition
+        return definition
+    }
+}

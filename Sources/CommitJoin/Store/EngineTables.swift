@@ -1,0 +1,96 @@
+import CipherDatabase
+
+/// The tables of the engine, in the main schema.
+///
+/// Commits have a small number `n` in this store, which is not the same in others. All other tables name commits by it.
+///
+/// | table | what it has |
+/// |---|---|
+/// | `author`, `commit` | commits that are joined, or that a stamp names; `line` and `branch` see ``CommitIndex`` |
+/// | `inbox` | fetched commits that wait |
+/// | `state`, `removed` | one row for the replica; the removed members |
+/// | `table`, `column`, `shape` | names of tables and columns, and the sets of columns that an insertion wrote |
+/// | `range_T`, `row_T` | the stamps of plain rows (``PlainRows``), for each table T |
+/// | `aside` | the rows that are not plain, whole, with the reason |
+/// | `sum` | the sums of counters |
+/// | `dead`, `known`, `grave` | tombstones, the vectors that they knew, and the rows as they died |
+/// | `link` | the values by which rows aside meet other rows (``Links``) |
+package enum EngineTables {
+    package static let prefix = "cipherstore_sync2_"
+    static let author = "main.\(prefix)author"
+    static let commit = "main.\(prefix)commit"
+    static let inbox = "main.\(prefix)inbox"
+    static let state = "main.\(prefix)state"
+    static let removed = "main.\(prefix)removed"
+    static let table = "main.\(prefix)table"
+    static let column = "main.\(prefix)column"
+    static let shape = "main.\(prefix)shape"
+    static let aside = "main.\(prefix)aside"
+    static let sum = "main.\(prefix)sum"
+    static let dead = "main.\(prefix)dead"
+    static let known = "main.\(prefix)known"
+    static let grave = "main.\(prefix)grave"
+    static let link = "main.\(prefix)link"
+
+    static func range(_ table: Int64) -> String { "main.\(prefix)range_\(table)" }
+    static func row(_ table: Int64) -> String { "main.\(prefix)row_\(table)" }
+
+    static let creation = """
+        CREATE TABLE \(author) (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE);
+        CREATE TABLE \(commit) (
+            n INTEGER PRIMARY KEY, author INTEGER NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
+            parent INTEGER, line INTEGER NOT NULL, branch INTEGER NOT NULL, time INTEGER NOT NULL, context BLOB,
+            body BLOB, signature BLOB);
+        CREATE INDEX \(commit)_number ON \(prefix)commit (author, number);
+        CREATE TABLE \(inbox) (
+            n INTEGER PRIMARY KEY, author BLOB NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
+            previous BLOB NOT NULL, seen BLOB NOT NULL, body BLOB NOT NULL);
+        CREATE INDEX \(inbox)_number ON \(prefix)inbox (author, number);
+        CREATE TABLE \(state) (
+            id INTEGER PRIMARY KEY CHECK (id = 1), repository BLOB NOT NULL, author INTEGER NOT NULL, tip INTEGER,
+            former BLOB NOT NULL, time INTEGER NOT NULL, vector BLOB NOT NULL, ahead BLOB NOT NULL,
+            branches INTEGER NOT NULL);
+        CREATE TABLE \(removed) (author INTEGER PRIMARY KEY, known BLOB NOT NULL);
+        CREATE TABLE \(table) (
+            n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, local TEXT, deletions_win INTEGER NOT NULL DEFAULT 0);
+        CREATE TABLE \(column) (
+            n INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, name TEXT NOT NULL, reuse INTEGER NOT NULL, local TEXT,
+            counter INTEGER NOT NULL DEFAULT 0, UNIQUE (tbl, name, reuse));
+        CREATE TABLE \(shape) (n INTEGER PRIMARY KEY, columns BLOB NOT NULL UNIQUE);
+        CREATE TABLE \(aside) (
+            tbl INTEGER NOT NULL, key BLOB NOT NULL, incarnation INTEGER NOT NULL, reason INTEGER NOT NULL,
+            row BLOB NOT NULL, PRIMARY KEY (tbl, key, incarnation)) WITHOUT ROWID;
+        CREATE TABLE \(sum) (
+            tbl INTEGER NOT NULL, key BLOB NOT NULL, incarnation INTEGER NOT NULL, col INTEGER NOT NULL,
+            origin INTEGER NOT NULL, branch INTEGER NOT NULL, last INTEGER NOT NULL, total INTEGER NOT NULL,
+            PRIMARY KEY (tbl, key, incarnation, col, origin, branch)) WITHOUT ROWID;
+        CREATE TABLE \(dead) (
+            tbl INTEGER NOT NULL, key BLOB NOT NULL, incarnation INTEGER NOT NULL, known INTEGER NOT NULL,
+            since INTEGER NOT NULL, detail BLOB NOT NULL, PRIMARY KEY (tbl, key, incarnation)) WITHOUT ROWID;
+        CREATE TABLE \(known) (n INTEGER PRIMARY KEY, vector BLOB NOT NULL UNIQUE);
+        CREATE TABLE \(grave) (
+            tbl INTEGER NOT NULL, key BLOB NOT NULL, incarnation INTEGER NOT NULL, own INTEGER NOT NULL,
+            row BLOB, PRIMARY KEY (tbl, key, incarnation)) WITHOUT ROWID;
+        CREATE TABLE \(link) (
+            tbl INTEGER NOT NULL, kind INTEGER NOT NULL, form BLOB NOT NULL, of INTEGER NOT NULL, key BLOB NOT NULL,
+            PRIMARY KEY (tbl, kind, form, of, key)) WITHOUT ROWID;
+        CREATE INDEX \(link)_key ON \(prefix)link (of, key);
+        """
+
+    /// The tables for the stamps of one table.
+    ///
+    /// - Parameter isRowID: Whether its key is an integer that is the row id.
+    static func creation(of table: Int64, isRowID: Bool) -> String {
+        if isRowID {
+            """
+            CREATE TABLE IF NOT EXISTS \(range(table)) (
+                lo INTEGER PRIMARY KEY, hi INTEGER NOT NULL, incarnation INTEGER NOT NULL, shape INTEGER NOT NULL);
+            CREATE TABLE IF NOT EXISTS \(row(table)) (key INTEGER PRIMARY KEY, stamps BLOB NOT NULL);
+            """
+        } else {
+            """
+            CREATE TABLE IF NOT EXISTS \(row(table)) (key BLOB PRIMARY KEY, stamps BLOB NOT NULL) WITHOUT ROWID;
+            """
+        }
+    }
+}
