@@ -24,6 +24,9 @@ final class Base {
     private var rowsBeforeProgram: [RowPlace: [CellValue]?] = [:]
     private var rowsAfterProgram: [RowPlace: [CellValue]?] = [:]
 
+    /// The statements that read rows, by table.
+    private var selections: [Int64: Statement] = [:]
+
     init(_ db: Database, _ index: CommitIndex, _ catalog: Catalog) {
         (self.db, self.index, self.catalog) = (db, index, catalog)
         stored = StoredRows(db, index, catalog)
@@ -104,12 +107,18 @@ final class Base {
         guard let table = try catalog.table(place.table).local else { return nil }
         let values = place.key.values
         guard values.count == table.keyColumns.count, !table.isRowID || place.key.rowID != nil else { return nil }
-        let sql = "SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE \(table.keyCondition())"
-        let row = try db.cachedStatement(sql: sql).first(values.map(\.exact)) { row in
+        let statement = try selections[place.table] ?? selection(table)
+        selections[place.table] = statement
+        let row = try statement.first(values.map(\.exact)) { row in
             table.columns.indices.map { row.value($0) }
         }
         guard let row, table.key(of: row) == place.key else { return nil }
         return row
+    }
+
+    private func selection(_ table: TableDefinition) throws -> Statement {
+        try db.cachedStatement(
+            sql: "SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
     }
 
     // MARK: Storing

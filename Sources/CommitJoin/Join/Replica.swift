@@ -100,9 +100,24 @@ package final class Replica {
     @discardableResult
     package func begin(_ db: Database, clock: HybridTime, _ author: ReplicaID, _ tip: Tip) throws -> [EncodedCommit] {
         if joining != nil { throw EngineError(.betweenSlices) }
-        return try inTransaction(db, clock) { work in
-            joining = try work.begin(author, tip)
-            return work.made
+        return try refusing(db, clock, author, tip) {
+            try inTransaction(db, clock) { work in
+                joining = try work.begin(author, tip)
+                return work.made
+            }
+        }
+    }
+
+    /// Refuses a commit for good if it names what its author cannot have known. Commits of others are joined as before.
+    private func refusing<T>(
+        _ db: Database, _ clock: HybridTime, _ author: ReplicaID, _ tip: Tip, _ body: () throws -> T
+    ) throws -> T {
+        do {
+            return try body()
+        } catch let error as EngineError where error.code == .unknownCommit {
+            joining = nil
+            try inTransaction(db, clock) { try $0.commits.refuse(author, tip) }
+            throw error
         }
     }
 
@@ -115,13 +130,20 @@ package final class Replica {
     /// Joins the next slice.
     @discardableResult
     package func step(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
-        guard let joining else { return [] }
-        return try inTransaction(db, clock) { work in
-            switch joining {
-            case .commit(let commit): self.joining = try work.step(commit)
-            case .snapshot(let snapshot): self.joining = try work.step(snapshot)
+        switch joining {
+        case .commit(let commit):
+            return try refusing(db, clock, commit.commit.commit.author, commit.commit.tip) {
+                try inTransaction(db, clock) { work in
+                    joining = try work.step(commit)
+                    return work.made
+                }
             }
-            return work.made
+        case .snapshot(let snapshot):
+            return try inTransaction(db, clock) { work in
+                joining = try work.step(snapshot)
+                return work.made
+            }
+        case nil: return []
         }
     }
 

@@ -89,7 +89,7 @@ extension Work {
         var places = touchedChildren[reference]?[form] ?? []
         places.formUnion(try links.children(of: reference.parent, key: reference.target, form))
         places.formUnion(
-            try RowWriter(db: db).keys(of: child, having: key, in: reference.columns, nil).map {
+            try RowWriter(db).keys(of: child, having: key, in: reference.columns, nil).map {
                 RowPlace(table: reference.child, key: $0)
             })
         var authors: Set<Int64> = []

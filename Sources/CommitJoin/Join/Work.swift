@@ -120,7 +120,8 @@ final class Work {
                 guard let stamp = row.cells[column]?.stamp else { continue }
                 let entry = try index.entry(stamp.commit)
                 let isLater = (entry.time, entry.authorID, entry.number) > (time, author, number)
-                era = max(era, stamp.era + (isLater ? 1 : 0))
+                // The greatest era is one of a lie; above it there is none.
+                era = max(era, isLater && stamp.era < .max ? stamp.era + 1 : stamp.era)
             }
         }
         return era

@@ -53,7 +53,7 @@ struct Closure {
             refusal: { place, values in
                 if let reason = known[place]?[values] { return reason }
                 guard let table = try base.catalog.table(place.table).local else { return .unknownTable }
-                let reason = try writer.refusal(of: values, by: table)
+                let reason = try table.convertsKey(of: values) ? .type : writer.refusal(of: values, by: table)
                 known[place, default: [:]].updateValue(reason, forKey: values)
                 return reason
             },

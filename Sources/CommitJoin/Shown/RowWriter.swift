@@ -1,13 +1,24 @@
 import CipherDatabase
 
 /// Writes rows of the program's tables, while neither triggers of the main schema nor foreign keys act.
-struct RowWriter {
-    let db: Database
+final class RowWriter {
+    private let db: Database
+    /// The statements that insert rows, by table.
+    private var insertions: [String: Statement] = [:]
+
+    init(_ db: Database) { self.db = db }
 
     func insert(_ values: [CellValue], into table: TableDefinition) throws {
+        try insertion(into: table).execute(exact: values.map(\.exact))
+    }
+
+    private func insertion(into table: TableDefinition) throws -> Statement {
+        if let known = insertions[table.name] { return known }
         let places = table.columns.map { _ in "?" }.joined(separator: ", ")
         let sql = "INSERT OR ABORT INTO \(table.qualifiedName) (\(table.columnList)) VALUES (\(places))"
-        try db.cachedStatement(sql: sql).execute(exact: values.map(\.exact))
+        let statement = try db.cachedStatement(sql: sql)
+        insertions[table.name] = statement
+        return statement
     }
 
     func update(_ key: RowKey, _ changes: [(column: Int, value: CellValue)], in table: TableDefinition) throws {

@@ -12,7 +12,7 @@ struct Shown {
     init(_ base: Base) {
         self.base = base
         links = Links(db: base.db, catalog: base.catalog, references: References(base.catalog))
-        writer = RowWriter(db: base.db)
+        writer = RowWriter(base.db)
     }
 
     /// Shows and stores all rows that were touched.

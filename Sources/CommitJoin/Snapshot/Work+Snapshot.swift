@@ -88,6 +88,7 @@ extension Work {
         // One more tells whether this slice is the last one.
         let most = min(limit, Int(Int32.max)) + 1
         var here = try BaseKeys(work: self).next(after: joining.last, limit: most)[...]
+        if here.isEmpty { try lookAhead(rest, limit) }
         var losses: [Loss] = []
         var joined = 0
         while joined < limit {
@@ -108,6 +109,20 @@ extension Work {
         if rest.position < rest.snapshot.keys.count || !here.isEmpty { return .snapshot(rest) }
         try end(rest)
         return nil
+    }
+
+    /// Looks for the next keys of a snapshot at once, table by table.
+    private func lookAhead(_ joining: JoiningSnapshot, _ limit: Int) throws {
+        let keys = joining.snapshot.keys.dropFirst(joining.position).prefix(limit)
+        var start = keys.startIndex
+        while start < keys.endIndex {
+            let table = keys[start].table
+            let end = keys[start...].firstIndex { $0.table != table } ?? keys.endIndex
+            if let own = joining.numbers.tables[table] {
+                try base.stored.lookAhead(own, from: keys[start].key, to: keys[end - 1].key)
+            }
+            start = end
+        }
     }
 
     /// The place that comes first by table and key.

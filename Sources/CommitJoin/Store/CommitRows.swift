@@ -76,9 +76,11 @@ struct CommitRows {
             seen: seen)
     }
 
+    /// The commits that wait, without those that were refused.
     func waiting() throws -> [Waiting] {
         var found: [Waiting] = []
-        try db.cachedStatement(sql: "SELECT \(Self.columns) ORDER BY author, number").forEach([]) { row in
+        try db.cachedStatement(sql: "SELECT \(Self.columns) WHERE NOT refused ORDER BY author, number").forEach([]) {
+            row in
             if let waiting = Self.read(row) { found.append(waiting) }
         }
         return found
@@ -120,6 +122,13 @@ struct CommitRows {
             ExactValue(author.bytes), .integer(Int64(tip.number)), ExactValue(commit.hash.bytes),
             ExactValue(commit.commit.previous.bytes), ExactValue(bytes), ExactValue(commit.body),
         ])
+    }
+
+    /// The commit is none that an honest author makes: it is kept as evidence, and not joined.
+    func refuse(_ author: ReplicaID, _ tip: Tip) throws {
+        guard let waiting = try waiting(author, tip) else { return }
+        try db.cachedStatement(sql: "UPDATE \(EngineTables.inbox) SET refused = 1 WHERE n = ?")
+            .execute(exact: [.integer(waiting.n)])
     }
 
     func removeWaiting(_ author: ReplicaID, _ tip: Tip) throws {

@@ -44,7 +44,7 @@ package enum EngineTables {
         CREATE INDEX \(commit)_number ON \(prefix)commit (author, number);
         CREATE TABLE \(inbox) (
             n INTEGER PRIMARY KEY, author BLOB NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
-            previous BLOB NOT NULL, seen BLOB NOT NULL, body BLOB NOT NULL);
+            previous BLOB NOT NULL, seen BLOB NOT NULL, refused INTEGER NOT NULL DEFAULT 0, body BLOB NOT NULL);
         CREATE INDEX \(inbox)_number ON \(prefix)inbox (author, number);
         CREATE TABLE \(state) (
             id INTEGER PRIMARY KEY CHECK (id = 1), repository BLOB NOT NULL, author INTEGER NOT NULL, tip INTEGER,

@@ -58,6 +58,11 @@ struct TableDefinition: Sendable {
 
     func key(of row: [CellValue]) -> RowKey { RowKey(keyColumns.map { row[$0] }) }
 
+    /// Whether the table would store a row under another key. Then it cannot show the row.
+    func convertsKey(of row: [CellValue]) -> Bool {
+        keyColumns.contains { columns[$0].affinity.converts(row[$0]) }
+    }
+
     /// The columns, and all that share a CHECK with one of them.
     func checkGroup(of columns: Set<Int>) -> Set<Int> {
         checks.reduce(columns) { $1.isDisjoint(with: columns) ? $0 : $0.union($1) }

@@ -49,6 +49,18 @@ final class TestReplica {
         return commit
     }
 
+    /// Runs SQL of the program whose changes are known.
+    func record(_ sql: String, _ changes: [ProgramChange]) throws {
+        clock += 1
+        let commit = try queue.writeWithoutTransaction { db in
+            try replica.record(db, clock: now) {
+                try db.execute(sql: sql)
+                return changes
+            }
+        }
+        if let commit { commits.append(commit) }
+    }
+
     /// Changes the schema of the one tracked table.
     func alter(_ sql: String, renaming names: (old: String, new: String)? = nil) throws {
         try queue.writeWithoutTransaction { db in

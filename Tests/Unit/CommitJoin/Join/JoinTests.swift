@@ -189,3 +189,55 @@ struct SchemaTests {
         #expect(try b.texts("SELECT y, x FROM t") == ["third another"])
     }
 }
+
+@Suite("Members that lie")
+struct LieTests {
+    private static let sql = "CREATE TABLE t (id INTEGER PRIMARY KEY, x)"
+
+    private func lie(_ writes: [Write], number: UInt64 = 1) throws -> EncodedCommit {
+        let author = try ReplayStore.id("liar")
+        let commit = Commit(
+            author: author, number: number, previous: .zero, time: HybridTime(rawValue: 5),
+            writes: try Writes(writes, author: author))
+        return try EncodedCommit(commit, in: .zero)
+    }
+
+    @Test("a commit that names an unknown commit is refused, and others are joined")
+    func unknownCommit() throws {
+        let (a, b) = (
+            try TestReplica("a", Self.sql, tracking: [TrackedTable("t")]),
+            try TestReplica("b", Self.sql, tracking: [TrackedTable("t")])
+        )
+        let shape = WriteShape(.update, "t", keyCount: 1, columns: [ColumnID("x")])
+        let unknown = Dot(author: try ReplayStore.id("nobody"), number: 7, tag: nil)
+        let bad = try lie([Write(shape, key: Cells([.integer(1)]), incarnation: unknown, values: Cells([.null]))])
+        try a.write("INSERT INTO t VALUES (1, 'honest')")
+        #expect(throws: EngineError.self) { try b.join([bad] + a.commits) }
+        try b.join(a.commits)
+        #expect(try b.texts("SELECT * FROM t") == ["1 honest"])
+    }
+
+    @Test("the greatest era does not stop a program that writes")
+    func greatestEra() throws {
+        let a = try TestReplica("a", Self.sql, tracking: [TrackedTable("t")])
+        let shape = WriteShape(.insert, "t", keyCount: 1, columns: [ColumnID("x")])
+        try a.join([try lie([Write(shape, key: Cells([.integer(1)]), values: Cells([.integer(1)]), era: .max)])])
+        try a.write("UPDATE t SET x = 2")
+        #expect(try a.texts("SELECT * FROM t") == ["1 2"])
+    }
+
+    @Test("a key that the table would store as another one is hidden")
+    func convertedKey() throws {
+        let a = try TestReplica("a", Self.sql, tracking: [TrackedTable("t")])
+        let shape = WriteShape(.insert, "t", keyCount: 1, columns: [ColumnID("x")])
+        try a.join([
+            try lie([
+                Write(shape, key: Cells([.string("5")]), values: Cells([.null])),
+                Write(shape, key: Cells([.string("five")]), values: Cells([.null])),
+                Write(shape, key: Cells([.integer(5)]), values: Cells([.string("shown")])),
+            ])
+        ])
+        #expect(try a.texts("SELECT * FROM t") == ["5 shown"])
+        #expect(try a.hidden() == ["t [\"5\"] type", "t [\"five\"] type"])
+    }
+}
