@@ -54,7 +54,7 @@ public struct KeyRotation: Sendable {
     ///   copy's name, and when a step failed after the switch was announced. In the second case, opening the store for
     ///   writing completes the rotation, and the error says which keys of a direct store must be kept: both, or only
     ///   the new one if the copy has replaced the database. `SystemError` when the disk is full: the store keeps its
-    ///   present key. `CancellationError`. What `integrity_check` finds in a store whose pages are authentic is a notice
+    ///   present key. `CancellationError`. A finding of `integrity_check` in a store whose pages are authentic is a notice
     ///   of the report.
     @discardableResult
     public func run(

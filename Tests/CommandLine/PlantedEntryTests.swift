@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What another member of the group of a folder can put there before a command runs.
+/// Entries that another member of the group of a folder can put there before a command runs.
 ///
 /// A part of the combinations in each run of the tests, every one with `CIPHERSTORE_FAULTS=all` in the environment.
 @Suite("cipherctl in a folder with planted entries", .enabled(if: SharedFolder.isPossible, "needs root and setpriv"))

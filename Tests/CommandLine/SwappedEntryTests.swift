@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What another member of the group of a folder can do there while a command runs: a loop gives the names of files and
+/// The acts of another member of the group of a folder while a command runs: a loop gives the names of files and
 /// directories that the command makes to links into a private folder, and back.
 ///
 /// A few tries of each command in each run of the tests, 1,000 with `CIPHERSTORE_FAULTS=all` in the environment.

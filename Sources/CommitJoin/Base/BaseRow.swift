@@ -81,7 +81,7 @@ struct BaseRow: Hashable, Sendable {
         return one.total < other.total ? other : one
     }
 
-    /// What a counter shows.
+    /// The shown value of a counter.
     func total(of column: Int64) -> Int64 { (sums[column] ?? [:]).values.reduce(0) { $0 &+ $1.total } }
 
     /// The row that several incarnations of one key show.
@@ -95,7 +95,7 @@ struct BaseRow: Hashable, Sendable {
     }
 }
 
-/// What a write of a commit says of one row, with local numbers.
+/// The part of a commit's write that concerns one row, with local numbers.
 struct BaseWrite: Hashable, Sendable {
     let stamp: LocalStamp
     var cells: [(column: Int64, value: CellValue)]

@@ -72,7 +72,7 @@ struct KeyState: Hashable, Sendable {
         }
     }
 
-    /// What the other side of a join knows of a place.
+    /// The knowledge of the other side of a join about a place.
     struct Side {
         var owed: Set<Int64> = []
         var covers: (Int64) throws -> Bool = { _ in false }

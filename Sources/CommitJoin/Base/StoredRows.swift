@@ -11,7 +11,7 @@ final class StoredRows {
     private var vectors: [Int64: LocalVector] = [:]
     /// Keys between which nothing was stored when the transaction began, for each table.
     private var empty: [Int64: (first: RowKey, last: RowKey)] = [:]
-    /// What tombstones get that are made now.
+    /// The facts for tombstones that are made now.
     var now: HybridTime = HybridTime(rawValue: 0)
 
     init(_ db: Database, _ index: CommitIndex, _ catalog: Catalog) {
@@ -53,7 +53,7 @@ final class StoredRows {
         empty[table] = (first, last)
     }
 
-    /// What the base has of a key.
+    /// The state of a key in the base.
     ///
     /// - Parameter present: The row of the program's table with this key, as it was before the transaction.
     func state(of place: RowPlace, present: () throws -> [CellValue]?) throws -> (state: KeyState, isAside: Bool) {

@@ -1,8 +1,8 @@
 /// A dead incarnation: what its deletions knew, and the updates that none of them knew (F5).
 struct Tombstone: Hashable, Sendable {
-    /// What the deletions knew.
+    /// The knowledge of the deletions.
     var known = LocalVector()
-    /// What they saw in the row beyond that (F8), and the deletions themselves.
+    /// The dots that they saw in the row beyond that (F8), and the deletions themselves.
     var seen: Set<Int64> = []
     /// Updates that no deletion knew. The tombstone is kept until a revival has them.
     var owed: Set<Int64> = []

@@ -1,4 +1,4 @@
-/// What one transaction of one replica changed.
+/// The changes of one transaction of one replica.
 package struct Commit: Hashable, Sendable {
     package let author: ReplicaID
     /// The number among the commits of the author, from 1.
@@ -6,7 +6,8 @@ package struct Commit: Hashable, Sendable {
     /// The hash of the author's previous commit; zeros if the number is 1.
     package let previous: CommitHash
     package let time: HybridTime
-    /// What the author's vector before this commit has differently from its vector before the author's previous commit,
+    /// The difference between the author's vector before this commit and its vector before the author's previous
+    /// commit,
     /// by ascending authors. The author itself is in it only if the author knows another branch of its own commits.
     package let context: [AuthorTips]
     /// The commit begins a branch: it is the first one of a store that was restored or copied (F16). The sums of counters

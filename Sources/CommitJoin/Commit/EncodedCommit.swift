@@ -4,7 +4,7 @@ import StoreCrypto
 package struct EncodedCommit: Hashable, Sendable {
     package let commit: Commit
     package let hash: CommitHash
-    /// What is before the writes.
+    /// The part before the writes.
     private let head: ArraySlice<UInt8>
 
     package static let version: UInt8 = 1

@@ -1,4 +1,4 @@
-/// What a commit says of the repository, besides rows.
+/// A change of the repository in a commit, besides rows.
 package enum RepositoryEvent: Hashable, Sendable {
     /// The member writes no more. The context of the commit is what the removal knew (F15). It counts only if
     /// ``MemberList`` has the removal.

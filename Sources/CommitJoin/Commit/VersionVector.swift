@@ -56,7 +56,7 @@ package struct VersionVector: Hashable, Sendable {
         tips[author] = own.sorted()
     }
 
-    /// What this vector has differently from an earlier one, by ascending authors: the context of a commit.
+    /// The difference of this vector to an earlier one, by ascending authors: the context of a commit.
     package func changes(since earlier: VersionVector) -> [AuthorTips] {
         tips.filter { earlier.tips[$0.key] != $0.value }.map { AuthorTips(author: $0.key, tips: $0.value) }
             .sorted { $0.author < $1.author }

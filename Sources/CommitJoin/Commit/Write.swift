@@ -1,4 +1,4 @@
-/// What a commit does to one row.
+/// The change of one row by a commit.
 ///
 /// Cells are encoded (``Cells``), so a row of a body is read without a copy.
 package struct Write: Hashable, Sendable {
@@ -9,7 +9,7 @@ package struct Write: Hashable, Sendable {
     package var incarnation: Dot?
     /// One value for each of ``WriteShape/columns``.
     package var values: Cells
-    /// What was added to each of ``WriteShape/counters``.
+    /// The sum that was added to each of ``WriteShape/counters``.
     package var steps: [Int64]
     /// Commits whose values the row had, and that the context of the commit does not cover (F8). Ascending.
     package var seen: [Dot]
@@ -36,7 +36,7 @@ package struct Write: Hashable, Sendable {
     }
 }
 
-/// What the writes of many rows have in common. Consecutive writes of a commit share one object.
+/// The common part of the writes of many rows. Consecutive writes of a commit share one object.
 package final class WriteShape: Hashable, Sendable {
     package enum Kind: UInt8, Sendable {
         case insert = 0
@@ -92,7 +92,7 @@ package struct CopiedRow: Hashable, Sendable {
         }
     }
 
-    /// What one branch of an author has added to a counter since an incarnation.
+    /// The sum that one branch of an author has added to a counter since an incarnation.
     package struct Sum: Hashable, Sendable {
         package let column: ColumnID
         /// The incarnation in which the sum began.

@@ -8,7 +8,7 @@ enum Joining {
 struct JoiningCommit {
     let n: Int64
     let commit: EncodedCommit
-    /// What its author had joined.
+    /// The vector that its author had joined.
     let context: LocalVector
     private var writes: Writes.Iterator
     private var joined = 0

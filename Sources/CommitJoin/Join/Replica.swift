@@ -2,7 +2,7 @@ import CipherDatabase
 
 /// One store of a repository: it records what the program writes, and joins what others have written.
 ///
-/// Each function is one transaction. What a kill loses is only the place in a join, which begins again. It has one user at a
+/// Each function is one transaction. A kill loses only the place in a join, which begins again. It has one user at a
 /// time, who also gives the connection: always the same one.
 package final class Replica {
     package struct Settings: Sendable {
@@ -165,7 +165,7 @@ package final class Replica {
         try inTransaction(db, clock) { try $0.forgetTombstones(graves: false) }
     }
 
-    /// What is wrong or open, and all rows of the base: for tests.
+    /// The faults and open work, and all rows of the base: for tests.
     package func inspect<T>(_ db: Database, clock: HybridTime, _ body: (Inspection) throws -> T) throws -> T {
         try inTransaction(db, clock) { try body(Inspection(work: $0)) }
     }

@@ -35,7 +35,7 @@ extension Work {
 
     private func isReady(_ commit: EncodedCommit, seen: [Dot]) throws -> Bool {
         guard try isAccepted(commit) else { return false }
-        // What the context had before the author's previous commit is covered, because that one is joined.
+        // The context before the author's previous commit is covered, because that one is joined.
         for entry in commit.commit.context {
             for tip in entry.tips where try !covers(entry.author, tip) { return false }
         }

@@ -13,7 +13,7 @@ struct Closure {
     private(set) var inside: Set<RowPlace> = []
     private var candidates: [RowPlace: Candidate] = [:]
     private var refusals: [RowPlace: [[CellValue]: HiddenReason?]] = [:]
-    /// What was looked up, so that it is not looked up again.
+    /// The keys that were looked up, so that none is looked up again.
     private var lookups: Set<Lookup> = []
     private var meetings: Set<RowPlace> = []
 

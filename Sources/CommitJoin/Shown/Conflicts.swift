@@ -7,7 +7,7 @@ package struct Conflict: Sendable {
     package let reason: HiddenReason
     /// The columns of the program, as they were written, and the local defaults of the others.
     package let written: [String: CellValue]
-    /// What is shown; nil if the row is hidden.
+    /// The shown value; nil if the row is hidden.
     package let shown: [String: CellValue]?
 }
 

@@ -26,7 +26,7 @@ package struct Snapshot: Sendable {
     var columns: [Int64: (table: Int64, id: ColumnID)] = [:]
     /// The tips.
     var vector: [Int64] = []
-    /// What the authors of the tips knew: the contexts of the next commits are differences to it.
+    /// The knowledge of the authors of the tips: the contexts of the next commits are differences to it.
     var contexts: [Int64: [Int64]] = [:]
     var time = HybridTime(rawValue: 0)
     var removed: [Int64: [Int64]] = [:]

@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// A column of the base. It may not be in the table of the program: not yet, or not any more.
+/// A column of the base. It may not be in the table of the program: not yet, or no longer.
 struct BaseColumn: Hashable, Sendable {
     let n: Int64
     let id: ColumnID

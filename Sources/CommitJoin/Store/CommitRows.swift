@@ -20,7 +20,7 @@ struct CommitRows {
             .execute(exact: [ExactValue(context.bytes), .integer(n)])
     }
 
-    /// What the author of a commit had joined before it. Of a commit whose context is forgotten, nothing.
+    /// The vector that the author of a commit had joined before it. Of a commit whose context is forgotten, nothing.
     func context(of n: Int64) throws -> LocalVector {
         let bytes = try db.cachedStatement(sql: "SELECT context FROM \(EngineTables.commit) WHERE n = ?")
             .first([.integer(n)]) { $0.isNull(0) ? nil : $0.bytes(0) }

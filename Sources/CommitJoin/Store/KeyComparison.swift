@@ -6,7 +6,7 @@ import CipherDatabase
 /// - SeeAlso: <https://www.sqlite.org/foreignkeys.html#fk_indexes>, <https://www.sqlite.org/datatype3.html>
 struct KeyComparison: Hashable, Sendable {
     struct Part: Hashable, Sendable {
-        /// What a column makes of a value before it is compared.
+        /// The conversion of a value by a column before it is compared.
         let affinity: TypeAffinity
         let collation: String
 

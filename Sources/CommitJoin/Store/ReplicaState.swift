@@ -16,7 +16,7 @@ struct ReplicaState {
     var ahead: [LocalVector]
     /// Whether the next commit begins a branch.
     var beginsBranch: Bool
-    /// What the removals of members knew (F15).
+    /// The knowledge of the removals of members (F15).
     var removed: [Int64: LocalVector]
 
     init(_ db: Database, _ index: CommitIndex) throws {

@@ -6,7 +6,7 @@ struct TableDefinition: Sendable {
         let name: String
         let affinity: TypeAffinity
         let isNotNull: Bool
-        /// What a row has there if nobody wrote the column.
+        /// The value in a row if nobody wrote the column.
         let defaultValue: CellValue
     }
 
@@ -110,7 +110,7 @@ extension TableDefinition {
         checks = CheckScanner(entry[2]).groups(of: names).filter { $0.count > 1 }
     }
 
-    /// What SQLite gives a column that is added: a text of a number keeps its digits, a name in double quotes is a text.
+    /// The value that SQLite gives a column that is added: a text of a number keeps its digits, a name in double quotes is a text.
     private static func value(
         ofDefault sql: String?, type: String, isStrict: Bool, in db: Database
     ) throws -> CellValue {

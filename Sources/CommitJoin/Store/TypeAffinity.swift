@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// What SQLite makes of a value when it stores it in a column of a type, or compares it with one. A value of a commit is
+/// The conversion by SQLite when it stores a value in a column of a type, or compares it with one. A value of a commit is
 /// one that the column of its author has stored, so where the types are the same it stays as it is.
 ///
 /// - SeeAlso: <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>
