@@ -64,7 +64,9 @@ import Testing
         @Test("a derivation that gets no memory says so")
         func memory() throws {
             try place.write(Workplace.passphrase, to: "pass")
-            let added = try place.ctl("key", "add", place.path("s.db"), "--new-key-file", place.path("pass"))
+            let added = try place.run(
+                ["key", "add", place.path("s.db"), "--raw-key-file", place.key, "--new-key-file", place.path("pass")],
+                environment: ["CIPHERSTORE_CHEAP_SLOTS": "0"])
             #expect(added.status == 0, "\(added.errors)")
             // Enough for the program, and too little for 128 MiB more.
             let words = ["-c", "ulimit -v 200000; exec \"$@\"", "sh", try Workplace.program().path]

@@ -80,7 +80,7 @@ package struct FeatureSlots {
             let place = callees.firstIndex { $0.index > index } ?? callees.endIndex
             callees.insert(Callee(index: index, feature: feature, moments: new), at: place)
         }
-        // Who does not watch at the moment does not because of this.
+        // Whether statements are watched at the moment is set apart from this.
         let watching = isWatching
         moments = callees.reduce([]) { $0.union($1.moments) }
         isWatching = watching

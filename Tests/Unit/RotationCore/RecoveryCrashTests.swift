@@ -26,9 +26,17 @@ struct RecoveryCrashTests {
         }
     }
 
+    /// Kinds of stores, or of bad copies, with the places at which a recovery is killed. In `make test` each place is taken with
+    /// one in so many of the kinds, in `make soak` with each.
+    private static func cases<Kind>(_ kinds: [Kind], _ places: [String]) -> [(Kind, String)] {
+        places.enumerated().flatMap { number, place in
+            Sweep.sample(kinds, oneIn: kinds.count, offset: number).map { ($0, place) }
+        }
+    }
+
     @Test(
-        "an undoing that is killed at any place is undone by the next opening", arguments: Rotated.allCases,
-        undoingPlaces)
+        "an undoing that is killed at any place is undone by the next opening",
+        arguments: cases(Rotated.allCases, undoingPlaces))
     func undoing(kind: Rotated, place: String) async throws {
         let fixture = try RecoveryFixture(kind).begin()
         try fixture.write(fixture.copy())
@@ -37,8 +45,8 @@ struct RecoveryCrashTests {
     }
 
     @Test(
-        "a completing that is killed at any place is completed by the next opening", arguments: Rotated.allCases,
-        completingPlaces)
+        "a completing that is killed at any place is completed by the next opening",
+        arguments: cases(Rotated.allCases, completingPlaces))
     func completing(kind: Rotated, place: String) async throws {
         let fixture = try RecoveryFixture(kind).announce()
         await kill(fixture, at: place)
@@ -47,7 +55,7 @@ struct RecoveryCrashTests {
 
     @Test(
         "an undoing of a switch whose copy is lost that is killed at any place is undone by the next opening",
-        arguments: RecoveryFixture.BadCopy.allCases.filter { ![.link, .folder].contains($0) }, undoingPlaces)
+        arguments: cases(RecoveryFixture.BadCopy.allCases.filter { ![.link, .folder].contains($0) }, undoingPlaces))
     func undoingSwitch(bad: RecoveryFixture.BadCopy, place: String) async throws {
         let fixture = try RecoveryFixture(.compromised).announce()
         try fixture.spoil(bad, fixture.copy())

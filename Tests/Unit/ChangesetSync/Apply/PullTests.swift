@@ -398,7 +398,7 @@ struct PullTests {
         try two.fetch(one)
         try two.repository.pull()
         try one.queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA foreign_keys = OFF") }
-        for start in 0..<5 {
+        for start in 0..<2 {
             try one.run(
                 """
                 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(Limits.pulledRows))

@@ -71,7 +71,7 @@ struct CommitHistoryTests {
 
     @Test("each change of a commit is in the history, and nothing else, for random schemas and statements")
     func random() throws {
-        for index in 0..<max(60, Simulation.schedules) {
+        for index in 0..<max(20, Simulation.schedules) {
             var numbers = Simulation.seed.numbers(index)
             let schema = RandomSchema(&numbers)
             let replica = try Replica(schema.sql.joined(separator: ";"), tracking: schema.names)

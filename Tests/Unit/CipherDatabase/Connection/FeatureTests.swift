@@ -63,10 +63,9 @@ struct FeatureTests {
             let creation = ["will run CREATE TABLE u(a)", "will change the schema", "did change the schema", "did run"]
             #expect(probe.take() == creation)
             try db.execute(sql: "VACUUM")
-            #expect(
-                probe.take().filter { !$0.hasPrefix("will run") } == [
-                    "will vacuum", "did change the schema", "did run",
-                ])
+            // Statements of other features run before it.
+            let vacuum = probe.take().filter { !$0.hasPrefix("will run") && $0 != "did run" }
+            #expect(vacuum == ["will vacuum", "did change the schema"])
             #expect(throws: DatabaseError.self) {
                 try db.execute(sql: "INSERT INTO t SELECT abs(-9223372036854775808)")
             }
