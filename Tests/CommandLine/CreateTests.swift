@@ -66,6 +66,30 @@ struct CreateTests {
     }
 
     // The other store took the new one for its own leftover, and deleted it.
+    // Story: the commits of a database that was moved away, in the WAL that it left, were removed without a word.
+    @Test(
+        "what lies at the names of the WAL, its index and the journal is refused, and stays",
+        arguments: ["-wal", "-shm", "-journal"])
+    func remains(_ suffix: String) throws {
+        let place = try Workplace()
+        let name = "s.db" + suffix
+        let setups: [(Workplace) throws -> Void] = [
+            { try $0.write("precious", to: name) },
+            { try FileManager.default.createSymbolicLink(atPath: $0.path(name), withDestinationPath: "elsewhere") },
+            { try FileManager.default.createDirectory(atPath: $0.path(name), withIntermediateDirectories: false) },
+        ]
+        for setup in setups {
+            try setup(place)
+            let outcome = try place.ctl("create", place.path("s.db"), "--json")
+            #expect(outcome.status == 64 && outcome.errorJSON["code"] as? String == "alreadyExists", "\(outcome)")
+            #expect(try place.names().isDisjoint(with: ["s.db", "s.db-sidecar"]) && place.exists("elsewhere") == false)
+            #expect((try? FileManager.default.attributesOfItem(atPath: place.path(name))) != nil)
+            try place.remove(name)
+        }
+        try place.write("", to: name)
+        #expect(try place.ctl("create", place.path("s.db")).status == 0)
+    }
+
     @Test("a name that belongs to another store is refused")
     func namesOfOthers() throws {
         let place = try Workplace()

@@ -175,6 +175,8 @@ public final class Database {
         if access.refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.readonly(sql: statement.sql)
         }
+        // Both processes would commit, and one of them would overwrite the pages of the other.
+        if !statement.isReadonly && ForkWatch.count != health.forkCount { throw DatabaseError.connectionOfParent() }
         if health.hasFailedToSync && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.syncFailed(sql: statement.sql)
         }

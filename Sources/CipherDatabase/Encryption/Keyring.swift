@@ -268,6 +268,7 @@ package final class Keyring: Sendable {
             guard let settings else {
                 return .pending(PendingKey(isNewFile: true, salt: salt, saltOrigin: .generated))
             }
+            try StorePaths(diagnosis.path).requireNoRemains()
             // The sidecar is made durable, in state `creating`, before the first page exists.
             return scheme == .slots
                 ? .known(try vault.create(secret, salt: salt, settings: settings))

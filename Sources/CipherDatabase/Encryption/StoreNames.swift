@@ -83,6 +83,22 @@ extension StorePaths {
         throw Self.takes(store, database)
     }
 
+    /// Refuses the creation of a store beside the WAL, the wal-index or the journal of another database: SQLite would
+    /// remove it, or write into it.
+    ///
+    /// - Throws: ``StoreError`` `alreadyExists`; `SystemError`.
+    package func requireNoRemains() throws {
+        for name in [wal, sharedMemory, journal] {
+            guard let status = try Files.ownStatus(of: name) else { continue }
+            if status.kind == .regular && status.byteCount == 0 { continue }
+            throw StoreError(
+                .alreadyExists, what: "\"\(database)\" was not created.",
+                why: "\"\(name)\" is there, which SQLite would remove or overwrite. It may have rows of a database that "
+                    + "was moved away.",
+                remedy: "Put its database back, or move \"\(name)\" away. Nothing was changed.")
+        }
+    }
+
     private static func takes(_ store: String, _ database: String) -> StoreError {
         StoreError(
             .storeName, what: "\"\(database)\" is no name for a store.",

@@ -42,6 +42,13 @@ final class SuspensionCommands: Sendable {
             return ""
         case ("fork-and-read", let store?): return Forks.answer { try "\(store.read { try $0.tableExists("mark") })" }
         case ("fork-and-write", let store?): return Forks.answer { try "\(store.write { $0.changesCount })" }
+        case ("fork-inside-write", let store?):
+            return try store.write { db in
+                Forks.answer {
+                    try db.execute(sql: "INSERT INTO mark (process, text) VALUES (0, 'child')")
+                    return "written"
+                }
+            }
         case ("fork-and-close", let store?): return Forks.answer { try "\(store.close())" }
         default: return nil
         }
