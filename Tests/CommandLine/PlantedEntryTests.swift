@@ -16,8 +16,8 @@ struct PlantedEntryTests {
         ("second", ["backup", "app.db", "second"]), ("new.db", ["restore", "copy", "new.db"]),
         ("app.db", ["restore", "copy", "app.db", "--replace", "--yes"]), ("new.db", ["salvage", "app.db", "new.db"]),
         ("app.db", ["rotate", "app.db", "--no-backup"]),
-        ("app.db", ["key", "add", "app.db", "--new-raw-key-file", "../home/two.key"]),
-        ("app.db", ["key", "change", "app.db", "--new-raw-key-file", "../home/two.key"]),
+        ("app.db", ["key", "add", "app.db", "--new-raw-key-file", "../own/two.key"]),
+        ("app.db", ["key", "change", "app.db", "--new-raw-key-file", "../own/two.key"]),
         ("app.db", ["destroy", "app.db", "--yes"]), ("app.db", ["history", "record", "app.db", "--all"]),
         ("app.db", ["sync", "init", "app.db", "--all-tables"]),
         ("app.db", ["sql", "app.db", "INSERT INTO t VALUES (7, 'x')", "--write"]), ("app.db", ["verify", "app.db"]),
@@ -70,7 +70,7 @@ struct PlantedEntryTests {
             #expect(try shared.state() == before, what)
             #expect(took < .seconds(40) && outcome.status < 128, what)
             // A command that only reads follows a link, and tells where it led.
-            let isNamed = [one.entry, "/home/private"].contains { (outcome.errors + outcome.output).contains($0) }
+            let isNamed = [one.entry, "/own/private"].contains { (outcome.errors + outcome.output).contains($0) }
             #expect(outcome.status == 0 || isNamed, what)
         }
     }

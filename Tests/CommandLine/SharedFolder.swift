@@ -26,7 +26,7 @@ final class SharedFolder {
 
     init() throws {
         place = try Workplace()
-        (home, program, template) = (place.path("home"), place.path("cipherctl"), place.path("template"))
+        (home, program, template) = (place.path("own"), place.path("cipherctl"), place.path("template"))
         try set(place.folder.url.path, owner: 0, mode: 0o755)
         try FileManager.default.copyItem(atPath: Workplace.program().path, toPath: program)
         for folder in [home, "\(home)/private"] {

@@ -17,7 +17,7 @@ struct SwappedEntryTests {
         ["backup", "app.db", "second"], ["restore", "copy", "app.db", "--replace", "--yes"],
         ["salvage", "app.db", "new.db"], ["adopt", "std.db"], ["create", "new.db"],
         ["rotate", "app.db", "--no-backup"],
-        ["key", "add", "app.db", "--new-raw-key-file", "../home/two.key"], ["destroy", "app.db", "--yes"],
+        ["key", "add", "app.db", "--new-raw-key-file", "../own/two.key"], ["destroy", "app.db", "--yes"],
     ]
 
     /// The attacker: exchanges names by renameat2 with RENAME_EXCHANGE, so that a name is never free.

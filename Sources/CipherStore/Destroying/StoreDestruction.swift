@@ -304,7 +304,7 @@ struct StoreDestruction {
     ) throws(SystemError) -> [String] {
         let log = try AtomicFile.setAside(Files.name(of: keyLog.path), in: folder)
         CrashPoint.reach(.destroyKeyLogSetAside)
-        let notices = try removeLock(file, &removed)
+        let notices = try removeLock(file, folder, &removed)
         CrashPoint.reach(.destroyLockRemoved)
         guard let log else { return notices }
         // A lock file that reappears after a power failure is recognised as a store's by the key log.
@@ -317,7 +317,7 @@ struct StoreDestruction {
     private func removeLockFile(_ file: LockFile, _ folder: OpenFolder) throws -> DestructionReport {
         var removed: [String] = []
         try AtomicFile.removeLeftovers(of: Files.name(of: paths.lock), in: folder)
-        let notices = try removeLock(file, &removed) + confirmRemoval(folder)
+        let notices = try removeLock(file, folder, &removed) + confirmRemoval(folder)
         return DestructionReport(path: paths.database, removed: removed, notices: notices)
     }
 
@@ -334,8 +334,10 @@ struct StoreDestruction {
         }
     }
 
-    private func removeLock(_ file: LockFile, _ removed: inout [String]) throws(SystemError) -> [String] {
-        guard let who = try file.removeUnlessCoordinated() else {
+    private func removeLock(
+        _ file: LockFile, _ folder: OpenFolder, _ removed: inout [String]
+    ) throws(SystemError) -> [String] {
+        guard let who = try file.removeUnlessCoordinated(in: folder) else {
             removed.append(paths.lock)
             return []
         }

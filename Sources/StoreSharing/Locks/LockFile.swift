@@ -202,17 +202,23 @@ package final class LockFile: Sendable {
     /// may be called while the locks below it in the order of locks are held, also inside the caller's own
     /// coordination.
     ///
+    /// - Parameter folder: The folder in which the file is removed, whatever the folder's path names by now; nil for the one
+    ///   that it names.
     /// - Returns: nil when the file was removed or did not exist; otherwise the process that coordinates, to begin a
     ///   sentence.
-    package func removeUnlessCoordinated() throws(SystemError) -> String? {
-        guard try Files.entryExists(path) else { return nil }
-        guard let lock = try tryLock(.coordinator, .exclusive) else {
+    package func removeUnlessCoordinated(in folder: OpenFolder? = nil) throws(SystemError) -> String? {
+        guard let folder else {
+            return try removeUnlessCoordinated(in: OpenFolder(opening: Files.directory(of: path)))
+        }
+        let name = Files.name(of: path)
+        guard try folder.status(of: name) != nil else { return nil }
+        guard let lock = try Self.tryLock(name, in: folder, .coordinator, .exclusive) else {
             let isOwn = owners(of: .coordinator).contains(ProcessInspector.currentProcess)
             return isOwn ? "This process" : nameOwner(of: .coordinator)
         }
         // Released after the unlink: a process that locks the removed file finds that the path no longer names it.
         defer { lock.release() }
-        try Files.remove(path)
+        try folder.remove(name)
         return nil
     }
 
