@@ -219,9 +219,15 @@ struct ImportTests {
             """)
         let arguments = ["import", place.path("plain.db"), place.path("s.db"), "--raw-key-file", place.key]
         let run = try CommandRun(Workplace.program(), arguments)
-        let hasBegun = try waitUntil { try staging().contains { place.exists("\($0)/s.db-sidecar") } || !run.isRunning }
+        let hasBegun = try waitUntil { try staging().contains(where: hasSidecar) || !run.isRunning }
         #expect(hasBegun && run.isRunning)
         return run
+    }
+
+    /// The database that is made in a staging directory has a new name each time.
+    private func hasSidecar(_ directory: String) -> Bool {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: place.path(directory))) ?? []
+        return names.contains { $0.hasPrefix("staged-") && $0.hasSuffix("-sidecar") }
     }
 
     private func staging() throws -> [String] { try place.names().filter { $0.hasPrefix("s.db.importing-") } }
