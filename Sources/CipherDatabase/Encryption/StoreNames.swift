@@ -93,8 +93,8 @@ extension StorePaths {
             if status.kind == .regular && status.byteCount == 0 { continue }
             throw StoreError(
                 .alreadyExists, what: "\"\(database)\" was not created.",
-                why: "\"\(name)\" is there, which SQLite would remove or overwrite. It may have rows of a database that "
-                    + "was moved away.",
+                why: "\"\(name)\" is there, which SQLite would remove or overwrite. It may have rows of a database "
+                    + "that was moved away.",
                 remedy: "Put its database back, or move \"\(name)\" away. Nothing was changed.")
         }
     }

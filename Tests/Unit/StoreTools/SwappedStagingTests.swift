@@ -58,7 +58,7 @@ struct SwappedStagingTests {
                     try tool.run { _ in if moment == .before { self.swap.exchange() } }
                 }
             }
-            // Where the sidecar is written, a link in the place of the directory is no directory.
+            // When the sidecar is written, a link in the place of the directory is no directory.
             let codes = [ESTALE, ENOTDIR]
             #expect(error.map { codes.contains($0.errorNumber) } == true, "\(tool): \(String(describing: error))")
             #expect(error?.path?.contains("target.db.") == true)
