@@ -110,19 +110,5 @@ extension SQLExpression {
     public static func || (left: SQLExpression, right: SQLExpression) -> SQLExpression {
         Term.chain(.or, [Term(left), Term(right)], flattening: true).expression
     }
-
-    // Without these a literal such as `\(flag && a == b)` is a Bool: Swift takes the `==` of `Equatable` for the columns,
-    // and all rows or none have the value.
-
-    /// `AND` with a value that is the same for every row.
-    public static func && (left: Bool, right: SQLExpression) -> SQLExpression { left.databaseValue && right }
-
-    /// `AND` with a value that is the same for every row.
-    public static func && (left: SQLExpression, right: Bool) -> SQLExpression { left && right.databaseValue }
-
-    /// `OR` with a value that is the same for every row.
-    public static func || (left: Bool, right: SQLExpression) -> SQLExpression { left.databaseValue || right }
-
-    /// `OR` with a value that is the same for every row.
-    public static func || (left: SQLExpression, right: Bool) -> SQLExpression { left || right.databaseValue }
+}
 }

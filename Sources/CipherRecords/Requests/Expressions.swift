@@ -52,8 +52,7 @@ extension SQL: SQLSpecificExpressible {
 
 /// The same for every row, written as a literal: `filter { _ in true }`.
 ///
-/// A Bool that is computed is none: `flag ? $0.a == $0.b : true` would compare two columns in Swift, not their values in
-/// rows.
+/// A Bool that is computed is none: `$0.a == $0.b && flag` would compare two columns in Swift, not their values in rows.
 public struct ConstantCondition: ExpressibleByBooleanLiteral, Sendable {
     let term: Term
 
@@ -80,9 +79,8 @@ public struct ConstantCondition: ExpressibleByBooleanLiteral, Sendable {
 /// value to SQL. Nor should it be `Comparable`: `let isLess = $0.a < $0.b` is a Bool then. An expression is asked for by
 /// its type: `let isLess: SQLExpression = $0.a < $0.b`.
 ///
-/// A Bool beside a comparison is a value of SQL: `flag && $0.a == $0.b`. If Swift can only use a Bool, it compares the
-/// columns themselves, as in `flag ? $0.a == $0.b : true`. Conditions in closures refuse a Bool; SQL literals take it as a
-/// value. Write `flag ? ($0.a == $0.b) : true.databaseValue.sqlExpression`.
+/// If Swift can only use a Bool, it compares the columns themselves: `flag && $0.a == $0.b`. Conditions in closures
+/// refuse a Bool; SQL literals take it as a value. Write `flag.databaseValue && $0.a == $0.b`.
 public protocol ColumnExpression: SQLSpecificExpressible, Equatable {
     /// The name of the column, without quotes.
     var name: String { get }

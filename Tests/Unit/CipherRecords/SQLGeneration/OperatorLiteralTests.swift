@@ -15,7 +15,6 @@ struct OperatorLiteralTests {
         RequestSection("an enum that is Comparable", plainItem),
         RequestSection("a column type that is Hashable", hashItem),
         RequestSection("expressions", expressionItem),
-        RequestSection("a Bool beside them", flags),
         RequestSection("aliases, aggregates and columns of any type", others),
     ]
 
@@ -209,30 +208,6 @@ struct OperatorLiteralTests {
         table.rows(T.filter(SQL("\(C.a == C.b)").sqlExpression && C.c == C.a), #"("a" = "b") AND ("c" = "a")"#)
         let literal: SQL = "\(C.a < C.b)"
         table.rows(T.filter(literal: literal), #""a" < "b""#)
-    }
-
-    /// A Bool beside a comparison once made Swift compare the columns, and the literal was the same for every row.
-    private static func flags(_ table: RequestTable) {
-        let flag = [true].contains(true)
-        typealias E = EnumItem.Columns
-        typealias P = PlainItem.Columns
-        let (a, b) = (Column("a"), Column("b"))
-        table.rows(Item.filter(literal: "\(flag && a == b)"), #"1 AND ("a" = "b")"#)
-        table.rows(Item.filter(literal: "\(a == b || flag)"), #"("a" = "b") OR 1"#)
-        table.rows(Item.filter(literal: "\(!flag && !(a == b))"), #"0 AND ("a" <> "b")"#)
-        table.rows(Item.filter(literal: "\(flag == (a == b))"), #"("a" = "b") = 1"#)
-        table.rows(EnumItem.filter(literal: "\(flag && E.a == E.b)"), #"1 AND ("a" = "b")"#)
-        table.rows(PlainItem.filter(literal: "\(P.a < P.b || flag)"), #"("a" < "b") OR 1"#)
-        table.rows(Item.filter { flag && $0.a == $0.b }, #"1 AND ("a" = "b")"#)
-        table.rows(EnumItem.filter { $0.a == $0.b || flag }, #"("a" = "b") OR 1"#)
-        table.rows(PlainItem.filter { flag && $0.a < $0.b }, #"1 AND ("a" < "b")"#)
-        table.rows(
-            EnumItem.filter {
-                let both = flag && $0.a == $0.b
-                return !both
-            }, #"NOT (1 AND ("a" = "b"))"#)
-        // A value alone stays a value.
-        table.rows(Item.filter(literal: "\(flag)"), "1")
     }
 
     private static func others(_ table: RequestTable) {
