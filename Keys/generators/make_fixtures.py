@@ -101,6 +101,8 @@ def vectors() -> list:
         "slots.json": "sidecars with key slots, their keys and a page of each; recovery keys as text",
         "changesets.json": "changesets of SQLite's session extension, with their inverses and compositions; deltas and commits",
         "envelopes.json": "envelopes of commits, and of one that is divided into chunks",
+        "ed25519.json": "Ed25519 of RFC 8032",
+        "x25519.json": "X25519 of RFC 7748",
     }
     return [
         {"kind": "vector", "file": f"vectors/{name}", "what": text, "expected": "every value is reproduced"}

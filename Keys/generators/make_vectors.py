@@ -12,6 +12,8 @@ import struct
 from pathlib import Path
 
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -176,6 +178,54 @@ def page_vectors():
     return {"dataKey": key.hex(), "salt": salt.hex(), "vectors": vectors}
 
 
+def signature_vectors():
+    # RFC 8032, section 7.1, tests 1 to 3.
+    published = [
+        ("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+         "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
+         "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46b"
+         "d25bf5f0595bbe24655141438e7a100b"),
+        ("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+         "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
+         "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c"
+         "387b2eaeb4302aeeb00d291612bb0c00"),
+        ("c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
+         "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025", "af82",
+         "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc659"
+         "4a7c15e9716ed28dc027beceea1ec40a"),
+    ]
+    vectors = []
+    for number, (secret, verifying, message, signature) in enumerate(published, 1):
+        key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret))
+        assert key.public_key().public_bytes_raw().hex() == verifying
+        assert key.sign(bytes.fromhex(message)).hex() == signature
+        vectors.append({"name": f"RFC 8032 7.1 test {number}", "secret": secret, "verifying": verifying, "message": message,
+                        "signature": signature})
+    return vectors
+
+
+def agreement_vectors():
+    # RFC 7748, section 5.2 (two vectors) and section 6.1.
+    published = [
+        ("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
+         "e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c",
+         "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552"),
+        ("4b66e9d4d1b4673c5ad22691957d6af5c11b6421e0ea01d42ca4169e7918ba0d",
+         "e5210f12786811d3f4b7959d0538ae2c31dbe7106fc03c3efc4cd549c715a493",
+         "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957"),
+        ("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
+         "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f",
+         "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"),
+    ]
+    vectors = []
+    for number, (secret, other, shared) in enumerate(published, 1):
+        key = X25519PrivateKey.from_private_bytes(bytes.fromhex(secret))
+        assert key.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(other))).hex() == shared
+        vectors.append({"name": f"RFC 7748 vector {number}", "secret": secret, "public": key.public_key().public_bytes_raw().hex(),
+                        "other": other, "shared": shared})
+    return vectors
+
+
 def write(name: str, content) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     (VECTORS / name).write_text(text)
@@ -188,3 +238,5 @@ if __name__ == "__main__":
     write("hmac.json", {"vectors": hmac_vectors()})
     write("cipher.json", {"vectors": cipher_vectors()})
     write("pages.json", page_vectors())
+    write("ed25519.json", {"vectors": signature_vectors()})
+    write("x25519.json", {"vectors": agreement_vectors()})
