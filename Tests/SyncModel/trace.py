@@ -49,6 +49,13 @@ class Path(str):
     __hash__ = str.__hash__
 
 
+class SortedSet(set):
+    """A set of places in an order that does not depend on hashes: a revival of two places has the age of the last one."""
+
+    def __iter__(self):
+        return iter(sorted(super().__iter__()))
+
+
 class Trace:
     """Where events go. Only the outermost call of a replica is an event."""
 
@@ -86,11 +93,13 @@ class TracedReplica(Replica):
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
+        self.deleted = SortedSet()
         TRACE.event('new', self, schema=self.schema.name, slices=self.slice_rows)
 
     def copy(self):
         other = Replica.copy(self)
         other.__class__ = TracedReplica
+        other.deleted = SortedSet(self.deleted)
         other.save = TRACE.saves
         TRACE.saves += 1
         TRACE.event('save', self, id=other.save)
@@ -104,6 +113,7 @@ class TracedReplica(Replica):
 
     def step_snapshot(self, snapshot, last):
         """A slice has whole keys, as the engine's."""
+        last = last and (last[0], ('\uffff', ''))      # also incarnations that a revival has added to the last key
         places = [p for p in self.base.places(snapshot.base) if last is None or p > last]
         keys = sorted({p[0] for p in places})[:self.slice_rows or None]
         rows, self.slice_rows = self.slice_rows, len([p for p in places if p[0] in keys])

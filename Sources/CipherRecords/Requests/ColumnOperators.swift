@@ -111,4 +111,3 @@ extension SQLExpression {
         Term.chain(.or, [Term(left), Term(right)], flattening: true).expression
     }
 }
-}

@@ -17,6 +17,7 @@ final class Base {
     let catalog: Catalog
     let stored: StoredRows
     private var works: [RowPlace: Work] = [:]
+    private var tablesInWork: Set<Int64> = []
     /// The keys whose rows may be shown otherwise, in the order in which they were touched.
     private var dirty: [RowPlace] = []
     private var isDirty: Set<RowPlace> = []
@@ -59,6 +60,7 @@ final class Base {
             work.presentRow = .some(after)
         }
         works[place] = work
+        tablesInWork.insert(place.table)
         return work
     }
 
@@ -74,6 +76,9 @@ final class Base {
         defer { (dirty, isDirty) = ([], []) }
         return dirty
     }
+
+    /// Whether a key of the table is in work.
+    func isInWork(_ table: Int64) -> Bool { tablesInWork.contains(table) }
 
     /// Whether the key is in work.
     func isTouched(_ place: RowPlace) -> Bool { works[place] != nil }

@@ -42,16 +42,23 @@ final class StoredRows {
     // MARK: Reading
 
     /// Finds out for many keys at once whether the tables have anything of them: a bulk insertion asks for its runs.
-    func lookAhead(_ table: Int64, from first: RowKey, to last: RowKey) throws {
+    ///
+    /// - Returns: Whether nothing is stored of them.
+    @discardableResult
+    func lookAhead(_ table: Int64, from first: RowKey, to last: RowKey) throws -> Bool {
         let base = try catalog.table(table)
-        guard try base.local == nil || plainRows(base).isEmpty(from: first, to: last) else { return }
+        guard try base.local == nil || plainRows(base).isEmpty(from: first, to: last) else { return false }
         for name in [EngineTables.aside, EngineTables.dead, EngineTables.grave] where try has(name, table) {
             let sql = "SELECT EXISTS (SELECT 1 FROM \(name) WHERE tbl = ? AND key BETWEEN ? AND ?)"
             let arguments = [ExactValue.integer(table), ExactValue(first.stored), ExactValue(last.stored)]
-            if try db.cachedStatement(sql: sql).first(arguments, { $0.integer(0) != 0 }) ?? true { return }
+            if try db.cachedStatement(sql: sql).first(arguments, { $0.integer(0) != 0 }) ?? true { return false }
         }
         empty[table] = (first, last)
+        return true
     }
+
+    /// Rows were stored between the keys.
+    func forgetLookAhead(_ table: Int64) { empty[table] = nil }
 
     /// The state of a key in the base.
     ///

@@ -32,6 +32,7 @@ final class WriteTranslator {
     /// Consecutive writes share their shapes.
     private var last: (shape: WriteShape, local: Shape)?
     private var shapes: [LocalShape: WriteShape] = [:]
+    private var lastOrder: (table: Int64, columns: [Int64], shape: WriteShape, places: [Int])?
 
     private struct LocalShape: Hashable {
         let kind: WriteShape.Kind
@@ -105,9 +106,15 @@ final class WriteTranslator {
 
     /// - Parameter context: What the commit knows.
     func named(_ write: LocalWrite, in context: LocalVector) throws -> Write {
+        let key = write.place.key.cells
+        if write.kind == .insert, write.steps.isEmpty, write.seen.isEmpty, write.copied == nil, write.revives.isEmpty,
+            let order = try insertionOrder(of: write, keyCount: key.count)
+        {
+            return Write(
+                order.shape, key: key, values: Cells(order.places.map { write.cells[$0].value }), era: write.era)
+        }
         let cells = try write.cells.map { (try id($0.column, write), $0) }.sorted { $0.0 < $1.0 }
         let steps = try write.steps.map { (try id($0.column, write), $0) }.sorted { $0.0 < $1.0 }
-        let key = write.place.key.cells
         let shape = try shape(
             LocalShape(
                 kind: write.kind, table: write.place.table, keyCount: key.count, columns: cells.map(\.1.column),
@@ -118,6 +125,25 @@ final class WriteTranslator {
             seen: try write.seen.map { try index.entry($0).dot }.sorted(), era: write.era,
             copied: try write.copied.map { try row($0, write, context) },
             revives: try write.revives.map { try dot($0, in: context) }.sorted())
+    }
+
+    /// The shape of a plain insertion and the order of its cells in it, which consecutive ones share.
+    private func insertionOrder(
+        of write: LocalWrite, keyCount: Int
+    ) throws -> (shape: WriteShape, places: [Int])? {
+        let columns = write.cells.map(\.column)
+        if let lastOrder, lastOrder.table == write.place.table, lastOrder.columns == columns,
+            lastOrder.shape.keyCount == keyCount
+        {
+            return (lastOrder.shape, lastOrder.places)
+        }
+        let places = try columns.indices.map { (try id(columns[$0], write), $0) }.sorted { $0.0 < $1.0 }.map(\.1)
+        let shape = try shape(
+            LocalShape(
+                kind: .insert, table: write.place.table, keyCount: keyCount, columns: places.map { columns[$0] },
+                counters: []))
+        lastOrder = (write.place.table, columns, shape, places)
+        return (shape, places)
     }
 
     private func id(_ column: Int64, _ write: LocalWrite) throws -> ColumnID {

@@ -96,7 +96,7 @@ extension Work {
             }
             if block.isEmpty { break }
             left -= block.count
-            try lookAhead(block)
+            if try isBulk(block) { block = try insertBulk(block, joining.n) }
             for write in block {
                 try apply(write, joining.n, joining.context, isOwn: false, &losses)
                 try findOrphans(write, &losses)
@@ -107,15 +107,6 @@ extension Work {
 
     /// How many writes are read before they are joined.
     private static let block = 1_000
-
-    /// Looks for many inserted keys at once, if they are of one table.
-    func lookAhead(_ writes: [LocalWrite]) throws {
-        guard writes.count > 1, let first = writes.first, let last = writes.last,
-            writes.allSatisfy({ $0.kind == .insert && $0.place.table == first.place.table }),
-            zip(writes, writes.dropFirst()).allSatisfy({ $0.place.key < $1.place.key })
-        else { return }
-        try base.stored.lookAhead(first.place.table, from: first.place.key, to: last.place.key)
-    }
 
     private func end(_ joining: JoiningCommit) throws {
         for event in joining.commit.commit.events { try apply(event, joining.context) }

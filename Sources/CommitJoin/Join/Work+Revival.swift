@@ -89,24 +89,26 @@ extension Work {
         var places = touchedChildren[reference]?[form] ?? []
         places.formUnion(try links.children(of: reference.parent, key: reference.target, form))
         places.formUnion(
-            try RowWriter(db).keys(of: child, having: key, in: reference.columns, nil).map {
+            try writer.keys(of: child, having: key, in: reference.columns, nil).map {
                 RowPlace(table: reference.child, key: $0)
             })
         var authors: Set<Int64> = []
         for place in places {
-            guard let (values, stamps) = try referringCells(reference, place),
-                try reference.comparison.form(values, in: db) == form
-            else { continue }
-            for stamp in stamps { authors.insert(try index.entry(stamp.commit).author) }
+            // Each incarnation counts: its author wants the parent, whatever the others say.
+            for row in try base.state(place).rows.values {
+                guard let (values, stamps) = try referringCells(reference, place, row),
+                    try reference.comparison.form(values, in: db) == form
+                else { continue }
+                for stamp in stamps { authors.insert(try index.entry(stamp.commit).author) }
+            }
         }
         return authors
     }
 
-    /// The values with which a living row of the base refers to a parent; nil if it does not.
+    /// The values with which a row of the base refers to a parent; nil if it does not.
     private func referringCells(
-        _ reference: Reference, _ place: RowPlace
+        _ reference: Reference, _ place: RowPlace, _ row: BaseRow
     ) throws -> (values: [CellValue], stamps: [LocalStamp])? {
-        guard let row = try base.state(place).merged(index) else { return nil }
         let table = try catalog.table(place.table)
         var (values, stamps) = ([CellValue](), [LocalStamp]())
         for column in reference.columns {
@@ -120,7 +122,8 @@ extension Work {
     /// Notes rows that this store has deleted and that a row refers to.
     private func findMissingParents(of place: RowPlace, _ losses: inout [Loss]) throws {
         for reference in try restricting(references.ofChild[place.table] ?? []) {
-            guard let (values, _) = try referringCells(reference, place),
+            guard let row = try base.state(place).merged(index),
+                let (values, _) = try referringCells(reference, place, row),
                 let form = try reference.comparison.form(values, in: db)
             else { continue }
             touchedChildren[reference, default: [:]][form, default: []].insert(place)
@@ -128,7 +131,8 @@ extension Work {
             guard try base.stored.has(EngineTables.grave, reference.parent) || base.isTouched(parent) else { continue }
             let state = try base.state(parent)
             guard state.rows.isEmpty else { continue }
-            for (incarnation, grave) in state.graves.sorted(by: { $0.key < $1.key }) where grave.isOwn {
+            let graves = try state.graves.sorted { try index.entry($0.key).dot < index.entry($1.key).dot }
+            for (incarnation, grave) in graves where grave.isOwn {
                 guard let row = grave.row else { continue }
                 var lost = Lost(incarnation, row, [])
                 lost.isOrphaned = true

@@ -16,6 +16,7 @@ final class Work {
     var state: ReplicaState
     private let formerState: ReplicaState
     let references: References
+    let writer: RowWriter
     /// The children that this transaction has touched, by the values that refer to a parent.
     var touchedChildren: [Reference: [[UInt8]: Set<RowPlace>]] = [:]
     /// The commits that this store has made in this transaction.
@@ -31,6 +32,7 @@ final class Work {
         translator = WriteTranslator(index, catalog)
         base = Base(db, index, catalog)
         references = References(catalog)
+        writer = RowWriter(db)
         base.stored.now = clock
     }
 
@@ -55,20 +57,25 @@ final class Work {
     // MARK: Own commits
 
     /// Records writes of this store as a commit and joins it to the base.
+    ///
+    /// - Parameter isBulk: Whether all writes insert rows of the program's table of which nothing is stored.
     @discardableResult
     func commit(
-        _ given: [LocalWrite], meta: String = "{}", events: [RepositoryEvent] = []
+        _ given: [LocalWrite], meta: String = "{}", events: [RepositoryEvent] = [], isBulk: Bool = false
     ) throws -> EncodedCommit {
         let time = try nextTime()
         let parent = try ownTip()
         let number = try parent.map { try index.entry($0).number + 1 } ?? 1
         let isAhead = !state.ahead.isEmpty
-        let writes = try given.map { write in
-            var write = write
-            if isAhead { write.seen.formUnion(try seen(write)) }
-            write.era = try era(write, time, number)
-            return write
-        }
+        let writes =
+            try isBulk
+            ? given
+            : given.map { write in
+                var write = write
+                if isAhead { write.seen.formUnion(try seen(write)) }
+                write.era = try era(write, time, number)
+                return write
+            }
         let vector = state.vector
         let former = try commits.vector(after: parent)
         let commit = Commit(
@@ -82,13 +89,27 @@ final class Work {
         let n = try index.add(
             author: commit.author, number: number, hash: encoded.hash.bytes, parent: parent, time: time,
             beginsBranch: commit.beginsBranch)
-        var ignored: [Loss] = []
-        for write in writes { try apply(write, n, vector, isOwn: true, &ignored) }
+        if isBulk { try storeBulk(writes, n) } else { try applyOwn(writes, n, vector) }
         for event in events { try apply(event, vector) }
         try finish(n, encoded, vector)
         (state.tip, state.beginsBranch) = (n, false)
         made.append(encoded)
         return encoded
+    }
+
+    private func applyOwn(_ writes: [LocalWrite], _ n: Int64, _ context: LocalVector) throws {
+        var ignored: [Loss] = []
+        for write in writes { try apply(write, n, context, isOwn: true, &ignored) }
+    }
+
+    /// Stores the stamps of rows that the program has inserted.
+    private func storeBulk(_ writes: [LocalWrite], _ n: Int64) throws {
+        guard let first = writes.first,
+            let bulk = try BulkInsertion(
+                self, commit: n, table: first.place.table, columns: first.cells.map(\.column), writer: writer)
+        else { throw EngineError(.damagedStore) }
+        for write in writes { try bulk.setStamps(of: write.place.key) }
+        base.stored.forgetLookAhead(first.place.table)
     }
 
     /// The commit that the next one follows: this store's last one, or what another store of its name has added to it.

@@ -106,7 +106,9 @@ enum LanguageFence {
             }
             if let idiom = idiom(in: words) { return finding("\"\(idiom.joined(separator: " "))\"") }
             let count = words.count { !$0.hasPrefix("`") && !$0.hasPrefix("(`") }
-            return isDocument && paragraph.isProse && count > mostWords ? finding("\(count) words") : nil
+            // A format may list its bytes in a sentence.
+            let isBounded = isDocument && paragraph.isProse && !file.path.hasPrefix("Docs/Formats/")
+            return isBounded && count > mostWords ? finding("\(count) words") : nil
         }
     }
 

@@ -1,0 +1,102 @@
+import StoreCrypto
+
+/// Member records and complaints.
+extension Exchange {
+    func fetchRecords() throws {
+        var found: [MemberRecord] = []
+        for name in listed.sorted() where name.content == .memberRecord && isWanted(name) {
+            try step {
+                do {
+                    guard let bytes = try open(name, .memberRecord) else { return }
+                    do {
+                        let record = try MemberRecord(decoding: bytes)
+                        guard record.repository == store.repository else { throw ObjectError.otherRepository }
+                        found.append(record)
+                        remember(name, .held)
+                    } catch let error as CommitError {
+                        if case .unsupportedVersion(let version) = error.code {
+                            throw ObjectError.laterVersion(version)
+                        }
+                        throw ObjectError.malformed(error)
+                    }
+                } catch let error as ObjectError {
+                    try note(error, name)
+                }
+            }
+        }
+        let new = try list.add(found)
+        guard !new.isEmpty else { return }
+        try store.add(new)
+        report.receivedRecords += new.count
+        try membersChanged()
+    }
+
+    /// Puts all records that the listing lacks, of any author.
+    func putRecords() throws {
+        let present = Set(listed.lazy.filter { $0.content == .memberRecord }.map(\.digest))
+        for record in list.records.values.sorted(by: { $0.hash < $1.hash }) {
+            try step { try put(record, unless: present) }
+        }
+    }
+
+    func put(_ record: MemberRecord) throws { try put(record, unless: []) }
+
+    private func put(_ record: MemberRecord, unless present: Set<String>) throws {
+        if let digest = recordDigests[record.hash], present.contains(digest), memory["m/" + digest] == .held { return }
+        let bytes = try roster.seal(record.bytes, .memberRecord)
+        let digest = try ObjectName.digest(of: bytes)
+        recordDigests[record.hash] = digest
+        let name = ObjectName(.memberRecord, digest: digest)
+        if present.contains(digest), memory[name.text] != .damaged {
+            return remember(name, .held)
+        }
+        let used = try put(record.bytes, .memberRecord, with: roster) { ObjectName(.memberRecord, digest: $0) }
+        recordDigests[record.hash] = used.digest
+    }
+
+    // MARK: Complaints
+
+    /// Says that an object is damaged, for those who have the content.
+    func complain(of name: ObjectName) throws {
+        let complaint = ObjectName(.complaint, digest: name.digest)
+        guard !listed.contains(complaint) else { return }
+        try step {
+            _ = try remote.put(complaint, Array(name.text.utf8))
+            listed.insert(complaint)
+            remember(complaint, .held)
+        }
+    }
+
+    /// Gets the objects that others have found damaged. If they are, they no longer count as what the remote has, so
+    /// their content is put again under another name.
+    func answerComplaints() throws {
+        let accused = Dictionary(grouping: listed.filter { $0.content != .complaint }, by: \.digest)
+        for complaint in listed.sorted() where complaint.content == .complaint {
+            let (names, failures) = (accused[complaint.digest] ?? [], report.failures.count)
+            for name in names { try step { try examine(name) } }
+            // Nothing is wrong, or no longer. If nothing may be deleted, the next exchange examines it again.
+            let isRefuted = !names.isEmpty && names.allSatisfy { memory[$0.text] == .held }
+            if isRefuted, report.failures.count == failures { try remove([complaint]) }
+        }
+    }
+
+    private func examine(_ name: ObjectName) throws {
+        guard memory[name.text] == .held else { return }
+        let bytes = try remote.get(name)
+        let isDamaged = try bytes.map { try ObjectName.digest(of: $0) != name.digest } ?? true
+        if isDamaged {
+            report.damaged.append(name.text)
+            remember(name, .damaged)
+            manifests[name] = nil
+            return
+        }
+        // The bytes are those of the name: the content may be another one than the name says.
+        if case .segment(_, _, _, _, 1, 1) = name.content {
+            do {
+                _ = try commits(of: [name])
+            } catch let error as NamedObjectError {
+                try note(error.error, name)
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+/// The result of one exchange with a remote, and its failures.
+package struct ExchangeReport: Sendable {
+    /// An object and why it was not used.
+    package struct Problem: Hashable, Sendable {
+        package let name: String
+        package let error: ObjectError
+    }
+
+    /// Two commits of one author and number.
+    package struct TwoContents: Hashable, Sendable {
+        package let author: ReplicaID
+        package let number: UInt64
+    }
+
+    package internal(set) var receivedCommits = 0
+    package internal(set) var receivedSnapshots = 0
+    package internal(set) var receivedRecords = 0
+    package internal(set) var sentCommits = 0
+    package internal(set) var sentSnapshots = 0
+    package internal(set) var sentObjects = 0
+    package internal(set) var sentBytes = 0
+    package internal(set) var deletedObjects = 0
+    /// Commits that the remote had and lacks. They were sent again, unless ``unsent`` has them.
+    package internal(set) var lostCommits: UInt64 = 0
+    /// Objects that wait for an entry of the list of members, a secret, or a later version of this library.
+    package internal(set) var waiting: [Problem] = []
+    /// Objects that members have sealed and that are no valid ones. They stay as evidence.
+    package internal(set) var refused: [Problem] = []
+    package internal(set) var damaged: [String] = []
+    package internal(set) var twoContents: Set<TwoContents> = []
+    /// Commits that the remote lacks and that cannot be sent: the store has neither their bodies nor a signature for them.
+    package internal(set) var unsent: UInt64 = 0
+    /// Calls of the remote that failed. The next exchange repeats them.
+    package internal(set) var failures: [RemoteFailure] = []
+
+    /// Whether everything is here and there.
+    package var isComplete: Bool {
+        waiting.isEmpty && refused.isEmpty && damaged.isEmpty && unsent == 0 && failures.isEmpty
+    }
+}
+
+/// A call of a remote that failed.
+package struct RemoteFailure: Error, CustomStringConvertible, Sendable {
+    package let call: String
+    package let name: String
+    package let remote: String
+    package let cause: any Error
+
+    package var description: String { "The remote \(remote) failed in \(call) of \"\(name)\": \(cause). Sync again." }
+}
+
+/// A remote whose errors are separate from those of the store.
+struct CalledRemote {
+    let remote: any ObjectStore
+
+    func list() throws(RemoteFailure) -> [ListedObject] {
+        try call("list", "") { try remote.list("") }
+    }
+
+    func get(_ name: ObjectName) throws(RemoteFailure) -> [UInt8]? {
+        try call("get", name.text) { try remote.get(name.text, limitBytes: ExchangeLimits.objectBytes) }
+    }
+
+    func put(_ name: ObjectName, _ bytes: [UInt8]) throws(RemoteFailure) -> PutOutcome {
+        try call("put", name.text) { try remote.put(name.text, bytes) }
+    }
+
+    func delete(_ name: ObjectName) throws(RemoteFailure) {
+        try call("delete", name.text) { try remote.delete(name.text) }
+    }
+
+    private func call<Result>(_ call: String, _ name: String, _ body: () throws -> Result) throws(RemoteFailure)
+        -> Result
+    {
+        do {
+            return try body()
+        } catch {
+            throw RemoteFailure(call: call, name: name, remote: remote.description, cause: error)
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import StoreCrypto
+
+/// The last commit of a branch: no other commit that the store has follows it.
+package struct CommitBranch: Hashable, Sendable {
+    package let author: ReplicaID
+    package let number: UInt64
+    package let hash: CommitHash
+
+    package init(author: ReplicaID, number: UInt64, hash: CommitHash) {
+        self.author = author
+        self.number = number
+        self.hash = hash
+    }
+}
+
+/// The calls that the exchange needs of a store. "Has" means joined or in the inbox.
+package protocol ExchangeStore: AnyObject {
+    var repository: RepositoryID { get }
+    var keys: ReplicaKeys { get }
+    /// 32 bytes that all members have for all time: they seal member records and make the tags of names.
+    var rosterSecret: SecretBytes { get }
+
+    /// Another number after each change of what this protocol shows.
+    func revision() throws -> UInt64
+
+    // Members
+    func memberRecords() throws -> [MemberRecord]
+    func add(_ records: [MemberRecord]) throws
+    func epochSecrets() throws -> EpochSecrets
+    func keep(_ secrets: EpochSecrets) throws
+
+    // Commits
+    /// The branches of all commits that the store has, in any order.
+    func branches() throws -> [CommitBranch]
+    /// The commits that the store has with this number: several if there are several contents.
+    func hashes(of author: ReplicaID, _ number: UInt64) throws -> [CommitHash]
+    /// The hash of the ancestor of a branch, or of its last commit; nil if the store does not have it.
+    func hash(of branch: CommitBranch, at number: UInt64) throws -> CommitHash?
+    /// Consecutive commits of a branch whose bodies the store has: from the first one whose number is at least `first`,
+    /// one at least if there is one, and no more bytes than the limit if there are several.
+    func commits(of branch: CommitBranch, from first: UInt64, limitBytes: Int) throws -> [StoredCommit]
+    /// Adds commits in one transaction. Those that the store has already are skipped, and a commit may stand in the list
+    /// twice.
+    func addToInbox(_ commits: [VerifiedCommit]) throws
+    /// Keeps the signature of a commit of this replica.
+    func keep(_ signature: [UInt8], of hash: CommitHash) throws
+
+    // Snapshots
+    /// Begins a snapshot; nil while the rows are ahead of the vector (F9).
+    func makeSnapshot() throws -> (any SnapshotSource)?
+    /// Whether the store lacks a commit that the vector has.
+    func lacks(_ vector: VersionVector) throws -> Bool
+    /// Stores the parts of a snapshot, which it asks for in their order. Nothing is stored if it throws.
+    func receive(_ snapshot: SnapshotManifest, part: (Int) throws -> [UInt8]) throws
+
+    // The known facts about a remote
+    func remembered(_ remote: String) throws -> [String: RememberedObject]
+    /// Sets entries, and removes those that are nil.
+    func remember(_ changes: [String: RememberedObject?], of remote: String) throws
+}
+
+/// A snapshot that is being made.
+package protocol SnapshotSource: AnyObject {
+    var vector: VersionVector { get }
+    var time: HybridTime { get }
+    /// The next part, ``ExchangeLimits/segmentBytes`` at most; nil at the end.
+    func nextPart() throws -> [UInt8]?
+}
+
+/// The knowledge of a store about an object of a remote, by its name.
+package enum RememberedObject: UInt8, Sendable {
+    /// The store has all that the object has.
+    case held = 0
+    /// The bytes are not those of the name.
+    case damaged = 1
+    /// A member has sealed what is no valid content: evidence.
+    case refused = 2
+}

@@ -1,0 +1,55 @@
+/// Why a record of members cannot be made or an invitation cannot be used. Nothing was changed then.
+package enum MemberError: Error, Hashable, Sendable {
+    case nameTooLong
+    case notAdmin
+    case notAMember
+    case alreadyAMember
+    /// The list lacks records that others refer to.
+    case incomplete
+    case invitationExpired
+    case invitationUsed
+    case invitationWithdrawn
+    case notAnInvitation
+    case damagedInvitation
+    case newerInvitation
+    case wrongKeyOfInvitation
+    case otherRepository
+}
+
+extension MemberError: CustomStringConvertible {
+    package var description: String { "\(reason) \(remedy)" }
+
+    private var reason: String {
+        switch self {
+        case .nameTooLong: "The name of a member has more than \(ExchangeLimits.memberNameBytes) bytes."
+        case .notAdmin: "This replica is no admin of the repository."
+        case .notAMember: "The replica is no member of the repository."
+        case .alreadyAMember: "The replica is a member of the repository already."
+        case .incomplete: "The list of members lacks entries that other entries refer to."
+        case .invitationExpired: "The invitation has expired."
+        case .invitationUsed: "Another device has used the invitation."
+        case .invitationWithdrawn: "An admin has withdrawn the invitation."
+        case .notAnInvitation: "The bytes are no invitation to a repository."
+        case .damagedInvitation: "The invitation is damaged."
+        case .newerInvitation: "A later version of this library has made the invitation."
+        case .wrongKeyOfInvitation: "The key does not open the invitation, or the invitation was forged."
+        case .otherRepository: "The invitation is for another repository."
+        }
+    }
+
+    private var remedy: String {
+        switch self {
+        case .nameTooLong: "Give the member a shorter name."
+        case .notAdmin: "Ask an admin."
+        case .notAMember, .invitationExpired, .invitationUsed, .invitationWithdrawn:
+            "Ask an admin for a new invitation."
+        case .alreadyAMember: "Sync the store."
+        case .incomplete: "Sync the store with a remote that has the whole list."
+        case .notAnInvitation: "Give the bytes that the inviting device has written."
+        case .damagedInvitation: "Copy the invitation again, or ask for a new one."
+        case .newerInvitation: "Update this program."
+        case .wrongKeyOfInvitation: "Check the passphrase of the invitation, which is not that of a store."
+        case .otherRepository: "Use the invitation with a store of its repository."
+        }
+    }
+}

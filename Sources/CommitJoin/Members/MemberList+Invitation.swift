@@ -1,0 +1,66 @@
+import StoreCrypto
+
+/// Admitting a device that is not here yet.
+extension MemberList {
+    /// Makes an invitation. Who has its private key becomes a member, once, until the end.
+    ///
+    /// - Parameter end: Milliseconds since 1970, by the clock of the new device.
+    /// - Throws: ``MemberError`` `notAdmin`, `incomplete`.
+    package mutating func invite(
+        as role: Role, until end: UInt64, by keys: ReplicaKeys, time: UInt64
+    ) throws -> (record: MemberRecord, key: SigningKey) {
+        try requireAdmin(keys)
+        let key = try SigningKey.random()
+        return (try make(.invitation(key.verifyingKey, role, end: end), by: keys, time: time), key)
+    }
+
+    /// Makes this replica a member. The inviting device need not be there: the key of the invitation signs the entry.
+    ///
+    /// - Throws: ``MemberError`` `incomplete` if the list lacks the invitation, `invitationExpired`, `invitationUsed`,
+    ///   `invitationWithdrawn`, `alreadyAMember`.
+    package mutating func accept(
+        _ invitation: RecordHash, with key: SigningKey, as keys: ReplicaKeys, named name: String, time: UInt64
+    ) throws -> MemberRecord {
+        guard everMember(keys.id) == nil else { throw MemberError.alreadyAMember }
+        guard missing.isEmpty, let record = records[invitation],
+            case .invitation(_, _, let end) = record.content
+        else { throw MemberError.incomplete }
+        guard time <= end else { throw MemberError.invitationExpired }
+        for other in records.values {
+            switch other.content {
+            case .acceptance(invitation, _): throw MemberError.invitationUsed
+            case .withdrawal(invitation): throw MemberError.invitationWithdrawn
+            default: break
+            }
+        }
+        let acceptance = try make(
+            .acceptance(invitation: invitation, keys.member(named: name)), by: keys, time: time, invitation: key)
+        guard everMember(keys.id) != nil else { throw MemberError.wrongKeyOfInvitation }
+        return acceptance
+    }
+
+    /// Withdraws an invitation: an acceptance that is not known here does not count.
+    ///
+    /// - Throws: ``MemberError`` `notAdmin`, `incomplete`.
+    package mutating func withdraw(_ invitation: RecordHash, by keys: ReplicaKeys, time: UInt64) throws -> MemberRecord
+    {
+        try requireAdmin(keys)
+        return try make(.withdrawal(invitation: invitation), by: keys, time: time)
+    }
+
+    /// The invitations of this admin that have ended and that nobody has accepted. Withdrawing them keeps a device with a
+    /// wrong clock from using them.
+    package func endedInvitations(of id: ReplicaID, at time: UInt64) -> [RecordHash] {
+        var open: Set<RecordHash> = []
+        for record in records.values where record.author == id {
+            if case .invitation(_, _, let end) = record.content, end < time { open.insert(record.hash) }
+        }
+        for record in records.values {
+            switch record.content {
+            case .acceptance(let invitation, _), .withdrawal(let invitation): open.remove(invitation)
+            default: break
+            }
+        }
+        return open.sorted()
+    }
+}

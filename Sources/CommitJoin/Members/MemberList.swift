@@ -1,0 +1,151 @@
+import StoreCrypto
+
+/// Who is a member of a repository, and who was: a function of the set of its signed records (F15, F20, F22).
+///
+/// The order in which records arrive is of no importance. A record counts if its author had the right in what the record
+/// knew. These rules decide between records that do not know each other:
+///
+/// | records | what counts |
+/// |---|---|
+/// | two admins remove each other | the removal by the senior one |
+/// | a removed admin removes somebody, unknown to its removal by a senior | not the later removal |
+/// | a removed admin admits somebody, unknown to its removal by a senior | not the admission |
+/// | two devices accept one invitation | the one that another member knew first; both are named |
+/// | an invitation is withdrawn and accepted | the withdrawal |
+package struct MemberList: Sendable {
+    package let repository: RepositoryID
+    package private(set) var records: [RecordHash: MemberRecord] = [:]
+    /// The consequences of the records.
+    private(set) var state = MemberState()
+    /// Signatures that were found right, by record and verifying key.
+    private var verified: Set<VerifiedRecord> = []
+
+    package init(repository: RepositoryID) { self.repository = repository }
+
+    /// Adds records of any origin.
+    ///
+    /// - Returns: Those that are new and of this repository. Whether they count shows in ``members``.
+    /// - Throws: ``CryptoError``.
+    @discardableResult
+    package mutating func add(_ added: [MemberRecord]) throws -> [MemberRecord] {
+        let new = added.filter { $0.repository == repository && records[$0.hash] == nil }
+        for record in new where records.count < ExchangeLimits.records { records[record.hash] = record }
+        if !new.isEmpty { state = try MemberState(records, repository: repository, verified: &verified) }
+        return new
+    }
+
+    // MARK: What follows
+
+    /// The present members with their roles.
+    package var members: [ReplicaID: (member: Member, role: Role)] {
+        state.admissions.filter { state.removals[$0.key] == nil }.mapValues { ($0.member, $0.role) }
+    }
+
+    /// A present or former member: who signed commits.
+    package func everMember(_ id: ReplicaID) -> (member: Member, role: Role)? {
+        state.admissions[id].map { ($0.member, $0.role) }
+    }
+
+    /// All that ever were members.
+    package var everMembers: [ReplicaID] { Array(state.admissions.keys) }
+
+    /// Whether the replica may have written commits and snapshots, also before its removal.
+    package func mayWrite(_ id: ReplicaID) -> Bool { (state.admissions[id]?.role ?? .reader) >= .writer }
+
+    /// The removed members, each with what all its removals knew.
+    package var removals: [ReplicaID: VersionVector] { state.removals }
+
+    /// Records that others refer to and that are not here.
+    package var missing: Set<RecordHash> { state.missing }
+
+    /// The records that no other one knows: what the next record knows.
+    package var heads: [RecordHash] { state.heads }
+
+    /// Epochs of members in a fixed order, the newest last.
+    package var epochs: [MemberEpoch] { state.epochs }
+
+    /// Invitations that several devices have accepted.
+    package var invitationsUsedTwice: Set<RecordHash> { state.usedTwice }
+
+    /// The epoch to seal with: its recipients are exactly the members, and its author, who knows the secret, is one of them
+    /// (F20). It carries each secret that this replica has and another member may lack. nil if one has to be begun.
+    package func sealingEpoch(among secrets: EpochSecrets) -> RecordHash? {
+        let present = Set(members.keys)
+        // The secrets that some member lacks: the epoch must carry them (F21).
+        let partial = epochs.filter { epoch in
+            secrets.secrets[epoch.hash] != nil && !present.isSubset(of: epoch.content.boxes.map(\.member))
+        }.map(\.hash)
+        return epochs.last {
+            present.contains($0.author) && Set($0.content.boxes.map(\.member)) == present
+                && secrets.secrets[$0.hash] != nil && Set(partial).isSubset(of: $0.content.carried)
+        }?.hash
+    }
+
+    // MARK: New records
+
+    /// Begins a repository.
+    package static func founding(
+        _ keys: ReplicaKeys, named name: String, time: UInt64
+    ) throws -> (list: MemberList, secrets: EpochSecrets) {
+        guard let nonce = ReplicaID(bytes: try SystemRandom.bytes(ReplicaID.byteCount)) else {
+            preconditionFailure("The generator gave another number of bytes.")
+        }
+        let record = try MemberRecord(
+            .founding(keys.member(named: name), nonce: nonce), repository: .zero, keys: keys, time: time, known: [])
+        var (list, secrets) = (MemberList(repository: record.repository), EpochSecrets())
+        try list.add([record])
+        _ = try list.beginEpoch(keys, &secrets, time: time)
+        return (list, secrets)
+    }
+
+    /// Makes a record that knows all others, and adds it.
+    package mutating func make(
+        _ content: MemberRecord.Content, by keys: ReplicaKeys, time: UInt64, invitation: SigningKey? = nil
+    ) throws -> MemberRecord {
+        guard missing.isEmpty else { throw MemberError.incomplete }
+        let record = try MemberRecord(
+            content, repository: repository, keys: keys, time: time, known: heads, invitation: invitation)
+        try add([record])
+        return record
+    }
+
+    /// Begins an epoch for the present members. Any member may do it.
+    package mutating func beginEpoch(
+        _ keys: ReplicaKeys, _ secrets: inout EpochSecrets, time: UInt64
+    ) throws -> MemberRecord {
+        guard members[keys.id] != nil else { throw MemberError.notAMember }
+        let secret = try SecretBytes.random(count: EpochContent.secretBytes)
+        let content = try EpochContent(
+            secret: secret, for: members.values.map(\.member), former: secrets.secrets, in: repository)
+        let record = try make(.epoch(content), by: keys, time: time)
+        secrets.add(secret, of: record.hash)
+        return record
+    }
+
+    /// - Throws: ``MemberError`` `notAdmin`, `alreadyAMember`.
+    package mutating func admit(
+        _ member: Member, as role: Role, by keys: ReplicaKeys, time: UInt64
+    ) throws -> MemberRecord {
+        try requireAdmin(keys)
+        guard state.admissions[member.id] == nil else { throw MemberError.alreadyAMember }
+        return try make(.admission(member, role), by: keys, time: time)
+    }
+
+    /// Removes a member, and begins an epoch without it.
+    ///
+    /// - Parameter vector: All commits that the store has.
+    /// - Throws: ``MemberError`` `notAdmin`, `notAMember`.
+    package mutating func remove(
+        _ member: ReplicaID, knowing vector: VersionVector, by keys: ReplicaKeys, _ secrets: inout EpochSecrets,
+        time: UInt64
+    ) throws -> [MemberRecord] {
+        if member != keys.id { try requireAdmin(keys) }
+        guard members[member] != nil else { throw MemberError.notAMember }
+        let removal = try make(.removal(member, vector: vector), by: keys, time: time)
+        return member == keys.id ? [removal] : [removal, try beginEpoch(keys, &secrets, time: time)]
+    }
+
+    func requireAdmin(_ keys: ReplicaKeys) throws {
+        guard members[keys.id]?.role == .admin else { throw MemberError.notAdmin }
+    }
+}

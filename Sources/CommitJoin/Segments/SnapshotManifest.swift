@@ -1,0 +1,67 @@
+import StoreCrypto
+
+/// The vector that a snapshot covers, and its parts (Docs/Formats/Segment.md). Signed by its maker.
+package struct SnapshotManifest: Hashable, Sendable {
+    package let repository: RepositoryID
+    package let maker: ReplicaID
+    package let time: HybridTime
+    /// All commits that the rows of the parts are made of.
+    package let vector: VersionVector
+    /// The digests of the sealed parts, in order.
+    package let parts: [String]
+    package let bytes: [UInt8]
+
+    package static let version: UInt8 = 1
+    private static let label = Array("cipherstore snapshot v1".utf8)
+    private static let digestBytes = 16
+
+    package init(
+        _ repository: RepositoryID, time: HybridTime, vector: VersionVector, parts: [String], by keys: ReplicaKeys
+    ) throws {
+        self.repository = repository
+        maker = keys.id
+        self.time = time
+        self.vector = vector
+        self.parts = parts
+        var body: [UInt8] = [Self.version] + repository.bytes + keys.id.bytes
+        body.append(bigEndian: time.rawValue)
+        body.append(vector)
+        body.append(varint: parts.count)
+        for part in parts { body += FixedBytes<SIMD2<UInt64>>(hexadecimal: part)?.bytes ?? [] }
+        bytes = body + (try keys.signing.signature(of: Self.label + body))
+    }
+
+    /// Reads the content of an object.
+    ///
+    /// - Parameter verifyingKey: Gives the key of a maker that may write, or throws (F18).
+    /// - Throws: ``ObjectError``; ``CryptoError``.
+    package init(
+        decoding bytes: [UInt8], in repository: RepositoryID, verifyingKey: (ReplicaID) throws -> VerifyingKey
+    ) throws {
+        do {
+            var reader = ByteReader(bytes)
+            let version = try reader.byte()
+            guard version == Self.version else { throw ObjectError.laterVersion(version) }
+            guard try reader.identifier(RepositoryID.self) == repository else { throw ObjectError.otherRepository }
+            self.repository = repository
+            maker = try reader.identifier(ReplicaID.self)
+            time = try reader.time()
+            vector = try reader.vector()
+            var parts: [String] = []
+            for _ in 0..<(try reader.count(limit: ExchangeLimits.snapshotParts)) {
+                guard let digest = FixedBytes<SIMD2<UInt64>>(try reader.take(Self.digestBytes)) else { continue }
+                parts.append(digest.text)
+            }
+            self.parts = parts
+            let signature = Array(try reader.take(VerifyingKey.signatureBytes))
+            guard reader.isAtEnd else { throw reader.error(.trailingBytes) }
+            let body = Array(bytes.dropLast(VerifyingKey.signatureBytes))
+            guard try verifyingKey(maker).isSignature(signature, of: Self.label + body) else {
+                throw ObjectError.wrongSignature
+            }
+            self.bytes = bytes
+        } catch let error as CommitError {
+            throw ObjectError.malformed(error)
+        }
+    }
+}
