@@ -44,7 +44,13 @@ final class SharedFolder {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
         try set(path, owner: Self.caller, mode: 0o2770)
         try fill()
-        try FileManager.default.copyItem(atPath: path, toPath: template)
+        try copy(path, to: template)
+    }
+
+    /// With owners and modes.
+    private func copy(_ source: String, to target: String) throws {
+        let copied = try CommandRun(#require(SystemProgram.find("cp")), ["-a", source, target]).finish()
+        try #require(copied.status == 0, "\(copied.errors)")
     }
 
     private func fill() throws {
@@ -53,7 +59,7 @@ final class SharedFolder {
         }
         try FileManager.default.copyItem(atPath: Workplace.fixture("plain.db"), toPath: "\(path)/plain.db")
         try AdoptionFixture(place).makeStandard("shared/std.db")
-        for name in ["notes", "blank", "plain.db", "std.db"] {
+        for name in try FileManager.default.contentsOfDirectory(atPath: path) {
             try set("\(path)/\(name)", owner: Self.caller, mode: 0o660)
         }
         let table = "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT); INSERT INTO t VALUES (1, 'a'), (2, 'b')"
@@ -71,10 +77,7 @@ final class SharedFolder {
         for name in try FileManager.default.contentsOfDirectory(atPath: path) {
             try FileManager.default.removeItem(atPath: "\(path)/\(name)")
         }
-        let copied = try CommandRun(
-            #require(SystemProgram.find("cp")), ["-a", "\(template)/.", path]
-        ).finish()
-        try #require(copied.status == 0, "\(copied.errors)")
+        try copy("\(template)/.", to: path)
     }
 
     private func set(_ path: String, owner: uid_t, mode: Int) throws {

@@ -59,7 +59,7 @@ struct VerifyTests {
         try store.write { db in
             try db.execute(
                 sql: """
-                    CREATE VIRTUAL TABLE words USING fts4(t, content = '');
+                    CREATE VIRTUAL TABLE words USING fts4(t, content='');
                     INSERT INTO words (docid, t) VALUES (5, 'abc');
                     """)
         }

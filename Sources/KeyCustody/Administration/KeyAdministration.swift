@@ -195,7 +195,7 @@ package struct KeyAdministration: Sendable {
     private func requireInPlace(_ bytes: [UInt8], after error: any Error) throws {
         let content = files.content(of: .main)
         if content == bytes { return }
-        guard content == nil, let failure = error as? SystemError, failure.call == "rename",
+        guard content == nil, let failure = error as? SystemError, failure.isRename,
             failure.mayHaveHappened
         else { throw error }
         throw StoreError(

@@ -250,7 +250,7 @@ extension SidecarFiles {
     ///
     /// - Parameter failure: The error that writing it threw.
     fileprivate func mainCopyMayBe(_ bytes: [UInt8], after failure: SystemError) -> Bool {
-        if failure.call == "rename" && failure.mayHaveHappened { return true }
+        if failure.isRename && failure.mayHaveHappened { return true }
         // A file that cannot be read may be that version.
         return content(of: .main) == bytes || content(of: .main) == nil
     }

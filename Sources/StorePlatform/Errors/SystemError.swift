@@ -91,6 +91,8 @@ extension SystemError {
     package var isOutOfMemory: Bool { errorNumber == ENOMEM }
     /// Whether it says what the machine lacks, and nothing about the file.
     package var isShortage: Bool { isReadOnlyFilesystem || isOutOfDescriptors || isOutOfMemory }
+    /// Whether a file should have got another name.
+    package var isRename: Bool { ["rename", "renameat", "renameat2"].contains(call) }
     /// Whether the call may have taken effect although it failed: a failing disk or an unreachable server can lose the
     /// reply. Other errors are returned before the call has any effect.
     package var mayHaveHappened: Bool { [EIO, ESTALE, ETIMEDOUT, EINTR, ENXIO, ENODEV].contains(errorNumber) }

@@ -141,7 +141,10 @@ struct CreateCommand: Command {
         let fileBytes = try Files.status(of: path)?.byteCount
         if copies.areAbsent {
             // SQLite creates the file first, so an empty file may be all that is left of an interrupted creation.
-            guard let fileBytes, fileBytes > 0 else { return false }
+            guard let fileBytes, fileBytes > 0 else {
+                try paths.requireNoRemains()
+                return false
+            }
             throw Self.exists(path, "The file exists.")
         }
         let isCreating = copies.claimed.contains { $0.state == .creating }
