@@ -19,10 +19,10 @@ let flag = [true].contains(true)
 func conditions(_ db: Database) throws {
     _ = Player.filter { $0.a == $0.b }
     _ = Player.filter { _ in true }
-    _ = Player.filter { flag && $0.a == $0.b }  // refused
-    _ = Player.filter { $0.a == 1 && true == flag }  // refused
-    _ = Player.filter { true == flag && $0.a == 1 }  // refused
-    _ = Team.filter { $0.a == $0.b || flag }  // refused
+    _ = Player.filter { flag && $0.a == $0.b }
+    _ = Player.filter { $0.a == 1 && true == flag }
+    _ = Player.filter { true == flag && $0.a == 1 }
+    _ = Team.filter { $0.a == $0.b || flag }
     _ = Player.filter { _ in flag.databaseValue }
     _ = Player.filter { _ in flag }  // refused
     _ = Player.filter { _ in !flag }  // refused
