@@ -52,7 +52,8 @@ extension SQL: SQLSpecificExpressible {
 
 /// The same for every row, written as a literal: `filter { _ in true }`.
 ///
-/// A Bool that is computed is none: `$0.a == $0.b && flag` would compare two columns in Swift, not their values in rows.
+/// A Bool that is computed is none: `flag ? $0.a == $0.b : true` would compare two columns in Swift, not their values in
+/// rows.
 public struct ConstantCondition: ExpressibleByBooleanLiteral, Sendable {
     let term: Term
 
@@ -79,8 +80,9 @@ public struct ConstantCondition: ExpressibleByBooleanLiteral, Sendable {
 /// value to SQL. Nor should it be `Comparable`: `let isLess = $0.a < $0.b` is a Bool then. An expression is asked for by
 /// its type: `let isLess: SQLExpression = $0.a < $0.b`.
 ///
-/// If Swift can only use a Bool, it compares the columns themselves: `flag && $0.a == $0.b`. Conditions in closures
-/// refuse a Bool; SQL literals take it as a value. Write `flag.databaseValue && $0.a == $0.b`.
+/// If Swift can only use a Bool, it compares the columns themselves: `flag ? $0.a == $0.b : true`, and in an SQL literal
+/// also `\(flag && a == b)`. Conditions in closures refuse a Bool; SQL literals take it as a value. Write
+/// `flag.databaseValue && a == b` there.
 public protocol ColumnExpression: SQLSpecificExpressible, Equatable {
     /// The name of the column, without quotes.
     var name: String { get }

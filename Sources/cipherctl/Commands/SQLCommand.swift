@@ -106,10 +106,10 @@ struct SQLCommand: Command {
         } catch let error as DatabaseError where !error.isInterruptionError && error.resultCode != .SQLITE_READONLY {
             throw StatementFailure(error, at: position, in: text)
         } catch let error as SystemError where isWriting {
-            let isRolledBack = db.isInsideTransaction ? " The open transaction was rolled back." : ""
+            let rollback = db.isInsideTransaction ? " The open transaction was rolled back." : ""
             throw CommandFailure(
                 ExitCode(error), "outputFailed", what: "The rows of a statement could not be printed.",
-                why: "\(error.description).\(isRolledBack) The statements after it did not run.",
+                why: "\(error.description).\(rollback) The statements after it did not run.",
                 hint: hasCommitted
                     ? "Statements up to this one have changed the store; do not run them again."
                     : "No statement has changed the store: run them again.")

@@ -10,7 +10,7 @@ struct HistoryReadersCommand: Command {
         summary: "list the registered readers of the history; exit code 2 when one has expired",
         operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
         options: [
-            OptionSyntax("--remove", value: "NAME", "forget this reader: nothing is kept for it any more"), .json,
+            OptionSyntax("--remove", value: "NAME", "forget this reader; nothing is kept for it from then on"), .json,
             .quiet,
         ] + KeyOptions.all,
         examples: [
