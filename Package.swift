@@ -57,29 +57,29 @@ let package = Package(
                 "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
             ]
         ),
-        .target(name: "CipherRecords", dependencies: ["CipherDatabase"]),
+        .target(name: "CipherSchema", dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform"]),
+        .target(name: "CipherRecords", dependencies: ["CipherDatabase", "CipherSchema"]),
         .target(name: "CipherObservation", dependencies: ["CipherDatabase", "CipherRecords", "StorePlatform"]),
         .target(
             name: "CipherStore",
             dependencies: [
-                "CipherDatabase", "CipherObservation", "CipherRecords", "KeyCustody", "PageFormat", "RotationCore",
-                "StorePlatform", "StoreSharing", "StoreCrypto",
+                "CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema", "KeyCustody", "PageFormat",
+                "RotationCore", "StorePlatform", "StoreSharing", "StoreCrypto",
                 "CSQLCipher",
             ]
         ),
         .target(
             name: "KeyRotation",
             dependencies: [
-                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto",
-                "StorePlatform",
-                "StoreSharing",
+                "CipherDatabase", "CipherSchema", "CipherStore", "KeyCustody", "PageFormat", "RotationCore",
+                "StoreCrypto", "StorePlatform", "StoreSharing",
             ]
         ),
         .target(
             name: "StoreTools",
             dependencies: [
-                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto",
-                "StorePlatform", "StoreSharing",
+                "CipherDatabase", "CipherSchema", "CipherStore", "KeyCustody", "PageFormat", "RotationCore",
+                "StoreCrypto", "StorePlatform", "StoreSharing",
             ]
         ),
         .target(
@@ -92,7 +92,8 @@ let package = Package(
         .target(
             name: "ChangesetSync",
             dependencies: [
-                "CipherDatabase", "CipherRecords", "KeyCustody", "StoreCrypto", "StorePlatform", "StoreSharing",
+                "CipherDatabase", "CipherRecords", "CipherSchema", "KeyCustody", "StoreCrypto", "StorePlatform",
+                "StoreSharing",
             ]),
         .target(
             name: "CommitJoin",
@@ -156,7 +157,7 @@ let package = Package(
         .target(
             name: "SyncSimulation",
             dependencies: [
-                "ChangesetSync", "CipherDatabase", "CipherObservation", "CipherRecords", "StoreCrypto",
+                "ChangesetSync", "CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema", "StoreCrypto",
                 "StorePlatform", "TestKit",
             ],
             path: "Tests/Support/SyncSimulation"
@@ -201,18 +202,19 @@ let package = Package(
         .testTarget(
             name: "CipherDatabaseTests",
             dependencies: [
-                "CipherDatabase", "KeyCustody", "StorePlatform", "StoreSharing", "CSQLCipher", "TestHarness", "TestKit",
+                "CipherDatabase", "CipherSchema", "KeyCustody", "StorePlatform", "StoreSharing", "CSQLCipher",
+                "TestHarness", "TestKit",
             ],
             path: "Tests/Unit/CipherDatabase"
         ),
         .testTarget(
             name: "CipherRecordsTests",
-            dependencies: ["CipherDatabase", "CipherObservation", "CipherRecords"],
+            dependencies: ["CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema"],
             path: "Tests/Unit/CipherRecords"
         ),
         .testTarget(
             name: "CipherObservationTests",
-            dependencies: ["CipherDatabase", "CipherObservation", "CipherRecords", "CSQLCipher"],
+            dependencies: ["CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema", "CSQLCipher"],
             path: "Tests/Unit/CipherObservation"
         ),
         .testTarget(
@@ -260,8 +262,8 @@ let package = Package(
         .testTarget(
             name: "ChangesetSyncTests",
             dependencies: [
-                "ChangesetSync", "CipherDatabase", "CipherObservation", "CipherRecords", "CSQLCipher", "KeyCustody",
-                "StoreCrypto", "StorePlatform", "StoreSharing", "SyncSimulation", "TestKit",
+                "ChangesetSync", "CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema", "CSQLCipher",
+                "KeyCustody", "StoreCrypto", "StorePlatform", "StoreSharing", "SyncSimulation", "TestKit",
             ],
             path: "Tests/Unit/ChangesetSync"
         ),

@@ -4,6 +4,7 @@
 @_exported import CipherDatabase
 @_exported import CipherObservation
 @_exported import CipherRecords
+@_exported import CipherSchema
 @_exported import KeyCustody
 @_exported import StorePlatform
 @_exported import StoreSharing

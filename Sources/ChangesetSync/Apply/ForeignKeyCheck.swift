@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// Checks the foreign keys of rows that were written while SQLite did not enforce them. Inside the transaction.
 ///

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// The beginning of tracking.
 extension ChangesetRepository {

@@ -222,7 +222,7 @@ extension Database {
     }
 
     /// Runs one of the library's own statements, without the authorizer.
-    func runInternally(_ sql: String) throws {
+    package func runInternally(_ sql: String) throws {
         try check(keying.allowingInternalSQL { handle.runPragma(sql) }, sql: sql)
     }
 }

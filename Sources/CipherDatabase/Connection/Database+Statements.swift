@@ -212,3 +212,12 @@ extension Database {
         }
     }
 }
+
+extension Database {
+    /// Runs a closure while texts in double quotes are accepted.
+    package func acceptingDoubleQuotedStrings<Value>(_ body: () -> Value) -> Value {
+        handle.setDoubleQuotedStrings(true)
+        defer { handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals) }
+        return body()
+    }
+}

@@ -4,7 +4,7 @@ import StorePlatform
 /// The paths that stand for databases without a file.
 package enum MemoryPath {
     /// A database in memory that is private to one connection.
-    static let own = ":memory:"
+    package static let own = ":memory:"
 
     /// A database in memory that all connections of the process with this name share.
     ///

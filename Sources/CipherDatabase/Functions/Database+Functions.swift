@@ -42,7 +42,7 @@ extension Database {
     }
 
     /// Removes a collation, unless a statement runs: then the connection keeps it.
-    func removeIfIdle(collation: DatabaseCollation) {
+    package func removeIfIdle(collation: DatabaseCollation) {
         requireAccess()
         if !isClosed { _ = collation.uninstall(from: handle) }
     }

@@ -22,12 +22,3 @@ extension Database {
     /// Another name of ``cachedStatement(sql:)``.
     public func cachedUpdateStatement(sql: String) throws -> Statement { try cachedStatement(sql: sql) }
 }
-
-extension DatabaseMigrator {
-    /// Another name of ``registerMigration(_:foreignKeyChecks:migrate:)``, with checks at the end.
-    public mutating func registerMigrationWithDeferredForeignKeyCheck(
-        _ identifier: String, migrate: @escaping @Sendable (Database) throws -> Void
-    ) {
-        registerMigration(identifier, foreignKeyChecks: .deferred, migrate: migrate)
-    }
-}

@@ -33,7 +33,7 @@ public struct ColumnInfo: Hashable, Sendable {
 /// The primary key of a table.
 public struct PrimaryKeyInfo: Hashable, Sendable {
     /// The key columns; nil where the primary key is a rowid without a column of its own.
-    let columnInfos: [ColumnInfo]?
+    package let columnInfos: [ColumnInfo]?
     /// The name of the `INTEGER PRIMARY KEY` column; nil when there is none.
     public let rowIDColumn: String?
     /// Whether the table has a rowid, as all but `WITHOUT ROWID` tables have.

@@ -231,8 +231,19 @@ extension Database {
     public static func isGRDBInternalTable(_ tableName: String) -> Bool { tableName.hasPrefix("grdb_") }
 
     private func exists(_ type: String, _ name: String, in schemaName: String?) throws -> Bool {
+        try firstSchema(with: type, name, in: schemaName) != nil
+    }
+
+    /// The first schema that has a table; nil if none has one of this name.
+    ///
+    /// - Throws: ``DatabaseError`` if there is no such schema.
+    package func schemaID(ofTable name: String, in schemaName: String?) throws -> DatabaseSchemaID? {
+        try firstSchema(with: "table", name, in: schemaName)
+    }
+
+    private func firstSchema(with type: String, _ name: String, in schemaName: String?) throws -> DatabaseSchemaID? {
         try compareSchema()
-        return try schemaIDs(named: schemaName).contains { schemaID in
+        return try schemaIDs(named: schemaName).first { schemaID in
             try exists(type, DatabaseObjectID(schemaID: schemaID, name: name))
         }
     }
@@ -271,117 +282,4 @@ extension Database {
         schemaCache.schemaIDs = schemaIDs
         return schemaIDs
     }
-}
-
-extension Database {
-    // MARK: Checking
-
-    /// The rows of all tables that refer to rows that do not exist.
-    /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_foreign_key_check>
-    public func foreignKeyViolations() throws -> MapCursor<RowCursor, ForeignKeyViolation> {
-        try Row.fetchCursor(self, sql: "PRAGMA foreign_key_check").map(ForeignKeyViolation.init(row:))
-    }
-
-    /// The rows of one table that refer to rows that do not exist.
-    ///
-    /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for the first that has the
-    ///   table.
-    /// - Throws: ``DatabaseError`` when there is no such table, or no such schema.
-    public func foreignKeyViolations(
-        in tableName: String, in schemaName: String? = nil
-    ) throws -> MapCursor<RowCursor, ForeignKeyViolation> {
-        try compareSchema()
-        let schemaID = try schemaIDs(named: schemaName).first {
-            try exists("table", DatabaseObjectID(schemaID: $0, name: tableName))
-        }
-        guard let schemaID else { throw DatabaseError.noSuchTable(tableName) }
-        let (schema, table) = (schemaID.name.quotedDatabaseIdentifier, tableName.quotedDatabaseIdentifier)
-        return try Row.fetchCursor(self, sql: "PRAGMA \(schema).foreign_key_check(\(table))")
-            .map(ForeignKeyViolation.init(row:))
-    }
-
-    /// Checks the foreign keys of all tables.
-    ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
-    ///   row with a broken reference.
-    public func checkForeignKeys() throws {
-        if let violation = try foreignKeyViolations().next() { throw violation.databaseError(self) }
-    }
-
-    /// Checks the foreign keys of one table.
-    ///
-    /// - Parameters:
-    ///   - tableName: The table that refers to others.
-    ///   - schemaName: `main`, `temp` or the name of an attached database; nil for the first that has the table.
-    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
-    ///   row with a broken reference; ``DatabaseError`` when there is no such table, or no such schema.
-    public func checkForeignKeys(in tableName: String, in schemaName: String? = nil) throws {
-        if let violation = try foreignKeyViolations(in: tableName, in: schemaName).next() {
-            throw violation.databaseError(self)
-        }
-    }
-
-    // MARK: Enforcing
-
-    /// Whether the connection enforces foreign keys now.
-    func enforcesForeignKeys() throws -> Bool { try Bool.fetchOne(self, sql: "PRAGMA foreign_keys") ?? false }
-
-    /// Runs a block while foreign keys are not enforced and the triggers of the main database do not fire, for rows that
-    /// are written as they are elsewhere. Outside of transactions only. The functions of the program that are called when
-    /// a transaction of the block has ended write as usual.
-    package func withForeignKeysAndTriggersSuspended<T>(_ block: () throws -> T) throws -> T {
-        let enforced = try enforcesForeignKeys()
-        return try withForeignKeysSuspended {
-            handle.setTriggers(false)
-            features[SuspendedRules.key] = SuspendedRules(foreignKeys: enforced)
-            defer {
-                features[SuspendedRules.key] = nil
-                handle.setTriggers(true)
-            }
-            return try block()
-        }
-    }
-
-    /// Runs a block inside ``withForeignKeysAndTriggersSuspended(_:)`` in which triggers fire, and foreign keys act where
-    /// `foreignKeys` says so: for writes of the program in the same transaction.
-    package func withForeignKeysAndTriggersResumed<T>(foreignKeys: Bool, _ block: () throws -> T) rethrows -> T {
-        handle.setForeignKeys(foreignKeys)
-        handle.setTriggers(true)
-        defer {
-            handle.setForeignKeys(false)
-            handle.setTriggers(false)
-        }
-        return try block()
-    }
-
-    /// Runs functions of the program after a transaction: inside ``withForeignKeysAndTriggersSuspended(_:)`` too, what
-    /// they write is not written as it is elsewhere.
-    func withRulesOfProgram(_ functions: () -> Void) {
-        guard let rules = features[SuspendedRules.key] else { return functions() }
-        features[SuspendedRules.key] = nil
-        defer { features[SuspendedRules.key] = rules }
-        withForeignKeysAndTriggersResumed(foreignKeys: rules.foreignKeys, functions)
-    }
-
-    /// Whether the connection enforces foreign keys outside of ``withForeignKeysAndTriggersSuspended(_:)``.
-    package var isConfiguredForForeignKeys: Bool { configuration.foreignKeysEnabled }
-
-    /// Runs a block while foreign keys are not enforced. Outside of transactions only.
-    func withForeignKeysSuspended<T>(_ block: () throws -> T) throws -> T {
-        guard try enforcesForeignKeys() else { return try block() }
-        handle.setForeignKeys(false)
-        // Not by SQL, which fails where an access is interrupted or cancelled.
-        defer { handle.setForeignKeys(true) }
-        return try block()
-    }
-}
-
-/// The rules of the program that a block under way suspends (``Database/withForeignKeysAndTriggersSuspended(_:)``).
-private final class SuspendedRules {
-    static let key = FeatureKey<SuspendedRules>(.suspendedRules)
-
-    /// Whether foreign keys act outside of the block.
-    let foreignKeys: Bool
-
-    init(foreignKeys: Bool) { self.foreignKeys = foreignKeys }
 }

@@ -44,6 +44,8 @@ public struct DatabaseObjectID: Hashable, Sendable {
 }
 
 extension DatabaseError {
-    static func noSuchTable(_ name: String) -> DatabaseError { DatabaseError(message: "no such table: \(name)") }
+    package static func noSuchTable(_ name: String) -> DatabaseError {
+        DatabaseError(message: "no such table: \(name)")
+    }
     static func noSuchSchema(_ name: String) -> DatabaseError { DatabaseError(message: "no such schema: \(name)") }
 }

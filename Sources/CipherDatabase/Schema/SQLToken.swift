@@ -1,7 +1,7 @@
 /// A token of SQL text, as SQLite's tokenizer reads it, without whitespace and comments.
 /// - SeeAlso: <https://www.sqlite.org/lang_expr.html#literal_values_constants_>
-struct SQLToken {
-    enum Kind {
+package struct SQLToken {
+    package enum Kind {
         /// A keyword, or a name without quotes.
         case word
         /// A name in `"double quotes"`, which SQLite may also read as text.
@@ -17,20 +17,20 @@ struct SQLToken {
         case symbol
     }
 
-    let kind: Kind
+    package let kind: Kind
     /// Names and strings without their quotes; the others as they are written.
-    let text: String
+    package let text: String
     /// Its position, in bytes of UTF-8.
     let bytes: Range<Int>
 
     /// Whether it is this keyword, ignoring case.
-    func isWord(_ word: String) -> Bool { kind == .word && text.lowercasedASCII == word }
+    package func isWord(_ word: String) -> Bool { kind == .word && text.lowercasedASCII == word }
 
-    func isSymbol(_ symbol: String) -> Bool { kind == .symbol && text == symbol }
+    package func isSymbol(_ symbol: String) -> Bool { kind == .symbol && text == symbol }
 
     /// The name that the token stands for; nil when it cannot be one. SQLite takes a string for a name where it
     /// expects one.
-    var name: String? {
+    package var name: String? {
         switch kind {
         case .word, .quotedName, .bracketedName, .string: text
         default: nil
@@ -38,7 +38,7 @@ struct SQLToken {
     }
 
     /// All tokens of a text.
-    static func tokens(of sql: String) -> [SQLToken] {
+    package static func tokens(of sql: String) -> [SQLToken] {
         var scanner = SQLScanner(sql)
         var tokens: [SQLToken] = []
         while let token = scanner.next() { tokens.append(token) }

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// A value computed from all rows that an association leads to from one row: how many there are, the greatest, the sum.
 ///

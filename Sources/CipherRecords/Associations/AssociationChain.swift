@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// The way from the rows of one table to those of another, as a value: one step for `belongsTo`, `hasMany` and
 /// `hasOne`, several for associations through others.

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// A kind of virtual table: what stands after `USING`.
 public protocol VirtualTableModule {

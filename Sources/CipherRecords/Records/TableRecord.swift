@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 import Synchronization
 
 /// A type that stands for the rows of a table.

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// A new value for a column in an update.
 ///

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 import Foundation
 
 // The expressions without an operator in Swift: looking for values among others, patterns, names, collations, joined

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// One table of a statement, and everything that it contributes: what is selected, which rows, in which order, and the
 /// tables that are joined to it.

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 // The additions of the query interface to SQL interpolation: tables, columns, expressions and requests become SQL,
 // never parameters.

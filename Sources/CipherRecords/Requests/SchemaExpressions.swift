@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 // Definitions of tables and indexes by expressions. Their values become SQL literals.
 

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// A table by its name, for programs that have no record type for it.
 ///

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// The value of a parameter.
 ///

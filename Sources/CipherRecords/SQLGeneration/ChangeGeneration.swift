@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 // DELETE and UPDATE of the rows of a request.
 

@@ -2,6 +2,7 @@ import ChangesetSync
 import CipherDatabase
 import CipherObservation
 import CipherRecords
+import CipherSchema
 import Foundation
 
 /// A store in memory with a repository and its remotes, whose process may end at any time.

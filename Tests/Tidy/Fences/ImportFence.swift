@@ -7,6 +7,7 @@ enum ImportFence {
         ["StoreSharing", "StoreCrypto"],
         ["KeyCustody", "PageFormat"],
         ["CipherDatabase"],
+        ["CipherSchema"],
         ["RotationCore", "CipherRecords"],
         ["CipherObservation"],
         ["CipherStore"],

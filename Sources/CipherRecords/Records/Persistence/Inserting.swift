@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 // INSERT, with and without RETURNING.
 

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// A record that can be inserted, updated and deleted.
 ///

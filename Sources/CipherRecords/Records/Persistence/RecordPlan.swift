@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 /// The facts that a connection keeps of one record type: table, key, and the statements that store its records.
 ///

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 // Saving: an update of the row where there is one, an insertion otherwise.
 

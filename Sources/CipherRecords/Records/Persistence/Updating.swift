@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 // UPDATE, with and without RETURNING.
 

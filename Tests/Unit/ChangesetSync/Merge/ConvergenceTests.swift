@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 import SyncSimulation
 import TestKit
 import Testing

@@ -1,4 +1,5 @@
 import CipherObservation
+import CipherSchema
 import Testing
 
 @testable import ChangesetSync

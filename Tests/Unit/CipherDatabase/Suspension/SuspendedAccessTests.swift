@@ -1,5 +1,6 @@
 import CSQLCipher
 import CipherDatabase
+import CipherSchema
 import Foundation
 import TestHarness
 import TestKit

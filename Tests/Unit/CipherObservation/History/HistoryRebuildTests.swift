@@ -1,5 +1,6 @@
 import CipherObservation
 import CipherRecords
+import CipherSchema
 import Foundation
 import Testing
 

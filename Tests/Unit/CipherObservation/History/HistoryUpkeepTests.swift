@@ -1,6 +1,7 @@
 import CipherDatabase
 import CipherObservation
 import CipherRecords
+import CipherSchema
 import Foundation
 import Testing
 

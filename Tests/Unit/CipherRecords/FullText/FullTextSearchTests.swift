@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 import Foundation
 import Synchronization
 import Testing

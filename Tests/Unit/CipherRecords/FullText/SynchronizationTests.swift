@@ -1,3 +1,4 @@
+import CipherSchema
 import Foundation
 import Testing
 

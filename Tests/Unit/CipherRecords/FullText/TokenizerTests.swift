@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 import Synchronization
 import Testing
 

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 import Testing
 
 @testable import CipherRecords

@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherRecords
+import CipherSchema
 
 extension Calls {
     private typealias Captain = Fleet.Captain

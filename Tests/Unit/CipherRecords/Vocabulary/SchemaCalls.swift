@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherRecords
+import CipherSchema
 
 extension Calls {
     /// Section 5: schema.

@@ -1,0 +1,34 @@
+import CipherDatabase
+import Foundation
+import StorePlatform
+
+/// A temporary database for one use.
+///
+/// It is a file, because preparing functions may need one: the usual one for shared databases sets a file control that
+/// SQLite refuses in memory. Rows that migrations insert must not reach the disk in plaintext, so it is encrypted with
+/// a random key that exists only in the connection: whatever a crash leaves behind reveals nothing.
+enum ScratchDatabase {
+    /// Runs a block on an empty database that a configuration prepares, and removes it.
+    static func use<T>(_ configuration: Configuration, _ body: (Database) throws -> T) throws -> T {
+        let name = "cipherstore-\(UUID().uuidString)"
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
+        try Files.makeDirectory(folder)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        var configuration = configuration
+        configuration.readonly = false
+        // The access under way may block the queues of the configuration.
+        configuration.targetQueue = nil
+        configuration.writeTargetQueue = nil
+        configuration.label = "CipherStore.DatabaseMigrator.comparison"
+        // Without sidecar, locks and WAL: to the keyring it is a database in memory.
+        let queue = try DatabaseQueue(
+            path: folder + "/comparison.db", configuration: configuration,
+            keyring: Keyring(path: MemoryPath.own, configuration: configuration), key: .throwaway)
+        defer { try? queue.close() }
+        return try queue.writeWithoutTransaction { db in
+            try db.runInternally("PRAGMA journal_mode = MEMORY")
+            try db.runInternally("PRAGMA synchronous = OFF")
+            return try body(db)
+        }
+    }
+}
