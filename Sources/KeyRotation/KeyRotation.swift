@@ -2,6 +2,8 @@ import CipherDatabase
 import CipherStore
 import Dispatch
 import KeyCustody
+import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// Changes the data key and the salt of an open store while all its processes keep reading and writing.
@@ -123,5 +125,92 @@ public struct RotationReport: Hashable, Sendable {
     init(fromEpoch: UInt64, toEpoch: UInt64) {
         self.fromEpoch = fromEpoch
         self.toEpoch = toEpoch
+    }
+}
+
+/// The steps before a rotation: the admin lock, the leftovers of a former rotation, the preflight, the backup, the new
+/// keys.
+struct RotationBeginning {
+    private let store: SharedStore
+    private let options: KeyRotation.Options
+    private let reporter: ProgressReporter
+    private let isCancelled: @Sendable () -> Bool
+
+    init(
+        _ store: SharedStore, _ options: KeyRotation.Options, _ reporter: ProgressReporter,
+        isCancelled: @escaping @Sendable () -> Bool
+    ) {
+        self.store = store
+        self.options = options
+        self.reporter = reporter
+        self.isCancelled = isCancelled
+    }
+
+    func run() throws -> RotationReport {
+        let paths = StorePaths(store.path)
+        let (storeKeys, _) = try store.requireRotationKeys()
+        let admin = try KeyRotation.takeAdmin(paths, isCancelled: isCancelled)
+        defer { admin.release() }
+        let journal = RotationJournal(databasePath: paths.database, keys: storeKeys)
+        let report = try RotationRun(
+            paths: paths, storeKeys: storeKeys, journal: journal, options: options, epoch: store.epoch,
+            reporter: reporter, isCancelled: isCancelled,
+            // The store of this process gets the new keys here and need not read them from the sidecar.
+            onCompletion: { [store] keys in store.adoptRotatedKeys(keys) },
+            examine: { run in
+                try undoFormer(paths, journal)
+                // Key sources are read and keys derived before the opening lock or the write lock is acquired.
+                let proposal = try options.proposal(for: store, journal)
+                run.report.notices += try RotationPreflight(store, options, isCancelled: isCancelled)
+                    .require(reporter)
+                run.report.backupPath = try options.backUp(store, reporter, isCancelled: isCancelled)
+                return .new(proposal)
+            }
+        ).run()
+        // The store opens its connections at the first access; after this one it reports the new epoch.
+        try? store.read { _ in }
+        return report
+    }
+
+    /// Undoes a rotation that was killed while this store was open. No opening since then could have undone it.
+    private func undoFormer(_ paths: StorePaths, _ journal: RotationJournal) throws {
+        guard try journal.rotation() != nil else { return }
+        let opening = try KeyRotation.takeOpening(
+            paths, LockFileWatch(isCancelled: isCancelled, onLongWait: options.onLongOpeningWait))
+        defer { opening.release() }
+        _ = try KeyRotation.abandonInterrupted(paths, journal)
+    }
+}
+
+extension KeyRotation.Options {
+    /// The keys of the next epoch. It reads the key sources of the mode, and derives keys.
+    ///
+    /// - Throws: `StoreError` `modeConflict` where the mode does not fit the store or keyslots would be dropped,
+    ///   `invalidKey`, `wrongKey`, `lastSlot`; the errors of the sources.
+    func proposal(for store: SharedStore, _ journal: RotationJournal) throws -> RotationProposal {
+        switch mode {
+        case .newDataKey: return try journal.prepare(.newDataKey)
+        case .newKey(let source): return try journal.prepare(.direct(source.read()))
+        case .compromised(let dropsOthers, let sources):
+            var kept = try sources.map { try $0.read() }
+            if let own = try store.rotationSecret() { kept.append(own) }
+            let proposal = try journal.prepare(.compromised(kept: kept))
+            guard dropsOthers || proposal.droppedSlots.isEmpty else {
+                throw StoreError.slotsWouldBeDropped(store.path, proposal.droppedSlots.map(\.id))
+            }
+            return proposal
+        }
+    }
+
+    /// Makes the backup, if one is requested. It opens with the present keys, also while another key is pending.
+    ///
+    /// - Returns: The folder of the backup; nil without one.
+    func backUp(
+        _ store: SharedStore, _ reporter: ProgressReporter, isCancelled: @escaping @Sendable () -> Bool
+    ) throws -> String? {
+        guard let folder = backupFolder else { return nil }
+        reporter.begin(.backup)
+        try store.backup(toFolder: folder, onLongWait: onLongWait, isCancelled: isCancelled)
+        return folder
     }
 }

@@ -17,7 +17,7 @@ extension Database {
     /// Decides whether to try for a lock again; the number counts the earlier tries.
     public typealias BusyCallback = @Sendable (_ numberOfTries: Int) -> Bool
 
-    /// Installs the waits of the configuration: for the write slot (``waitForWriteSlot(_:sql:)``) and for SQLite's
+    /// Installs the waits of the configuration: for the write slot (``acquireWriteSlot(_:sql:)``) and for SQLite's
     /// locks (the busy handler). An interruption, and so a cancellation, ends every wait.
     func installBusyMode() {
         switch waits.busyMode {
@@ -64,32 +64,6 @@ extension Database {
         waitForLocks(seconds: limit / .seconds(1))
         defer { installBusyMode() }
         return try body()
-    }
-
-    /// Waits for the write slot, as the busy mode says.
-    func waitForWriteSlot(_ writeSlot: WriteSlot, sql: @autoclosure () -> String) throws {
-        switch waits.lockWait {
-        case .never:
-            if !writeSlot.tryToEnter() { throw lockedOut(writeSlot, sql: sql()) }
-        case .asking(let callback):
-            let before = writeSlot.interruptionCount
-            var tries = 0
-            while !writeSlot.tryToEnter() {
-                if gating.gate.isWanted { throw DatabaseError.suspended(sql: sql()) }
-                guard callback(tries) else { throw lockedOut(writeSlot, sql: sql()) }
-                if let failure = writeSlot.interruption(since: before) {
-                    throw writeSlotError(failure, writeSlot, sql: sql())
-                }
-                tries += 1
-            }
-        case .upTo(let limit):
-            waits.lockDeadline = .now + limit
-            let failure = writeSlot.enter(within: limit) {
-                [cancellation = access.cancellation, gate = gating.gate, watchedWait = waits.watchedWait] in
-                gate.isWanted || cancellation?.isSet ?? false || watchedWait?.isOver() ?? false
-            }
-            if let failure { throw writeSlotError(failure, writeSlot, sql: sql()) }
-        }
     }
 
     private func failWhenBusy() {
@@ -192,4 +166,24 @@ extension Database {
             throw isEndedWait && watch.isCancelled() ? CancellationError() : error
         }
     }
+}
+
+/// How a connection waits for locks: for the write slot and for those of SQLite.
+final class LockWaits {
+    /// The busy mode in force: that of the configuration, unless a `PRAGMA busy_timeout` has changed it.
+    var busyMode: Database.BusyMode
+    /// How the connection waits for locks at the moment.
+    var lockWait = LockWait.never
+    /// Until when the statement under way may wait for SQLite's locks, after it has waited for the write slot.
+    @exclusivity(unchecked) var lockDeadline: ContinuousClock.Instant? {
+        didSet { hasLockDeadline = lockDeadline != nil }
+    }
+    /// Whether there is one. Comparing the time itself with nil takes 200 instructions: its size is known at run time.
+    @exclusivity(unchecked) private(set) var hasLockDeadline = false
+    /// Whether the transaction that begins must not wait for locks; a thread of tasks runs it.
+    @exclusivity(unchecked) var refusesToWait = false
+    /// The events that end a wait for the write lock early, and the report of a long wait.
+    @exclusivity(unchecked) var watchedWait: WatchedLockWait?
+
+    init(busyMode: Database.BusyMode) { self.busyMode = busyMode }
 }

@@ -10,13 +10,13 @@ package enum ForeignChange: Sendable {
 /// Changes that the history has recorded.
 package struct RecordedChanges: Sendable {
     /// The tables of which all changes were recorded since the last look, in lower case.
-    package let tables: Set<String>
+    let tables: Set<String>
     /// Whether these are all tables.
-    package let coversAllTables: Bool
+    let coversAllTables: Bool
     /// The changes by row; those of the store itself are left out.
-    package let entries: [HistoryEntry]
+    let entries: [HistoryEntry]
     /// The tables that have changed in so many rows that these are not listed, in lower case.
-    package let changedTables: Set<String>
+    let changedTables: Set<String>
 }
 
 /// Finds out whether other connections have committed since the last look, by the number that SQLite changes with each
@@ -253,5 +253,47 @@ private struct SeenHistory {
         self.recorded = recorded
         tables = Set(recorded.values)
         self.coversAllTables = coversAllTables
+    }
+}
+
+extension ForeignChange {
+    /// Whether it touches a region, as far as that is known.
+    package func touches(_ region: DatabaseRegion) -> Bool {
+        switch self {
+        case .nothing: false
+        case .everything: !region.isEmpty
+        case .recorded(let changes): changes.touch(region)
+        }
+    }
+}
+
+extension RecordedChanges {
+    fileprivate func touch(_ region: DatabaseRegion) -> Bool {
+        guard let names = region.tableNames else {
+            return !coversAllTables || !entries.isEmpty || !changedTables.isEmpty
+        }
+        for name in names.map(\.lowercasedASCII) where !tables.contains(name) || changedTables.contains(name) {
+            return true
+        }
+        return entries.contains { $0.touches(region) }
+    }
+}
+
+extension HistoryEntry {
+    fileprivate func touches(_ region: DatabaseRegion) -> Bool {
+        // Of what is not recorded, any kind of change counts.
+        var kind = DatabaseEventKind.delete(tableName: tableName)
+        var eventKind = DatabaseEvent.Kind.delete
+        switch operation {
+        case .inserted: (kind, eventKind) = (.insert(tableName: tableName), .insert)
+        case .updated:
+            eventKind = .update
+            if let columns { kind = .update(tableName: tableName, columnNames: columns) }
+        case .deleted, .perhapsDeleted, .reset: break
+        }
+        guard region.isModified(byEventsOfKind: kind) else { return false }
+        guard let rowID else { return true }
+        return region.isModified(
+            by: DatabaseEvent(kind: eventKind, rowID: rowID, databaseName: "main", tableName: tableName))
     }
 }

@@ -118,3 +118,14 @@ extension Database {
         writing.writeSlot?.noticeCommit(always: gating.gateRest == .raw)
     }
 }
+
+extension WriteSlot {
+    /// Wakes the other processes that watch commits, after one that may concern them.
+    ///
+    /// - Parameter always: Whether it counts as one that does.
+    @inline(__always)
+    func noticeCommit(always: Bool = false) {
+        if content != .quiet || always { queue?.slot.noticeCommit() }
+        content = .unknown
+    }
+}

@@ -229,6 +229,75 @@ final class ProcessMonitor: Sendable {
     }
 }
 
+/// One look for commits of other connections, on the thread of the monitor.
+final class ForeignLook {
+    private let start = MonotonicTime.now
+    /// The work that is left to do on that thread after the access.
+    private(set) var actions: [() -> Void] = []
+    /// Whether there were such commits.
+    fileprivate(set) var isFound = false
+
+    /// Whether the look has kept others from the writing connection for long.
+    var isLong: Bool { MonotonicTime.now &- start > Limits.longestLook }
+
+    func afterAccess(_ action: @escaping () -> Void) { actions.append(action) }
+}
+
+extension ObservationBroker {
+    /// Begins to look for commits of other connections, where an observer wants to know of them.
+    func followOthers(_ observer: any TransactionObserver, on db: Database) {
+        guard let observer = observer as? any RegionObserver, let link = db.processLink else { return }
+        if let monitor, !monitor.isStopped { return monitor.add(observer) }
+        let monitor = ProcessMonitor(link)
+        monitor.add(observer)
+        // After the registration of the monitor: its first poll sees every commit in between.
+        others.begin(db)
+        self.monitor = monitor
+        monitor.start()
+    }
+
+    /// Tells the observers of regions of commits of other connections since the last call, where there were any.
+    func lookForOthers(_ db: Database, _ look: ForeignLook) {
+        removeOld()
+        guard observations.contains(where: \.isRegionObserver) else {
+            if observations.isEmpty { db.setObserver(nil) }
+            return
+        }
+        if let loss = db.lossOfFile {
+            // Not in the access: functions for errors may use the store.
+            look.afterAccess { [monitor] in monitor?.fail(loss) }
+            return
+        }
+        let schema = others.schemaVersion
+        // An error, as of a lock that somebody holds, comes back at the next look, or is gone then.
+        guard !db.isInsideTransaction, let change = try? others.look(db) else { return }
+        if case .nothing = change { return }
+        look.isFound = true
+        // No row needs to have changed for other values then, and the regions of observers may lack columns.
+        let isSchemaChanged = others.schemaVersion != schema
+        if isSchemaChanged {
+            for observation in observations { observation.regionObserver?.regionMayBeObsolete() }
+        }
+        report(isSchemaChanged ? .everything : change, look, on: db)
+    }
+
+    private func report(_ change: ForeignChange, _ look: ForeignLook, on db: Database) {
+        for observation in observations where observation.isForeignCommitObserver {
+            (observation.observer as? any ForeignCommitObserver)?.othersDidCommit()
+        }
+        let told = observations.filter { observation in
+            guard let observer = observation.regionObserver else { return false }
+            return change.touches(observer.region)
+        }
+        for observation in told {
+            guard let observer = observation.observer else { continue }
+            telling(observation) { observer.databaseDidChange() }
+            observation.isStopped = false
+        }
+        for observation in told { observation.regionObserver?.othersDidChangeRegion(db, look) }
+    }
+}
+
 /// How long the monitor sleeps before it looks by itself: short after it was woken or a file has changed, and long after
 /// such a look. A writer that is killed between its commit and its notice has written the WAL, so this look is the net
 /// below two others.

@@ -28,20 +28,6 @@ extension RegionObserver {
     func othersDidChangeRegion(_ db: Database, _ look: ForeignLook) { databaseDidCommit(db) }
 }
 
-/// One look for commits of other connections, on the thread of the monitor.
-final class ForeignLook {
-    private let start = MonotonicTime.now
-    /// The work that is left to do on that thread after the access.
-    private(set) var actions: [() -> Void] = []
-    /// Whether there were such commits.
-    fileprivate(set) var isFound = false
-
-    /// Whether the look has kept others from the writing connection for long.
-    var isLong: Bool { MonotonicTime.now &- start > Limits.longestLook }
-
-    func afterAccess(_ action: @escaping () -> Void) { actions.append(action) }
-}
-
 /// An observer that is notified of every commit of another connection, whatever it changed.
 protocol ForeignCommitObserver: RegionObserver {
     func othersDidCommit()
@@ -54,7 +40,7 @@ protocol ForeignCommitObserver: RegionObserver {
 // Safe because: it is used inside accesses of one connection, which run one at a time. The list of brokers reads
 // `reporting` of another one only on the thread that set it.
 final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
-    private var observations: [Observation] = []
+    var observations: [Observation] = []
     private var additions = 0
     /// The statements under way. There are several where a cursor that changes rows is stepped after another statement.
     private var runs: [Run] = []
@@ -77,12 +63,12 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
     /// The known facts about the commits of other connections.
-    private var others = ForeignCommits()
+    var others = ForeignCommits()
     /// Looks for them; nil while nobody wants to know.
-    private(set) var monitor: ProcessMonitor?
+    var monitor: ProcessMonitor?
 
     /// One observer and how long it is notified.
-    private final class Observation {
+    final class Observation {
         let number: Int
         let extent: Database.TransactionObservationExtent
         private weak var weakObserver: (any TransactionObserver)?
@@ -194,7 +180,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         if endsSinceRemoval * Limits.observersLookedAt >= observations.count { removeOld() }
     }
 
-    private func removeOld() {
+    func removeOld() {
         endsSinceRemoval = 0
         guard observations.contains(where: { $0.observer == nil }) else { return }
         observations.removeAll { $0.observer == nil }
@@ -498,67 +484,12 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         }
     }
 
-    // MARK: Commits of other connections
-
-    /// Begins to look for commits of other connections, where an observer wants to know of them.
-    func followOthers(_ observer: any TransactionObserver, on db: Database) {
-        guard let observer = observer as? any RegionObserver, let link = db.processLink else { return }
-        if let monitor, !monitor.isStopped { return monitor.add(observer) }
-        let monitor = ProcessMonitor(link)
-        monitor.add(observer)
-        // After the registration of the monitor: its first poll sees every commit in between.
-        others.begin(db)
-        self.monitor = monitor
-        monitor.start()
-    }
-
-    /// Tells the observers of regions of commits of other connections since the last call, where there were any.
-    func lookForOthers(_ db: Database, _ look: ForeignLook) {
-        removeOld()
-        guard observations.contains(where: \.isRegionObserver) else {
-            if observations.isEmpty { db.setObserver(nil) }
-            return
-        }
-        if let loss = db.lossOfFile {
-            // Not in the access: functions for errors may use the store.
-            look.afterAccess { [monitor] in monitor?.fail(loss) }
-            return
-        }
-        let schema = others.schemaVersion
-        // An error, as of a lock that somebody holds, comes back at the next look, or is gone then.
-        guard !db.isInsideTransaction, let change = try? others.look(db) else { return }
-        if case .nothing = change { return }
-        look.isFound = true
-        // No row needs to have changed for other values then, and the regions of observers may lack columns.
-        let isSchemaChanged = others.schemaVersion != schema
-        if isSchemaChanged {
-            for observation in observations { observation.regionObserver?.regionMayBeObsolete() }
-        }
-        report(isSchemaChanged ? .everything : change, look, on: db)
-    }
-
-    private func report(_ change: ForeignChange, _ look: ForeignLook, on db: Database) {
-        for observation in observations where observation.isForeignCommitObserver {
-            (observation.observer as? any ForeignCommitObserver)?.othersDidCommit()
-        }
-        let told = observations.filter { observation in
-            guard let observer = observation.regionObserver else { return false }
-            return change.touches(observer.region)
-        }
-        for observation in told {
-            guard let observer = observation.observer else { continue }
-            telling(observation) { observer.databaseDidChange() }
-            observation.isStopped = false
-        }
-        for observation in told { observation.regionObserver?.othersDidChangeRegion(db, look) }
-    }
-
     func connectionWillBeReplaced(_ db: Database) { others.connectionWillClose(db) }
     func connectionDidReplace(_ db: Database) { others.connectionDidOpen(db) }
 
     // MARK: Whom it is telling
 
-    private func telling(_ observation: Observation, _ body: () -> Void) {
+    func telling(_ observation: Observation, _ body: () -> Void) {
         observation.wasTold = true
         let (outer, outerThread) = (reporting, reportingThread.load(ordering: .relaxed))
         reporting = observation

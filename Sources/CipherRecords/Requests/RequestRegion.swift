@@ -16,20 +16,6 @@ extension Table: DatabaseRegionConvertible {
     }
 }
 
-extension Database {
-    /// The statement of a request that reads a relation. While the access is recorded, the statement knows which rows
-    /// it reads.
-    func prepareRead(_ request: StatementRequest, of relation: Relation) throws -> PreparedRequest {
-        let prepared = try prepare(request)
-        guard isRecordingRegion else { return prepared }
-        // That of former arguments.
-        prepared.statement.narrowRegion(to: nil)
-        let region = try withoutWatching { try relation.region(readBy: prepared.statement, self) }
-        if region != prepared.statement.databaseRegion { prepared.statement.narrowRegion(to: region) }
-        return prepared
-    }
-}
-
 extension Relation {
     /// The region of a statement that reads the relation, narrowed to the rows that its filters name.
     func region(readBy statement: Statement, _ db: Database) throws -> DatabaseRegion {

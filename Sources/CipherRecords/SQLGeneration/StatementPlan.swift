@@ -161,4 +161,16 @@ extension Database {
         }
         return try storage.plan(for: resolved, self).prepared(resolved, self)
     }
+
+    /// The statement of a request that reads a relation. While the access is recorded, the statement knows which rows
+    /// it reads.
+    func prepareRead(_ request: StatementRequest, of relation: Relation) throws -> PreparedRequest {
+        let prepared = try prepare(request)
+        guard isRecordingRegion else { return prepared }
+        // That of former arguments.
+        prepared.statement.narrowRegion(to: nil)
+        let region = try withoutWatching { try relation.region(readBy: prepared.statement, self) }
+        if region != prepared.statement.databaseRegion { prepared.statement.narrowRegion(to: region) }
+        return prepared
+    }
 }

@@ -8,7 +8,7 @@ package final class SharedTable: Sendable {
     private let mapping: SharedMapping
     /// The memory of `mapping`.
     let words: SharedWords
-    private typealias Header = TableLayout.Header
+    typealias Header = TableLayout.Header
 
     /// Maps the table. Creates it when the file has none.
     ///
@@ -130,7 +130,7 @@ package final class SharedTable: Sendable {
     func clearWaiting(_ slot: Int) { words.clearBits64(word(of: slot), bit(of: slot)) }
 
     private func word(of slot: Int) -> Int { Header.waiting + slot / 64 * 8 }
-    private func bit(of slot: Int) -> UInt64 { 1 << UInt64(slot % 64) }
+    func bit(of slot: Int) -> UInt64 { 1 << UInt64(slot % 64) }
 
     /// Calls `body` for each slot whose holder waits.
     @inline(__always)
@@ -142,64 +142,6 @@ package final class SharedTable: Sendable {
                 bits &= bits - 1
             }
         }
-    }
-
-    // MARK: Watchers of commits
-
-    /// Whether any holder may watch commits.
-    @inline(__always)
-    var mayHaveWatchers: Bool { words.load64(Header.watchers) != 0 }
-
-    func isWatching(_ slot: Int) -> Bool { words.load64(watchingWord(of: slot)) & bit(of: slot) != 0 }
-
-    func setWatching(_ slot: Int) {
-        words.setBits64(watchingWord(of: slot), bit(of: slot))
-        words.setBits64(Header.watchers, 1 << UInt64(slot / 64))
-    }
-
-    func clearWatching(_ slot: Int) { words.clearBits64(watchingWord(of: slot), bit(of: slot)) }
-
-    private func watchingWord(of slot: Int) -> Int { Header.watching + slot / 64 * 8 }
-
-    /// Calls `body` for each slot whose holder watches commits.
-    func forEachWatcher(_ body: (Int) -> Void) {
-        var places = words.load64(Header.watchers)
-        while places != 0 {
-            let index = places.trailingZeroBitCount
-            places &= places - 1
-            // Memory that others write: a bit may be out of range.
-            guard index < Header.watchingWords else { return }
-            var bits = words.load64(Header.watching + index * 8)
-            while bits != 0 {
-                body(index * 64 + bits.trailingZeroBitCount)
-                bits &= bits - 1
-            }
-        }
-    }
-
-    /// Makes the next notice wake the watcher of a slot.
-    func armNotice(of slot: Int) { words.store32(TableLayout.notice(slot), NoticeWord.armed) }
-
-    /// Tells the watcher of a slot of a commit, and wakes it unless it was woken before and has not looked since.
-    func notify(watcher slot: Int) {
-        let offset = TableLayout.notice(slot)
-        // Not a load: what was committed comes before it for every processor.
-        switch words.add32(offset, 0) {
-        case NoticeWord.woken: return
-        case NoticeWord.armed: _ = words.replace32(offset, NoticeWord.armed, with: NoticeWord.noticed)
-        default: break
-        }
-        words.wake(offset)
-        _ = words.replace32(offset, NoticeWord.noticed, with: NoticeWord.woken)
-    }
-
-    func isNoticed(_ slot: Int) -> Bool { words.load32(TableLayout.notice(slot)) != NoticeWord.armed }
-
-    /// Sleeps until a notice for the slot, or until the time has passed or a signal has come.
-    ///
-    /// - Returns: False where the system has no wait on a memory word.
-    func awaitNotice(for slot: Int, nanoseconds: UInt64) -> Bool {
-        words.sleep(on: TableLayout.notice(slot), while: NoticeWord.armed, forNanoseconds: nanoseconds)
     }
 
     // MARK: Rows

@@ -1,6 +1,7 @@
-import CipherDatabase
 import CipherObservation
 import Testing
+
+@testable import CipherDatabase
 
 /// The identity of the author separates own changes from those of others: a number may have several authors, one after
 /// the other.

@@ -1,10 +1,10 @@
-import CipherDatabase
 import CipherRecords
 import Dispatch
 import Foundation
 import Synchronization
 import Testing
 
+@testable import CipherDatabase
 @testable import CipherObservation
 
 /// The findings of a connection about the commits of others, and their cost.
