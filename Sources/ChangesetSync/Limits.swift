@@ -5,16 +5,16 @@ package enum Limits {
     /// The greatest number of columns of a primary key: a delta has one byte for the place of a column in it.
     static let keyColumns = 255
     /// The encoded delta of a commit. With two of them a commit is not longer than ``commitBytes``.
-    package static let deltaBytes = 448 * 1024 * 1024
+    static let deltaBytes = 448 * 1024 * 1024
     /// The description of a commit, in bytes.
-    package static let commitMetaBytes = 1024 * 1024
+    static let commitMetaBytes = 1024 * 1024
     /// The leaves and the digests that the row of a commit keeps for the state of the store. With more of them the state
     /// is saved, which takes one page more.
     static let leavesOfCommit = 16
     static let digestsOfCommit = 8
 
     /// The longest plaintext of one object. A longer commit is divided into chunks of this length.
-    package static let objectPlaintextBytes = 512 * 1024
+    static let objectPlaintextBytes = 512 * 1024
     /// The longest canonical commit. Its manifest lists 1,800 chunks. It fits into the 1,000,000,000 bytes that SQLite
     /// admits in a row. <https://www.sqlite.org/limits.html#max_length>
     package static let commitBytes = 900 * 1024 * 1024

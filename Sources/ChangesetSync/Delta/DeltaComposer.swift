@@ -2,19 +2,19 @@
 /// deltas.
 ///
 /// After an error the composer must not be used further.
-package struct DeltaComposer: Sendable {
+struct DeltaComposer: Sendable {
     /// The delta, as long as it is the only one.
     private var only: Delta?
     private var tables: [DeltaTable.FoldedName: ComposedTable] = [:]
     /// What the rows of a table have in columns of which no delta says anything.
     private var defaults: [DeltaTable.FoldedName: [ArraySlice<UInt8>]] = [:]
 
-    package init() {}
+    init() {}
 
     /// Adds the delta that follows those before it.
     ///
     /// - Throws: ``DeltaError`` when a row is not what the deltas before it left.
-    package mutating func add(_ delta: Delta) throws(DeltaError) {
+    mutating func add(_ delta: Delta) throws(DeltaError) {
         guard !delta.isEmpty else { return }
         if !defaults.isEmpty {
             try merge(delta)
@@ -44,7 +44,7 @@ package struct DeltaComposer: Sendable {
     }
 
     /// The one delta with the effect of all of them.
-    package func result() throws(DeltaError) -> Delta { try result(leavingOldRowsOpen: false) }
+    func result() throws(DeltaError) -> Delta { try result(leavingOldRowsOpen: false) }
 
     /// - Parameter leavesOldRowsOpen: Whether values of deleted rows of which no delta says anything stay undefined.
     func result(leavingOldRowsOpen leavesOldRowsOpen: Bool) throws(DeltaError) -> Delta {

@@ -4,9 +4,9 @@ package struct DeltaTable: Sendable {
     package let name: String
     package let columns: [String]
     /// One number for each column: its place in the primary key, beginning with 1; 0 for a column outside it.
-    package let keyOrdinals: [UInt8]
+    let keyOrdinals: [UInt8]
     /// The columns of the primary key, in the order of the table.
-    package let keyColumns: [Int]
+    let keyColumns: [Int]
 
     package init(name: String, columns: [String], keyOrdinals: [UInt8]) throws(DeltaError) {
         guard (1...Limits.columns).contains(columns.count) else { throw DeltaError(.columnCount(columns.count)) }

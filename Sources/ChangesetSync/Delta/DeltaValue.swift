@@ -126,14 +126,14 @@ enum Cell {
 }
 
 /// Encodes the values of a row one after the other, for a capture that reads them from a statement.
-package struct RecordWriter: Sendable {
+struct RecordWriter: Sendable {
     private var bytes: [UInt8] = []
     private var columnCount = 0
 
-    package init() {}
+    init() {}
 
     /// Appends a value. A NaN becomes NULL, as it does in SQLite.
-    package mutating func append(_ value: DeltaValue) {
+    mutating func append(_ value: DeltaValue) {
         switch value {
         case .undefined: appendCell { $0.append(Cell.undefined) }
         case .null: appendCell { $0.append(Cell.null) }
@@ -144,21 +144,21 @@ package struct RecordWriter: Sendable {
         }
     }
 
-    package mutating func append(integer value: Int64) { appendCell { Cell.append(integer: value, to: &$0) } }
+    mutating func append(integer value: Int64) { appendCell { Cell.append(integer: value, to: &$0) } }
 
     /// Appends a real; a NaN becomes NULL, as it does in SQLite.
-    package mutating func append(real value: Double) { appendCell { Cell.append(real: value, to: &$0) } }
+    mutating func append(real value: Double) { appendCell { Cell.append(real: value, to: &$0) } }
 
-    package mutating func append(text content: UnsafeRawBufferPointer) {
+    mutating func append(text content: UnsafeRawBufferPointer) {
         appendCell { Cell.append(text: content, to: &$0) }
     }
 
-    package mutating func append(blob content: UnsafeRawBufferPointer) {
+    mutating func append(blob content: UnsafeRawBufferPointer) {
         appendCell { Cell.append(blob: content, to: &$0) }
     }
 
     /// The record of everything appended; the writer begins another one, for which it reserves as much memory.
-    package mutating func finish() -> DeltaRecord {
+    mutating func finish() -> DeltaRecord {
         let record = DeltaRecord(valid: bytes[...], columnCount: columnCount)
         let byteCount = bytes.count
         bytes = []

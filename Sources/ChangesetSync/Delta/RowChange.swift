@@ -22,7 +22,7 @@ package struct RowChange: Sendable {
 
     package let operation: Operation
     /// Whether a trigger or a foreign key made the change.
-    package let isIndirect: Bool
+    let isIndirect: Bool
     let columnCount: Int
     /// The encoded values: those of an update are the old ones, then the new ones.
     let records: ArraySlice<UInt8>

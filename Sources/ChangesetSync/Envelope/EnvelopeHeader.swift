@@ -18,7 +18,7 @@ package struct EnvelopeHeader: Hashable, Sendable {
         package static let magic = 0
         package static let version = 4
         package static let kind = 5
-        package static let parentCount = 6
+        static let parentCount = 6
         package static let reserved = 7
         package static let epoch = 8
         package static let bodyBytes = 12
@@ -32,7 +32,7 @@ package struct EnvelopeHeader: Hashable, Sendable {
     package static let magic = Array("CSE1".utf8)
     package static let version: UInt8 = 1
     /// The most parents of a commit.
-    package static let maximumParents = 2
+    static let maximumParents = 2
     package static let tagBytes = AuthenticatedEncryption.tagBytes
 
     package let kind: Kind

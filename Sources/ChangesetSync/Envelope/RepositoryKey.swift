@@ -59,7 +59,7 @@ package final class RepositoryKey: Sendable {
     }
 
     /// The identifier of a commit: HMAC-SHA256 of its canonical bytes.
-    package func commitID(of canonical: UnsafeRawBufferPointer) throws(CryptoError) -> ObjectID {
+    func commitID(of canonical: UnsafeRawBufferPointer) throws(CryptoError) -> ObjectID {
         ObjectID(
             try FixedBytes { (output) throws(CryptoError) in try identity.authenticate(canonical, into: output) })
     }
@@ -88,7 +88,7 @@ package final class RepositoryKey: Sendable {
     }
 
     /// How remotes see an author: the first 16 bytes of an HMAC-SHA256 of the author's identifier.
-    package func pseudonym(ofAuthor author: UnsafeRawBufferPointer) throws(CryptoError) -> AuthorPseudonym {
+    func pseudonym(ofAuthor author: UnsafeRawBufferPointer) throws(CryptoError) -> AuthorPseudonym {
         let code = try FixedBytes<SIMD4<UInt64>> { (output) throws(CryptoError) in
             try self.author.authenticate(author, into: output)
         }

@@ -21,7 +21,7 @@ package struct Commit: Hashable, Sendable {
     package var generation: UInt64
     package var author: AuthorID
     /// Counts the commits of the author, beginning with 1. A gap shows that one is withheld.
-    package var authorSequence: UInt64
+    var authorSequence: UInt64
     package var time: HybridTime
     package var schema: SchemaID
     /// What the program says of it.
@@ -97,7 +97,7 @@ extension Commit {
     package enum Offset {
         package static let version = 0
         package static let kind = 1
-        package static let parentCount = 2
+        static let parentCount = 2
         package static let parents = 3
     }
 

@@ -15,7 +15,7 @@ public struct HybridTime: Hashable, Sendable {
     package static let latest = HybridTime(rawValue: UInt64(Int64.max))
     /// The latest time that a wall clock gives, in the year 4199. A clock that is later, and so is wrong, counts as
     /// this, so that 2^62 commits after it have a time.
-    package static let latestOfWallClock = HybridTime(rawValue: 1 << 62)
+    static let latestOfWallClock = HybridTime(rawValue: 1 << 62)
 
     /// Milliseconds since 1970.
     public var milliseconds: UInt64 { rawValue >> Self.counterBits }
@@ -68,18 +68,12 @@ extension HybridTime: Comparable {
 
 /// The place of a commit among all others: by time, then author, then identifier. The order is the same at every
 /// replica, and a commit comes after its ancestors.
-package struct CommitStamp: Hashable, Comparable, Sendable {
-    package let time: HybridTime
-    package let author: AuthorID
-    package let id: CommitID
+struct CommitStamp: Hashable, Comparable, Sendable {
+    let time: HybridTime
+    let author: AuthorID
+    let id: CommitID
 
-    package init(time: HybridTime, author: AuthorID, id: CommitID) {
-        self.time = time
-        self.author = author
-        self.id = id
-    }
-
-    package static func < (left: CommitStamp, right: CommitStamp) -> Bool {
+    static func < (left: CommitStamp, right: CommitStamp) -> Bool {
         (left.time, left.author, left.id) < (right.time, right.author, right.id)
     }
 }

@@ -8,8 +8,8 @@ import StoreSharing
 /// No process uses its files, so they are opened and closed like any others.
 package struct BackupBundle: Sendable {
     package static let databaseName = "store.db"
-    package static let sidecarName = "store.db-sidecar"
-    package static let manifestName = "manifest.json"
+    static let sidecarName = "store.db-sidecar"
+    static let manifestName = "manifest.json"
 
     package let folder: String
 
@@ -18,7 +18,7 @@ package struct BackupBundle: Sendable {
     }
 
     package var databasePath: String { folder + "/" + Self.databaseName }
-    package var sidecarPath: String { folder + "/" + Self.sidecarName }
+    var sidecarPath: String { folder + "/" + Self.sidecarName }
     package var manifestPath: String { folder + "/" + Self.manifestName }
 
     /// Reads the manifest.

@@ -122,12 +122,12 @@ package final class StagingDirectory: Sendable {
     /// The system renames by name alone, so the directory is compared before and after.
     ///
     /// - Throws: `SystemError` with `ESTALE` where another directory has, or got, the name.
-    package func moveItself(to newPath: String) throws(SystemError) {
+    func moveItself(to newPath: String) throws(SystemError) {
         try AtomicFile.move(path, verifiedAs: folder.status().identity, to: newPath)
     }
 
     /// Releases the directory after it was renamed to the target, and removes its lock file there.
-    package func releaseRenamed() {
+    func releaseRenamed() {
         // Not earlier: the lock file shows that a directory is being made.
         try? place.folder.remove(place.purpose.lockName)
         lock.release()
@@ -324,5 +324,5 @@ private enum StagedName {
 
 extension StagingPurpose {
     /// The file in the directory whose lock shows that it is in use.
-    package var lockName: String { self == .backup ? "backup.lock" : "import.lock" }
+    var lockName: String { self == .backup ? "backup.lock" : "import.lock" }
 }

@@ -56,7 +56,7 @@ package final class RawFile: Sendable {
     }
 
     /// The first position from `offset` on that is not in a hole of the file; nil where only a hole follows, or nothing.
-    package func nextData(from offset: Int) throws -> Int? {
+    func nextData(from offset: Int) throws -> Int? {
         switch handle {
         case .kept(let file): try file.nextData(from: offset)
         case .closed(let file): try file.nextData(from: offset)

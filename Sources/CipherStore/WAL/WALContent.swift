@@ -27,7 +27,7 @@ package struct WALContent {
     }
 
     /// The pages in its committed frames; nil where it has no commit.
-    package var committedPages: Set<UInt32>? {
+    var committedPages: Set<UInt32>? {
         guard let scan, scan.committedFrames > 0 else { return nil }
         return Set(scan.lastFrames.keys)
     }

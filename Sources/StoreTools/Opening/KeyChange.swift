@@ -7,10 +7,10 @@ import StoreSharing
 ///
 /// A tool reads the sidecar, derives keys from it for a part of a second, and then reads pages. If these do not fit,
 /// the sidecar is read again: another key explains it, and nothing is damaged.
-package struct KeyChange {
+struct KeyChange {
     let path: String
 
-    package init(of path: String) { self.path = path }
+    init(of path: String) { self.path = path }
 
     private var files: SidecarFiles { SidecarFiles(databasePath: StorePaths(path).database) }
 
@@ -26,7 +26,7 @@ package struct KeyChange {
     ///
     /// - Parameter file: The database file that was examined; nil where the path was read.
     /// - Throws: `StoreError` `keyRotated`, `storeMoved`, `rotationPending`; `SystemError`.
-    package func requireNone(since former: AuthenticatedSidecar, _ file: RawFile? = nil) throws {
+    func requireNone(since former: AuthenticatedSidecar, _ file: RawFile? = nil) throws {
         let deadline = ContinuousClock.now + Limits.recheckTime
         while true {
             let copies = files.read()
@@ -58,7 +58,7 @@ package struct KeyChange {
 
     /// The findings about the two copies of the sidecar. Those that a moment explains are left out: a change of keys
     /// writes one copy after the other.
-    package func lastingNotes(_ choice: AuthenticatedSidecar) -> [SidecarNote] {
+    func lastingNotes(_ choice: AuthenticatedSidecar) -> [SidecarNote] {
         var notes = choice.notes
         if notes.isEmpty { return [] }
         _ = try? WALContent.recheck {

@@ -14,7 +14,7 @@ package struct KeyHealth: Sendable {
     /// The problem of the key log.
     package let logProblems: [String]
     /// The facts that the chain of the key log cannot prove.
-    package let logNotes: [String]
+    let logNotes: [String]
     /// Whether the key log has no line, or does not exist.
     package let isLogMissing: Bool
     /// Whether it is the database of a backup, which has no key log.

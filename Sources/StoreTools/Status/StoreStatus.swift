@@ -111,7 +111,7 @@ public struct StoreStatus: StoreTool {
         public let holders: StoreHolders?
         package let filesystem: FilesystemKind
         /// Whether a process gives the store another key at this moment.
-        package private(set) var isRotationRunning = false
+        private(set) var isRotationRunning = false
         /// Whether a rotation that the sidecar announced has ended since.
         private var isOutdated = false
         /// The findings that need attention, each as a sentence without its full stop.
@@ -296,7 +296,7 @@ extension StoreStatus.Report {
     mutating func take(_ findings: [Finding]) { attention += findings.map(\.text) }
 
     /// Whether a process holds the lock for changes of keys and rotations; nil when that cannot be determined.
-    package static func isChangingKeys(_ path: String) -> Bool? {
+    static func isChangingKeys(_ path: String) -> Bool? {
         let lock = StorePaths(path).lock
         guard Files.exists(lock) else { return false }
         return try? LockFile(path: lock, likeFile: path, allowsReadOnly: true).isHeld(.admin)

@@ -21,9 +21,9 @@ package final class AuthenticPages {
     /// Pages of file and WAL: those that can be read at all.
     package let pageCount: UInt32
     /// Pages that the database should have, as far as WAL and header say so.
-    package let claimedPageCount: UInt32
+    let claimedPageCount: UInt32
     /// The difference between the page counts of WAL and header, if the pages that are there settled it; nil for none.
-    package let settledFault: WALContent.LengthFault?
+    let settledFault: WALContent.LengthFault?
     /// Bytes of a page that SQLite uses for itself.
     package let usableBytes: Int
     package let layout: PageLayout
@@ -80,7 +80,7 @@ package final class AuthenticPages {
     package var pagesInLog: Set<UInt32> { Set((frames?.last ?? [:]).keys) }
 
     /// Frames of the WAL that are damaged, and after which others count.
-    package var passedFrames: [UInt32] { frames?.passed ?? [] }
+    var passedFrames: [UInt32] { frames?.passed ?? [] }
 
     /// A page as SQLite sees it; nil when no image of it is authentic.
     ///
@@ -118,13 +118,13 @@ package final class AuthenticPages {
     }
 
     /// Whether frames after a damaged one of the WAL count.
-    package var hasReadPastDamage: Bool { frames?.passed.isEmpty == false }
+    var hasReadPastDamage: Bool { frames?.passed.isEmpty == false }
 
     /// Whether it is certain that images were pages of the database at one moment.
     ///
     /// Images of the main file were: the last checkpoint wrote them. The newest images of all are those of the last
     /// commit. An image that is older than a damaged frame is known to be neither, beside one that the WAL replaced.
-    package func areOfOneMoment(_ origins: [Origin]) -> Bool {
+    func areOfOneMoment(_ origins: [Origin]) -> Bool {
         // A page that the WAL does not have is the same at every moment.
         let changed = origins.filter { $0.frame > 0 || $0.isOlder }
         if changed.count > 1, changed.contains(where: \.isOlder), changed.contains(where: { $0.frame > 0 }) {

@@ -78,7 +78,7 @@ package struct FreeList: Sendable {
     ///   - roots: The first pages of all tables and indexes.
     ///   - check: Called again and again; what it throws ends the search.
     /// - Throws: The errors of reading.
-    package func pagesInUse(
+    func pagesInUse(
         _ source: AuthenticPages, roots: [UInt32], check: () throws -> Void
     ) throws -> PageRanges {
         let maps = PointerMaps(try source.page(1)?.bytes, source)

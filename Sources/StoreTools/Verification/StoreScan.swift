@@ -48,7 +48,7 @@ package struct StoreScan {
         /// Pages of which the WAL has a committed image.
         package internal(set) var pagesInLog: Set<UInt32> = []
         /// Pages of the database at the last commit in the WAL; 0 when it has none.
-        package internal(set) var pagesByLog = 0
+        var pagesByLog = 0
         package internal(set) var fileBytes = 0
         package internal(set) var checkedBytes = 0
         package internal(set) var duration = Duration.zero
