@@ -54,13 +54,18 @@ extension KeyRotation {
     ///     known.
     /// - Returns: Whether an interrupted rotation, or the copy of one, existed.
     /// - Throws: `StoreError` `storeInUse` while the rotation runs: cancel it there; `rotationPending` when the switch
-    ///   has begun and can only be completed, by opening the store, or when copy and WAL are lost; `CancellationError`.
+    ///   has begun and can only be completed, by opening the store, or when copy and WAL are lost; the errors of
+    ///   ``status(of:)`` for a file that is no store; `CancellationError`.
     @discardableResult
     public static func abandon(
         path: String, unlockedBy source: KeySource, isCancelled: (@Sendable () -> Bool)? = nil,
         onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil
     ) throws -> Bool {
         let paths = StorePaths(path)
+        // A file that is no store is refused before a lock file is made beside it.
+        if SidecarFiles(databasePath: paths.database).read().areAbsent, try !Files.entryExists(paths.rotationCopy) {
+            _ = try status(of: path)
+        }
         let (journal, _) = try journal(paths, source)
         let isCancelled = isCancelled ?? { false }
         let admin = try takeAdmin(paths, isCancelled: isCancelled)

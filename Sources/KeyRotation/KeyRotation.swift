@@ -116,6 +116,8 @@ public struct RotationReport: Hashable, Sendable {
     public internal(set) var duration: Duration = .zero
     /// Whether a pending switch only had to be completed.
     public internal(set) var wasFinished = false
+    /// The keyslots that were removed, because their keys were not given to a rotation that renewed the master key.
+    public internal(set) var removedSlots: [StoreKeys.Slot] = []
     /// Path of the backup that was made before; nil when none was requested, or when the switch only had to be
     /// completed.
     public internal(set) var backupPath: String?

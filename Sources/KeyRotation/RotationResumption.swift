@@ -82,6 +82,7 @@ struct RotationResumption {
         }
         var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
         report.wasFinished = true
+        report.removedSlots = rotation.sidecar.slotsDroppedByRotation.map(StoreKeys.Slot.init)
         report.notices = outcome.notices
         if options.backupFolder != nil {
             report.notices.append("No backup was made: the switch had begun and could only be completed.")

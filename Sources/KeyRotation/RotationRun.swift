@@ -474,7 +474,8 @@ final class RotationRun {
         databaseSwitch.end()
         CrashPoint.reach(.rotationReleased)
         note(.rotationCompleted(to: report.toEpoch))
-        for id in copy.keys.droppedSlots { note(.slotRemoved(id: id)) }
+        report.removedSlots = copy.keys.droppedSlots.map(StoreKeys.Slot.init)
+        for slot in copy.keys.droppedSlots { note(.slotRemoved(id: slot.id)) }
     }
 
     /// Turns an earlier failure into a notice, because the rotation has succeeded.

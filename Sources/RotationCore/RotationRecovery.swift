@@ -205,7 +205,7 @@ package struct RotationRecovery {
             + ["An interrupted rotation was completed; the store has its key of epoch \(epoch)."]
             + note(
                 [.rotationRecovered(to: epoch, forward: true)]
-                    + rotation.sidecar.slotsDroppedByRotation.map { .slotRemoved(id: $0) })
+                    + rotation.sidecar.slotsDroppedByRotation.map { .slotRemoved(id: $0.id) })
     }
 
     /// Removes the file with the copy's name if it can be a copy (``RotationLeftover``). Any other file stays, and is

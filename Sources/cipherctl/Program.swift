@@ -97,6 +97,7 @@ enum Program {
         }
         let parsed = try ParsedArguments(rest, syntax: command.syntax)
         Console.manner = try .init(parsed, isJSON: console.isJSON)
+        SuggestedCommand.keep(parsed, command.syntax)
         let prepared = try command.init(parsed)
         if command.needsCryptography { try SQLiteLibrary.requireAlgorithms() }
         if prepared.changesFiles {

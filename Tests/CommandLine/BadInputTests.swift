@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// The answer to each kind of bad file: a typed error, its exit code, and nothing changed.
@@ -34,6 +35,48 @@ struct BadInputTests {
     func wrongKey() throws {
         try Workplace.write([UInt8](repeating: 0x2b, count: 32), to: place.path("wrong"))
         try expectError("wrongKey", 77, key: place.path("wrong"))
+    }
+
+    /// Every command that takes a store, with the words after it.
+    private static let commands: [[String]] = [
+        ["sql", "X", "SELECT 1", "--write"], ["sql", "X", "SELECT 1"], ["backup", "X", "b"],
+        ["history", "record", "X", "--all"], ["history", "stop", "X", "--all"], ["history", "X"],
+        ["history", "readers", "X"], ["watch", "X"], ["sync", "init", "X", "--all-tables"], ["sync", "status", "X"],
+        ["sync", "run", "X"], ["sync", "push", "X"], ["sync", "commit", "X"], ["status", "X"], ["doctor", "X"],
+        ["verify", "X"], ["hash", "X"], ["key", "list", "X"], ["key", "test", "X"], ["key", "accept", "X"],
+        ["key", "add", "X", "--new-raw-key-file", "raw.key"], ["key", "reveal", "X", "--yes"],
+        ["key", "convert", "X", "--to", "direct"], ["rotate", "X", "--no-backup"],
+        ["rotate", "X", "--no-backup", "--dry-run"], ["rotate", "X", "--no-backup", "--resume"],
+        ["rotate", "X", "--abort"], ["export", "X", "out.db", "--insecure-plaintext"], ["salvage", "X", "out.db"],
+        ["conformance", "X"], ["adopt", "X"],
+    ]
+
+    // `sql --write`, `backup`, `history record`, `sync init` and `rotate --abort` left an empty X-lock.
+    @Test(
+        "no command leaves anything beside a thing that is no store",
+        arguments: ["text", "empty", "missing", "folder", "plain", "random", "no sidecar"])
+    func noStore(kind: String) throws {
+        let name = "X"
+        switch kind {
+        case "text": try place.write("not a database at all, but a text\n", to: name)
+        case "empty": try place.write("", to: name)
+        case "folder":
+            try FileManager.default.createDirectory(atPath: place.path(name), withIntermediateDirectories: false)
+        case "plain": try place.makePlain("CREATE TABLE t (a); INSERT INTO t VALUES (1)", as: name)
+        case "random":
+            var generator = SystemRandomNumberGenerator()
+            try Workplace.write((0..<8192).map { _ in UInt8.random(in: 0...255, using: &generator) }, to: place.path(name))
+        case "no sidecar": try place.copy("s.db", to: name)
+        default: break
+        }
+        let before = FolderSnapshot(of: place.folder)
+        for words in Self.commands where !(kind == "random" && words[0] == "adopt") {
+            let outcome = try place.run(words.map { $0 == "X" ? place.path(name) : $0 } + ["--raw-key-file", place.key])
+            #expect(outcome.status < 128, "\(words): \(outcome.errors)")
+            if !["conformance", "verify"].contains(words[0]) { #expect(outcome.status != 0, "\(words)") }
+            let changes = before.changes(until: FolderSnapshot(of: place.folder))
+            #expect(changes.isEmpty, "\(words): \(changes)")
+        }
     }
 
     @Test("no sidecar")

@@ -43,6 +43,31 @@ struct DestroyTests {
         #expect(try place.events() == ["store-created"])
     }
 
+    /// It was removed with exit code 0, and the report did not name it.
+    @Test(
+        "a file with the name of a database that is being destroyed is no database: it stays, with or without a store",
+        arguments: [true, false])
+    func foreignDestroying(hasCompanions: Bool) throws {
+        try place.remove("s.db")
+        if !hasCompanions {
+            for name in try place.names() where name != "raw.key" { try place.remove(name) }
+        }
+        try place.write("the notes of somebody\n", to: "s.db-destroying")
+        try expectRefusal("notEncrypted", 65)
+        try place.makePlain("CREATE TABLE t (a)", as: "s.db-destroying")
+        try expectRefusal("notEncrypted", 65)
+    }
+
+    @Test("the database that an interrupted destruction left is removed, and named")
+    func ownDestroying() throws {
+        try FileManager.default.moveItem(atPath: place.path("s.db"), toPath: place.path("s.db-destroying"))
+        let outcome = try destroy("--yes")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let removed = try #require(outcome.json["removed"] as? [String])
+        #expect(removed.contains { $0.hasSuffix("/s.db-destroying") }, "\(removed)")
+        #expect(try place.names() == ["raw.key"])
+    }
+
     @Test("without --yes and a terminal nothing happens; no key is asked for")
     func confirmation() throws {
         let before = FolderSnapshot(of: place.folder)

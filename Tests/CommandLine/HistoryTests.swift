@@ -127,6 +127,54 @@ struct HistoryTests {
         #expect(status.status == 0, "\(status.errors.prefix(300))")
     }
 
+    /// The whole command ended at the first one, with none recorded.
+    @Test("a table whose collation only the program has is left out of all tables, and named; the others are recorded")
+    func collationOfProgram() throws {
+        var configuration = Configuration()
+        configuration.prepareDatabase { $0.add(collation: DatabaseCollation("prog") { $0.compare($1) }) }
+        func open() throws -> SharedStore {
+            try SharedStore.open(at: store, unlockedBy: .rawKeyFile(path: place.key), configuration: configuration)
+        }
+        let opened = try open()
+        try opened.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE k1 (a TEXT COLLATE prog NOT NULL PRIMARY KEY, c);
+                    CREATE TABLE k2 (a TEXT COLLATE prog NOT NULL PRIMARY KEY) WITHOUT ROWID;
+                    """)
+        }
+        try opened.close()
+        let outcome = try place.run(["history", "record", store, "--raw-key-file", place.key, "--all", "--json"])
+        #expect(outcome.status == 2, "\(outcome.errors)")
+        #expect(outcome.json["recorded"] as? [String] == ["note", "t"], "\(outcome.output)")
+        #expect((outcome.json["left_out"] as? [String])?.sorted() == ["k1", "k2"], "\(outcome.output)")
+        for table in ["k1", "k2"] { #expect(outcome.errors.contains("\"\(table)\""), "\(outcome.errors)") }
+        #expect(outcome.errors.contains("prog"), "\(outcome.errors)")
+        let written = try place.ctl("sql", store, "INSERT INTO note VALUES ('a', 1, 'x')", "--write")
+        #expect(written.status == 0, "\(written.errors)")
+        #expect(try changes(history()).contains("insert note author=a,number=1"))
+        let again = try place.run(["history", "record", store, "--raw-key-file", place.key, "--all", "--json"])
+        #expect(again.status == 2 && (again.json["left_out"] as? [String])?.count == 2, "\(again.errors)")
+        // The program that has it records them when it opens the store.
+        let reopened = try open()
+        #expect(try reopened.read { try $0.historyStatus()?.tableNames } == ["k1", "k2", "note", "t"])
+        try reopened.close()
+    }
+
+    /// It was `SQLite error 1: no such table: nosuch`, without a hint.
+    @Test("a table that is not there is named, with those that are, and with commands that can be typed")
+    func noTable() throws {
+        let outcome = try place.run(
+            ["history", "record", store, "--raw-key-file", place.key, "--table", "t", "--table", "no\"such", "--json"])
+        #expect(outcome.status == 64 && outcome.errorJSON["code"] as? String == "noSuchTable", "\(outcome.errors)")
+        let message = outcome.errorJSON["message"] as? String ?? ""
+        #expect(message.contains("no\"such") && message.contains("\"note\", \"t\""), "\(message)")
+        let hint = outcome.errorJSON["hint"] as? String ?? ""
+        let command = "cipherctl history record '\(store)' --all --raw-key-file '\(place.key)'"
+        #expect(hint.contains(command), "\(hint)")
+        #expect(try history().status == 1)
+    }
+
     /// It was left out without a word.
     @Test("a table whose columns hide the rowid is left out of all tables, and named")
     func hiddenRowID() throws {

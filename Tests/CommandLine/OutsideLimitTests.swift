@@ -45,6 +45,34 @@ struct OutsideLimitTests {
         #expect(try place.names() == before)
     }
 
+    /// SQLite's "disk I/O error" came without a cause and without a hint.
+    @Test(
+        "what SQLite cannot write at the limit is that error too, and nothing of a new store stays",
+        arguments: [
+            ["import", "plain.db", "new.db"], ["salvage", "s.db", "new.db"], ["backup", "s.db", "folder"],
+            ["rotate", "s.db", "--no-backup"], ["export", "s.db", "new.db", "--insecure-plaintext"],
+            ["sql", "s.db", "INSERT INTO t (text) SELECT text FROM t", "--write"],
+        ])
+    func limitOfSQLite(words: [String]) throws {
+        try place.makePlain(
+            """
+            CREATE TABLE t (a);
+            WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < 9000)
+            INSERT INTO t SELECT hex(randomblob(50)) FROM c
+            """)
+        let before = try place.names()
+        let script = ["-c", "ulimit -f 300; exec \"$@\"", "sh", try Workplace.program().path]
+        let outcome = try CommandRun(
+            URL(fileURLWithPath: "/bin/sh"), script + words + ["--json", "--raw-key-file", place.key],
+            directory: place.folder.url.path
+        ).finish()
+        #expect(outcome.status == 74, "\(words): \(outcome.status) \(outcome.errors)")
+        let hint = outcome.errorJSON["hint"] as? String ?? ""
+        #expect(hint.contains("ulimit -f"), "\(words): \(outcome.errors)")
+        #expect(try place.names() == before, "\(words)")
+        #expect(try place.ctl("verify", store).status == 0)
+    }
+
     @Test("a rotation outlives the reader of its progress, and ends what it has begun")
     func readerOfProgress() throws {
         _ = try shell("{ \"$@\" 2>&1 > out; echo $? > rc; } | true", "rotate", store, "--no-backup")

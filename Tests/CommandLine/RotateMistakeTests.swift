@@ -54,6 +54,29 @@ struct RotateMistakeTests {
         try expect(64, "--yes", ["--compromised", "--drop-other-slots"] + usual)
     }
 
+    @Test("the slots that a rotation removes are named, with kind and label")
+    func removedSlots() throws {
+        let store = place.path("s.db")
+        let new = ["--new-raw-key-file", place.path("second.key")]
+        for label in ["laptop", "server"] {
+            let added = try place.run(["key", "add", store, "--label", label] + new + key)
+            #expect(added.status == 0, "\(added.errors)")
+            let all = ["rotate", store, "--compromised", "--drop-other-slots", "--yes", "--no-backup"] + key
+            let outcome = try place.run(all + (label == "server" ? ["--json"] : []))
+            #expect(outcome.status == 0, "\(outcome.errors)")
+            if label == "laptop" {
+                #expect(outcome.output.contains("removed      slot 2 (key-file \"laptop\")"), "\(outcome.output)")
+                continue
+            }
+            let rotated = try #require((outcome.json["stores"] as? [[String: Any]])?.first)
+            let removed = try #require(rotated["removed_slots"] as? [[String: Any]], "\(outcome.output)")
+            #expect(removed.map { $0["slot"] as? Int } == [3] && removed[0]["label"] as? String == "server")
+            #expect(removed[0]["kind"] as? String == "key-file")
+        }
+        let usual = try place.run(["rotate", store, "--no-backup"] + key)
+        #expect(usual.status == 0 && !usual.output.contains("removed"), "\(usual.output)")
+    }
+
     @Test("a direct store needs a new key")
     func direct() throws {
         #expect(try place.ctl("create", place.path("d.db"), "--scheme", "direct").status == 0)

@@ -93,4 +93,25 @@ struct StatusTests {
         try store.close()
         #expect(try withKey().json["in_use"] as? Bool == false)
     }
+
+    // A link to a lock file of its own was "in use: not known", with exit code 0, while every writer failed.
+    @Test(
+        "a link in the place of the lock file or the key log needs attention, wherever it leads",
+        arguments: ["s.db-lock", "s.db-keylog"], ["elsewhere", "nowhere"])
+    func link(name: String, target: String) throws {
+        let place = try Workplace()
+        try place.makeStore()
+        if target == "elsewhere" { try place.copy(name, to: target) }
+        try place.remove(name)
+        try FileManager.default.createSymbolicLink(atPath: place.path(name), withDestinationPath: target)
+        for words in [["status", place.path("s.db"), "--no-key"], ["doctor", place.path("s.db"), "--no-key"]] {
+            let outcome = try place.run(words)
+            #expect(outcome.status == 2, "\(outcome.output)\(outcome.errors)")
+            #expect(outcome.output.contains("\(name)\" is not a regular file"), "\(outcome.output)")
+        }
+        let refused = try place.ctl("sql", place.path("s.db"), "SELECT 1", "--write")
+        if name == "s.db-lock" {
+            #expect(refused.status == 74 && refused.errors.contains("hint: There is a symbolic link"), "\(refused.errors)")
+        }
+    }
 }

@@ -38,6 +38,60 @@ struct SyncMessageTests {
         for name in ["a.db", "b.db"] { try #require(place.sync("run", name).status == 0) }
     }
 
+    /// The remote was there for every later command, as if the push had worked.
+    @Test("a command that fails leaves no remote behind that has got nothing", arguments: ["push", "fetch", "run", "reset"])
+    func failedRemote(command: String) throws {
+        try place.makeStore("a.db")
+        try place.sql("a.db", "INSERT INTO player VALUES ('1', 'Ann', 1)")
+        try #require(place.sync("init", "a.db", "--table", "player").status == 0)
+        let other = place.place.path("other")
+        try FileManager.default.createDirectory(atPath: other, withIntermediateDirectories: false)
+        let identity = try #require(place.sync("status", "a.db").json["repository"] as? String)
+        // A file in the place of the folder of this repository: it can be neither read nor made.
+        try place.place.write("not a folder", to: "other/\(identity)")
+        let failed = try place.sync(command, "a.db", "--remote", "dir:\(other)")
+        #expect(failed.status != 0, "\(failed.output)")
+        let status = try place.sync("status", "a.db")
+        #expect((status.json["remotes"] as? [Any])?.isEmpty == true, "\(status.output)")
+        // One that is known stays, as it fails for a while only.
+        try #require(place.sync("push", "a.db", "--remote", place.remote).status == 0)
+        let moved = place.place.path("moved")
+        try FileManager.default.moveItem(atPath: place.place.path("remote"), toPath: moved)
+        #expect(try place.sync("push", "a.db").status != 0)
+        #expect((try place.sync("status", "a.db").json["remotes"] as? [Any])?.count == 1)
+    }
+
+    @Test("a repository is begun only where the folder of its remote is there")
+    func initWithoutFolder() throws {
+        try place.makeStore("a.db")
+        let failed = try place.sync("init", "a.db", "--table", "player", "--remote", "dir:" + place.place.path("gone"))
+        #expect(failed.status == 66, "\(failed.errors)")
+        let status = try place.sync("status", "a.db")
+        #expect(status.status == 1 && code(status) == "notEnabled", "\(status.output)\(status.errors)")
+    }
+
+    /// The hint of `sync revert` says that the log shows them.
+    @Test("the log shows the parents of commits, with digits that --keep takes")
+    func parents() throws {
+        try begin()
+        for (name, score) in [("a.db", 2), ("b.db", 3)] { try place.commit(name, "UPDATE player SET score = \(score)") }
+        for name in ["a.db", "b.db", "a.db"] { _ = try place.sync("run", name) }
+        let log = try text("log", "a.db").output
+        let line = try #require(log.split(separator: "\n").first { $0.contains("  parents  ") }, "\(log)")
+        let parents = line.dropFirst("  parents  ".count).split(separator: ",").map {
+            $0.trimmingCharacters(in: .whitespaces)
+        }
+        #expect(parents.count == 2)
+        let lines = log.split(separator: "\n")
+        for parent in parents { #expect(lines.contains { $0.hasPrefix(parent) }, "\(parent): \(log)") }
+        #expect(lines.contains { $0.hasPrefix("  parent  ") })
+        let merge = try #require(lines.first)
+        let refused = try place.sync("revert", "a.db", String(merge))
+        #expect(code(refused) == "isMerge" && hint(refused).contains("cipherctl sync log"), "\(refused.errors)")
+        let kept = try place.sync("revert", "a.db", String(merge), "--keep", parents[0])
+        #expect(kept.status == 0, "\(kept.errors)")
+    }
+
     // MARK: What a monitor must see
 
     /// A device received nothing, with exit code 0.

@@ -37,11 +37,17 @@ extension ChangesetRepository {
     /// - Returns: The number of commits that were not pushed to it; nil where the store has no such remote.
     /// - Throws: ``SyncError`` `.notEnabled`; `DatabaseError`.
     @discardableResult
-    public func forgetRemote(named name: String) throws -> Int? {
+    public func forgetRemote(named name: String) throws -> Int? { try forgetRemote(named: name, onlyIfUnused: false) }
+
+    /// The same.
+    ///
+    /// - Parameter onlyIfUnused: Whether it stays where it has acknowledged or given anything.
+    package func forgetRemote(named name: String, onlyIfUnused: Bool) throws -> Int? {
         try writer.unsafeReentrantWrite { db in
             try Self.inTransaction(db) {
                 _ = try RepositoryState(db)
                 guard let state = try RemoteState(named: name, db) else { return nil }
+                if onlyIfUnused, try !state.isUnused(db) { return nil }
                 let left = try Int.fetchOne(
                     db, sql: "SELECT count(*) FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [state.n])
                 try Inbox(db: db).giveUpAll(at: state.n)

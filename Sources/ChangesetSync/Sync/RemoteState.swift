@@ -55,6 +55,19 @@ struct RemoteState: Sendable {
             arguments: [db.lastInsertedRowID, lowest])
     }
 
+    /// Whether it has acknowledged nothing, and given nothing: its outbox still begins with the first entry.
+    func isUnused(_ db: Database) throws -> Bool {
+        guard cursor == RemoteCursor() else { return false }
+        let pushed = try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT sequence > 0 AND NOT EXISTS (
+                    SELECT 1 FROM main.\(SyncTables.outbox) AS o WHERE o.remote = r.n AND o.sequence = 1)
+                FROM main.\(SyncTables.remote) AS r WHERE r.n = ?
+                """, arguments: [n])
+        return pushed == false
+    }
+
     /// Removes all that the store keeps of the exchange with this remote, but not what it has got from there.
     func remove(_ db: Database) throws {
         for name in [SyncTables.outbox, SyncTables.quarantine] {

@@ -102,6 +102,8 @@ package final class HistoryParts {
     private let tablesInPart: Int
     private var begun: [HistoryRequest.Change] = []
     private var ended: [RecordedTable] = []
+    /// Of all tables, those whose triggers do not work in this program, each with a sentence that says why.
+    package private(set) var leftOut: [String: String] = [:]
     /// The version of the schema for which the remaining work was determined; nil before that.
     private var schemaVersion: Int32?
 
@@ -151,15 +153,41 @@ package final class HistoryParts {
         }
         let part = begun.prefix(tablesInPart)
         begun.removeFirst(part.count)
-        let upkeep = HistoryUpkeep(db, followsOwnStatement: true)
-        try upkeep.end(part.flatMap(\.ended))
-        try upkeep.begin(part.map { ($0.facts, $0.definition) })
+        if request.tables == nil {
+            try beginSuitable(Array(part), db)
+        } else {
+            try begin(Array(part), db)
+        }
         guard begun.isEmpty else { return false }
         // With the last part: otherwise the next upkeep would record all remaining tables in one transaction.
         if request.tables == nil, let settings = try db.historyState()?.settings {
             try db.store(request.settings(settings))
         }
         return true
+    }
+
+    private func begin(_ changes: [HistoryRequest.Change], _ db: Database) throws {
+        let upkeep = HistoryUpkeep(db, followsOwnStatement: true)
+        try db.inSavepoint {
+            try upkeep.end(changes.flatMap(\.ended))
+            try upkeep.begin(changes.map { ($0.facts, $0.definition) })
+            return .commit
+        }
+    }
+
+    /// Begins to record those of the tables whose triggers work here. The others stay as they are.
+    private func beginSuitable(_ changes: [HistoryRequest.Change], _ db: Database) throws {
+        do {
+            try begin(changes, db)
+        } catch let error as HistoryError {
+            guard changes.count > 1 else {
+                if let change = changes.first { leftOut[change.facts.name] = error.message }
+                return
+            }
+            let middle = changes.count / 2
+            try beginSuitable(Array(changes[..<middle]), db)
+            try beginSuitable(Array(changes[middle...]), db)
+        }
     }
 
     private func end(_ tables: Set<String>?, _ db: Database, isKnown: Bool) throws -> Bool {

@@ -80,11 +80,15 @@ extension DatabaseWriter {
 
     /// Begins to record the changes of tables in several transactions, and drops nothing of what is recorded of them
     /// already.
-    package func addToHistory(_ scope: HistoryScope, columns: Bool, keeping values: [String: [String]]) throws {
-        try run(
-            HistoryParts(
-                beginning: HistoryRequest(
-                    tables: scope.tables, notesColumns: columns, kept: values, keepingFormer: true)))
+    ///
+    /// - Returns: Of all tables, those whose triggers do not work in this program, each with a sentence that says why.
+    package func addToHistory(
+        _ scope: HistoryScope, columns: Bool, keeping values: [String: [String]]
+    ) throws -> [String: String] {
+        let parts = HistoryParts(
+            beginning: HistoryRequest(tables: scope.tables, notesColumns: columns, kept: values, keepingFormer: true))
+        try run(parts)
+        return parts.leftOut
     }
 
     private func run(_ parts: HistoryParts) throws {

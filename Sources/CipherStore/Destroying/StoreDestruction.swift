@@ -128,6 +128,7 @@ struct StoreDestruction {
         case .directory: throw noStore("The path names a directory.", "Check the path.")
         case .other: throw noStore("The path names a device, a pipe or a link.", "Check the path.")
         }
+        try requireOwnDestroying()
         let ours = companions + [paths.destroying, paths.lock, keyLog.path, keyLog.formerPath]
         for name in ours where try !isRegularOrAbsent(name) {
             throw StoreError(
@@ -179,20 +180,41 @@ struct StoreDestruction {
         try requireEncrypted(live, byteCount: status.byteCount, isAnnounced: isAnnounced)
     }
 
-    /// Refuses a file beside a sidecar that belongs to another program.
-    private func requireEncrypted(_ live: LiveFile, byteCount: Int, isAnnounced: Bool) throws {
+    /// Refuses a file that has the name of a database which is being destroyed, and is none.
+    private func requireOwnDestroying() throws {
+        guard try Files.kindOfName(paths.destroying) == .regular else { return }
+        let live = try LiveFiles.descriptor(of: paths.destroying)
+        let status = try live.status()
+        let isForeign = Self.isForeign(try verdict(live, byteCount: status.byteCount), isAnnounced: false)
+        guard isForeign || status.linkCount > 1 else { return }
+        throw StoreError(
+            .notEncrypted, what: "\"\(paths.destroying)\" is not known to be the database of a store.",
+            why: "A destruction that was interrupted leaves a database under this name, but this is another file.",
+            remedy: "Find out what it is, and move it away; then destroy the store again. Nothing was removed.")
+    }
+
+    private func verdict(_ live: LiveFile, byteCount: Int) throws -> HeaderVerdict {
         var first = [UInt8](repeating: 0, count: 4096)
         let count = try first.withUnsafeMutableBytes { try live.read(at: 0, into: $0) }
         first.removeLast(first.count - count)
-        let verdict = DatabaseHeader.examine(first, fileBytes: byteCount, settings: nil)
-        let isForeign =
-            switch verdict {
-            case .empty, .plaintextHeader, .damagedHeader: false
-            case .plainSQLite: true
-            case .tooShort(_, let looksLikeText): looksLikeText
-            case .opaque(let traits): !traits.looksRandom || (isAnnounced && traits.mayBeStandardSQLCipher)
-            }
-        guard isForeign else { return }
+        return DatabaseHeader.examine(first, fileBytes: byteCount, settings: nil)
+    }
+
+    /// Whether a file is no encrypted database.
+    ///
+    /// - Parameter isAnnounced: Whether the creation of the store was not completed.
+    private static func isForeign(_ verdict: HeaderVerdict, isAnnounced: Bool) -> Bool {
+        switch verdict {
+        case .empty, .plaintextHeader, .damagedHeader: false
+        case .plainSQLite: true
+        case .tooShort(_, let looksLikeText): looksLikeText
+        case .opaque(let traits): !traits.looksRandom || (isAnnounced && traits.mayBeStandardSQLCipher)
+        }
+    }
+
+    /// Refuses a file beside a sidecar that belongs to another program.
+    private func requireEncrypted(_ live: LiveFile, byteCount: Int, isAnnounced: Bool) throws {
+        guard Self.isForeign(try verdict(live, byteCount: byteCount), isAnnounced: isAnnounced) else { return }
         throw StoreError(
             .notEncrypted, what: "\"\(paths.database)\" is not the store of its sidecar.",
             why: isAnnounced
@@ -250,7 +272,7 @@ struct StoreDestruction {
         // The removal of the database must be the last to reach the disk: openings report by it what happened.
         try folder.synchronize()
         CrashPoint.reach(.destroyCompanionsRemoved)
-        try removeDatabase(live, in: folder)
+        if try removeDatabase(live, in: folder), live == nil { removed.append(paths.destroying) }
         try folder.synchronize()
         CrashPoint.reach(.destroyDatabaseRemoved)
         notices += try removeLockAndKeyLog(file, folder, &removed)
@@ -281,18 +303,21 @@ struct StoreDestruction {
         return notices
     }
 
-    private func removeDatabase(_ live: LiveFile?, in folder: OpenFolder) throws {
+    /// - Returns: Whether it was there.
+    private func removeDatabase(_ live: LiveFile?, in folder: OpenFolder) throws -> Bool {
         let name = Files.name(of: paths.destroying)
-        guard try folder.status(of: name) != nil else { return }
+        guard try folder.status(of: name) != nil else { return false }
         guard let live else {
-            guard let file = try folder.writableFile(name, creating: nil) else { return }
+            guard let file = try folder.writableFile(name, creating: nil) else { return false }
             try folder.remove(name)
-            return file.closeGradually()
+            file.closeGradually()
+            return true
         }
         try folder.remove(name)
         // A connection that has not read yet, and could not be seen, must not use the unnamed file as the store.
         try live.invalidateFirstPage()
         live.giveUp()
+        return true
     }
 
     /// A process that waits for the lock file creates a new one as soon as this one is removed, and may create a store.

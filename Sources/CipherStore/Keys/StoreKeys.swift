@@ -293,7 +293,7 @@ extension StoreKeys {
 
         public var id: UInt64 { number }
 
-        init(_ slot: Keyslot) {
+        package init(_ slot: Keyslot) {
             number = slot.id
             kind = Kind(slot.kind)
             label = slot.label.text

@@ -47,7 +47,7 @@ package struct RotationKeys: Sendable {
     /// The name of its mode in the key log: `new-data-key`, `new-key` or `compromised`.
     package let modeName: String
     /// The keyslots that do not open the store once it has the new keys.
-    package let droppedSlots: [UInt64]
+    package let droppedSlots: [Keyslot]
 
     /// nil when the keys do not open the data keys in the sidecar, or no rotation is pending.
     init?(_ sidecar: Sidecar, current: SidecarKeys, next: SidecarKeys) throws {

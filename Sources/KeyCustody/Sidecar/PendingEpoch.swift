@@ -42,10 +42,10 @@ extension Sidecar {
     }
 
     /// The keyslots that the pending rotation removes.
-    package var slotsDroppedByRotation: [UInt64] {
+    package var slotsDroppedByRotation: [Keyslot] {
         guard let table = pending?.table else { return [] }
         let kept = Set(table.slots.map(\.id))
-        return slots.map(\.id).filter { !kept.contains($0) }
+        return slots.filter { !kept.contains($0.id) }
     }
 
     /// Whether the next epoch has keys that authenticate the sidecar by themselves: those of a direct store, or a new

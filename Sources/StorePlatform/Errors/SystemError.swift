@@ -90,7 +90,9 @@ extension SystemError {
     /// Whether this process, or the whole system, has no memory left.
     package var isOutOfMemory: Bool { errorNumber == ENOMEM }
     /// Whether it says what the machine lacks, and nothing about the file.
-    package var isShortage: Bool { isReadOnlyFilesystem || isOutOfDescriptors || isOutOfMemory }
+    package var isShortage: Bool {
+        isReadOnlyFilesystem || isOutOfDescriptors || isOutOfMemory || isTooLongForWriting
+    }
     /// Whether a file should have got another name.
     package var isRename: Bool { ["rename", "renameat", "renameat2"].contains(call) }
     /// Whether the call may have taken effect although it failed: a failing disk or an unreachable server can lose the
@@ -102,6 +104,8 @@ extension SystemError {
     package var isNameTooLong: Bool { errorNumber == ENAMETOOLONG }
     /// Whether something else has got the name of what was opened.
     package var isStale: Bool { errorNumber == ESTALE }
+    /// Whether there is a symbolic link in the place of a file that is opened through none.
+    package var isLink: Bool { errorNumber == ELOOP }
     /// Whether there is a folder in the place of a file.
     package var isDirectory: Bool { errorNumber == EISDIR }
     /// Whether the disk failed.

@@ -22,10 +22,12 @@ package struct FilePermissions {
         files.compactMap { file in Self.status(of: file.path, paths).map { (file.noun, file.path, $0) } }
     }
 
-    /// The status of a file of a store; nil where it is missing. SQLite follows no link in the place of its own files.
+    /// The status of a file of a store; nil where it is missing. SQLite follows no link in the place of its own files,
+    /// and this library none in the place of the lock file and of the key log.
     package static func status(of path: String, _ paths: StorePaths) -> FileStatus? {
-        let isSQLites = [paths.wal, paths.sharedMemory, paths.journal].contains(path)
-        return (try? isSQLites ? Files.ownStatus(of: path) : Files.status(of: path)) ?? nil
+        let log = KeyLog(databasePath: paths.database)
+        let unlinked = [paths.wal, paths.sharedMemory, paths.journal, paths.lock, log.path]
+        return (try? unlinked.contains(path) ? Files.ownStatus(of: path) : Files.status(of: path)) ?? nil
     }
 
     /// A thing that has the name of a file and is none: SQLite cannot use it.
@@ -45,7 +47,10 @@ package struct FilePermissions {
     }
 
     private static func notRegular(noun: String, path: String) -> Finding {
-        Finding(.problem, "notRegular", "the \(noun) \"\(path)\" is not a regular file", remedy: "move it away")
+        Finding(
+            .problem, "notRegular",
+            "the \(noun) \"\(path)\" is not a regular file, but a link, a folder, a pipe or a device",
+            remedy: "find out who made it, and move it away; the next opening for writing makes the file again")
     }
 
     func findings() -> [Finding] {

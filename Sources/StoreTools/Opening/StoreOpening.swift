@@ -81,6 +81,8 @@ package enum StoreOpening {
         _ path: String, _ key: UnlockedKey, isCancelled: (@Sendable () -> Bool)? = nil, onNotice: (String) -> Void
     ) throws -> SharedStore {
         guard let bytes = try Files.byteCount(path), bytes > 0 else { throw noSuchStore(path) }
+        // A file that is no store is refused before a lock file is made beside it.
+        if try isUnknown(StorePaths(path)) { try readOnly(path, key, onNotice: { _ in }).close() }
         var configuration = Configuration.ofTool()
         configuration.isOpeningCancelled = isCancelled
         let store = try key.explainingRefusal {
@@ -88,6 +90,11 @@ package enum StoreOpening {
         }
         for notice in store.notices { onNotice(notice) }
         return store
+    }
+
+    /// Whether no file beside a database says that it is a store.
+    private static func isUnknown(_ paths: StorePaths) throws -> Bool {
+        try SidecarFiles(databasePath: paths.database).read().areAbsent && !Files.entryExists(paths.lock)
     }
 
     /// The configuration of a connection that has what the schema needs, and nothing else of the program's.

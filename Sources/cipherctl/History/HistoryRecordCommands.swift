@@ -20,6 +20,8 @@ struct HistoryRecordCommand: Command {
         notes: [
             "Triggers record each change in the transaction that makes it, also the changes of other programs. A table that "
                 + "is changed or renamed keeps its triggers. --all includes tables that are created later.",
+            "--all leaves out tables that cannot be recorded, and names each. The exit code is 2 where the reason is a "
+                + "function or a collation that only the program of the store has: let that program record the table.",
             "A second run for a table adds to what is recorded of the table. `cipherctl history stop` forgets --columns "
                 + "and --keep.",
             "Recording makes writes slower: inserting rows in bulk takes up to twice as long.",
@@ -46,20 +48,52 @@ struct HistoryRecordCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        try tables.change(path, arguments, console, naming: leftOut) { store in
-            try store.addToHistory(tables.scope, columns: arguments.has("--columns"), keeping: kept)
+        try tables.change(path, arguments, console) { store in
+            try requireTables(store)
+            let lacking = try store.addToHistory(tables.scope, columns: arguments.has("--columns"), keeping: kept)
+            return try store.read { try leftOut($0, lacking) }
         }
     }
 
+    /// Refuses names of no table, all at once.
+    private func requireTables(_ store: SharedStore) throws {
+        let named = arguments.values("--table")
+        let (missing, names) = try store.read { db in
+            (try named.filter { try !db.tableExists($0, in: "main") && !db.viewExists($0, in: "main") },
+             try ProgramTables(db).names)
+        }
+        guard let first = missing.first else { return }
+        let shown = names.prefix(Self.shownTables).map { "\"\($0)\"" }.joined(separator: ", ")
+        let query = "\"SELECT name FROM sqlite_schema WHERE type = 'table'\""
+        throw CommandFailure(
+            .usage, "noSuchTable",
+            what: "\"\(path)\" has no table "
+                + missing.map { "\"\($0)\"" }.joined(separator: ", ") + ".",
+            why: names.isEmpty
+                ? "It has no table at all that a program has created."
+                : "Its tables are \(shown)\(names.count > Self.shownTables ? " and \(names.count - Self.shownTables) more" : "").",
+            hint: names.isEmpty
+                ? "Create \"\(first)\" first, or record all tables that are to come: "
+                    + SuggestedCommand("history record", "--all").text
+                : "Name one of them with --table, or record all: "
+                    + SuggestedCommand("history record", "--all").text
+                    + " They are listed by: " + SuggestedCommand("sql", words: [query]).text)
+    }
+
+    private static let shownTables = 10
+
     /// The tables that `--all` does not record.
-    private func leftOut(_ db: Database, recorded: [String]) throws -> [LeftOutTable] {
+    ///
+    /// - Parameter lacking: Those that this program cannot record.
+    private func leftOut(_ db: Database, _ lacking: [String: String]) throws -> [LeftOutTable] {
         guard case .allTables = tables.scope else { return [] }
+        let recorded = try Set(db.historyStatus()?.tableNames ?? [])
         let all = try ProgramTables(db)
         let unsuitable = try all.names.filter { !recorded.contains($0) }.map { name in
-            LeftOutTable(
-                name: name, reason: try db.obstacleToHistory(of: name) ?? "\"\(name)\" was not recorded")
+            let reason = try lacking[name] ?? db.obstacleToHistory(of: name) ?? "\"\(name)\" was not recorded"
+            return LeftOutTable(name: name, reason: reason, isLacking: lacking[name] != nil)
         }
-        return all.leftOut.map { LeftOutTable(name: $0.name, reason: $0.reason) } + unsuitable
+        return all.leftOut.map { LeftOutTable(name: $0.name, reason: $0.reason, isLacking: false) } + unsuitable
     }
 }
 
@@ -88,7 +122,10 @@ struct HistoryStopCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        try tables.change(path, arguments, console) { try $0.stopRecordingHistory(of: tables.scope) }
+        try tables.change(path, arguments, console) { store in
+            try store.stopRecordingHistory(of: tables.scope)
+            return []
+        }
     }
 }
 
@@ -96,6 +133,8 @@ struct HistoryStopCommand: Command {
 private struct LeftOutTable {
     let name: String
     let reason: String
+    /// Whether a program that has more than this one could record it.
+    let isLacking: Bool
 }
 
 /// Which tables the two commands are about.
@@ -119,11 +158,10 @@ private struct RecordedTables {
 
     /// Changes what is recorded, and prints what is recorded from then on.
     ///
-    /// - Parameter leftOut: The tables that are not recorded though all were meant; each gets a warning.
+    /// - Parameter body: Returns the tables that are not recorded though all were meant; each gets a warning.
     func change(
         _ path: String, _ arguments: ParsedArguments, _ console: Console,
-        naming leftOut: @escaping (Database, _ recorded: [String]) throws -> [LeftOutTable] = { _, _ in [] },
-        _ body: @escaping (SharedStore) throws -> Void
+        _ body: @escaping (SharedStore) throws -> [LeftOutTable]
     ) throws -> ExitCode {
         try BackupBundle.refuse(writing: path)
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
@@ -132,11 +170,8 @@ private struct RecordedTables {
             path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
         defer { try? store.close() }
         let (recorded, missing) = try Interruption.explaining {
-            try body(store)
-            return try store.read { db in
-                let recorded = try db.historyStatus()?.tableNames ?? []
-                return (recorded, try leftOut(db, recorded))
-            }
+            let missing = try body(store)
+            return (try store.read { try $0.historyStatus()?.tableNames ?? [] }, missing)
         }
         for table in missing { console.warn(table.reason) }
         try console.report(
@@ -145,6 +180,6 @@ private struct RecordedTables {
                 "left_out": .array(missing.map { .string($0.name) }),
             ]),
             lines: [recorded.isEmpty ? "no table is recorded" : "recorded: \(recorded.joined(separator: ", "))"])
-        return .ok
+        return missing.contains(where: \.isLacking) ? .needsAttention : .ok
     }
 }

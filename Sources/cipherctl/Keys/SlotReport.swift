@@ -1,3 +1,4 @@
+import CipherStore
 import Foundation
 import KeyCustody
 
@@ -47,6 +48,17 @@ enum SlotReport {
     /// A keyslot in a sentence: `slot 2 (key-file "server")`.
     static func name(_ slot: Keyslot) -> String {
         "slot \(slot.id) (\(slot.kind.rawValue)" + (slot.label == .none ? ")" : " \"\(slot.label)\")")
+    }
+
+    /// A keyslot that is gone, in a sentence.
+    static func name(_ slot: StoreKeys.Slot) -> String {
+        "slot \(slot.number) (\(slot.kind.rawValue)" + (slot.label.isEmpty ? ")" : " \"\(slot.label)\")")
+    }
+
+    static func json(_ slot: StoreKeys.Slot) -> JSON {
+        .object([
+            "slot": .int(slot.number), "kind": .string(slot.kind.rawValue), "label": .string(slot.label),
+        ])
     }
 
     /// A date in UTC.

@@ -93,6 +93,7 @@ struct RotationOutcome {
                 "  paused       \(pause) ms at the longest, asked \(CountText.text(report.attempts, "time"))",
             ]
         }
+        lines += report.removedSlots.map { "  removed      \(SlotReport.name($0)): its key opens the store no longer" }
         lines.append("  took         \(Self.number(report.duration / .seconds(1), digits: 1)) s")
         if let backup = report.backupPath { lines.append("  backup       \(backup): it opens with the former keys") }
         return lines
@@ -140,6 +141,7 @@ struct RotationOutcome {
             .init(name: "longest_pause_seconds", value: .real(report.longestPause / .seconds(1))),
             .init(name: "bytes_per_second", value: .int(report.copyBytesPerSecond)),
             .init(name: "seconds", value: .real(report.duration / .seconds(1))),
+            .init(name: "removed_slots", value: .array(report.removedSlots.map(SlotReport.json))),
             .init(name: "backup", value: .optional(report.backupPath, JSON.string)),
             .init(name: "notices", value: .array(report.notices.map(JSON.string))),
         ]

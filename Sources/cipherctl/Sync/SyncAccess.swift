@@ -132,7 +132,26 @@ struct SyncAccess {
         defer { access.close() }
         let progress = SyncProgress()
         defer { progress.end() }
-        return try AsyncWork.wait { try await work(access.manager(given, progress), progress) }
+        return try AsyncWork.wait {
+            try await access.forgettingUnused(given) { try await work(access.manager(given, progress), progress) }
+        }
+    }
+
+    /// Runs an exchange. If it fails, a remote that was new to the store, and with which nothing was exchanged, is forgotten
+    /// again: it would be the remote of every later command.
+    func forgettingUnused<Value>(
+        _ given: RemoteAddress?, _ exchange: () async throws -> Value
+    ) async throws -> Value {
+        let known = try repository.knownRemotes().map(\.name)
+        do {
+            return try await exchange()
+        } catch {
+            if let given, let name = try? name(of: given), !known.contains(name) {
+                // The error of the exchange is the one that matters.
+                _ = try? repository.forgetRemote(named: name, onlyIfUnused: true)
+            }
+            throw error
+        }
     }
 
     static func warnOfPassword(_ address: RemoteAddress?, _ console: Console) {
@@ -202,20 +221,25 @@ enum RemoteOpening {
     /// Prepares a remote that is new to the store; one that does not answer is not taken.
     static func setUp(_ remote: any SyncRemote, at address: RemoteAddress) async throws {
         switch address.kind {
-        case .directory(let path):
-            let kind = try Files.kind(path)
-            if kind == .directory { return }
-            guard kind == nil else {
-                throw CommandFailure(
-                    .usage, "notFolder", what: "\"\(path)\" is no folder.",
-                    why: "It is a file, a device, a pipe or a socket.", hint: "Give the name of a folder.")
-            }
-            throw CommandFailure(
-                .noSuchStore, "noDirectory", what: "There is no folder \"\(path)\".",
-                why: "A remote is not created by itself: it could be a share that is not mounted.",
-                hint: "Mount it, or make it with mkdir, and run the command again.")
+        case .directory: try requireFolder(address)
         case .postgreSQL: try await ServerRemote.setUp(remote)
         }
+    }
+
+    /// Refuses a folder that is not there.
+    static func requireFolder(_ address: RemoteAddress?) throws {
+        guard case .directory(let path) = address?.kind else { return }
+        let kind = try Files.kind(path)
+        if kind == .directory { return }
+        guard kind == nil else {
+            throw CommandFailure(
+                .usage, "notFolder", what: "\"\(path)\" is no folder.",
+                why: "It is a file, a device, a pipe or a socket.", hint: "Give the name of a folder.")
+        }
+        throw CommandFailure(
+            .noSuchStore, "noDirectory", what: "There is no folder \"\(path)\".",
+            why: "A remote is not created by itself: it could be a share that is not mounted.",
+            hint: "Mount it, or make it with mkdir, and run the command again.")
     }
 }
 

@@ -38,11 +38,16 @@ struct SyncLogCommand: Command {
         ])
     }
 
+    /// The digits of a parent: enough for `--keep` and every other place of a commit.
+    private static let shownDigits = 16
+
     private static func lines(_ entry: SyncLogEntry) -> [String] {
         let who = entry.author.map { "by \("\($0)".prefix(8))" } ?? "merge"
         let meta = entry.meta.isEmpty || entry.meta == "{}" ? "" : "  \(entry.meta)"
         let state = entry.isPushed ? "" : "  not pushed"
+        let parents = entry.parents.map { String("\($0)".prefix(shownDigits)) }.joined(separator: ", ")
         return ["\(entry.id)", "  \(HistoryReport.moment(entry.date))  \(who)\(state)\(meta)"]
+            + (parents.isEmpty ? [] : ["  \(entry.parents.count == 1 ? "parent" : "parents")  \(parents)"])
     }
 }
 

@@ -52,7 +52,7 @@ struct SyncRunCommand: Command {
         do {
             return try AsyncWork.wait {
                 let service = SyncService(access, progress, Console(isJSON: isJSON))
-                return try await service.run(remote, every)
+                return try await access.forgettingUnused(remote) { try await service.run(remote, every) }
             }
         } catch let error as CommandFailure where error.exitCode == .interrupted && every != nil {
             return .ok

@@ -35,13 +35,17 @@ struct SyncInitCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         SyncAccess.warnOfPassword(remote, console)
+        // Before the tables are tracked.
+        try RemoteOpening.requireFolder(remote)
         let access = try SyncAccess.writable(arguments, console)
         defer { access.close() }
         let tables = try access.tables(arguments, console)
         try access.warnOfNumbers(tables, console)
         try access.repository.migrate()
         try access.repository.enable(tables)
-        let name = try connect(access, remote, console)
+        let name = try SetupReport.sayingWhatIsDone("the tables are tracked", console) {
+            try connect(access, remote, console)
+        }
         let known = try access.repository.knownRemotes().map(\.name)
         try SetupReport(access, remote: name ?? known.first).print(console)
         return .ok
@@ -53,7 +57,9 @@ struct SyncInitCommand: Command {
     private func connect(_ access: SyncAccess, _ remote: RemoteAddress?, _ console: Console) throws -> String? {
         guard let remote else { return nil }
         let progress = SyncProgress()
-        return try AsyncWork.wait { try await access.manager(remote, progress).remote.name }
+        return try AsyncWork.wait {
+            try await access.forgettingUnused(remote) { try await access.manager(remote, progress).remote.name }
+        }
     }
 }
 
@@ -143,6 +149,7 @@ struct SyncJoinCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         SyncAccess.warnOfPassword(remote, console)
+        try RemoteOpening.requireFolder(remote)
         let invitation = try Invitation(contentsOf: arguments.operands[1])
         let access = try SyncAccess.writable(arguments, console)
         defer { access.close() }
@@ -152,7 +159,9 @@ struct SyncJoinCommand: Command {
         try access.warnOfNumbers(tables, console)
         let key = try UnlockedKey(KeyOptions.invitationSource(arguments, isNew: false), console)
         let named = try access.repository.join(invitation, unlockedBy: key.secret, tables: tables)
-        let name = try connect(access, named, console)
+        let name = try SetupReport.sayingWhatIsDone("the store has joined", console) {
+            try connect(access, named, console)
+        }
         try SetupReport(access, remote: name).print(console)
         return .ok
     }
@@ -162,7 +171,9 @@ struct SyncJoinCommand: Command {
         guard let address = remote ?? named else { return nil }
         let progress = SyncProgress()
         do {
-            return try AsyncWork.wait { try await access.manager(address, progress).remote.name }
+            return try AsyncWork.wait {
+                try await access.forgettingUnused(address) { try await access.manager(address, progress).remote.name }
+            }
         } catch {
             if remote != nil || Interruption.shared.isSet { throw error }
             console.warn(
@@ -178,6 +189,18 @@ private struct SetupReport {
     private let path: String
     private let summary: RepositorySummary
     private let remote: String?
+
+    /// Sets a remote up, and says what stays if that fails.
+    static func sayingWhatIsDone(
+        _ done: String, _ console: Console, _ connect: () throws -> String?
+    ) throws -> String? {
+        do {
+            return try connect()
+        } catch {
+            console.warn("\(done), but the remote is not set up: name it again with --remote at the next command")
+            throw error
+        }
+    }
 
     init(_ access: SyncAccess, remote: String?) throws {
         (path, summary, self.remote) = (access.path, try access.repository.summary(), remote)

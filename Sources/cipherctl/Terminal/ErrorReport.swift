@@ -133,6 +133,9 @@ struct ErrorReport {
         if error.isPermission { return "Check owner and mode of the file and of its directory." }
         if error.isNotFound { return "Check the path." }
         if error.isNameTooLong { return "A name may have 255 bytes, and a path 4,095: give a shorter one." }
+        if error.isLink {
+            return "There is a symbolic link in the place of a file: find out who made it, and move it away."
+        }
         if error.isDirectory { return "There is a folder in the place of a file: check the path." }
         return error.isInputOutput
             ? "The disk or the filesystem failed, as the log of the system says; check it before anything else." : nil
