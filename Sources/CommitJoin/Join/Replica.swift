@@ -70,6 +70,36 @@ package final class Replica {
         }
     }
 
+    /// Runs a block of the program and makes what it writes to tracked tables a commit, in the same transaction.
+    ///
+    /// A commit inside another one is a part of it; an error undoes the inner one alone.
+    ///
+    /// - Parameter body: Writes. It must not change the definitions of tracked tables.
+    /// - Returns: The value of the block, and the commit; nil if nothing has changed, or inside another commit.
+    /// - Throws: The error of the block; ``EngineError``; `DatabaseError`. Nothing is changed then.
+    package func record<T>(
+        _ db: Database, clock: HybridTime, meta: String = "{}", _ body: (Database) throws -> T
+    ) throws -> (value: T, commit: EncodedCommit?) {
+        let session = db.captureSession
+        if session.capture.isActive {
+            var value: T?
+            try db.inSavepoint {
+                value = try body(db)
+                return .commit
+            }
+            guard let value else { throw EngineError(.damagedStore) }
+            return (value, nil)
+        }
+        return try inTransaction(db, clock) { work in
+            let (value, changes) = try session.capturing(db, work.catalog) {
+                try db.withForeignKeysAndTriggersResumed(foreignKeys: db.isConfiguredForForeignKeys) {
+                    try db.runningProgram { try body(db) }
+                }
+            }
+            return (value, try work.record(changes.rows, meta: meta))
+        }
+    }
+
     /// Makes a commit with events and without rows.
     package func announce(_ db: Database, clock: HybridTime, _ events: [RepositoryEvent]) throws -> EncodedCommit {
         try inTransaction(db, clock) { work in

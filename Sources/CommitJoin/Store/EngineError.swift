@@ -15,6 +15,16 @@ package struct EngineError: Error, Hashable, Sendable {
         case betweenSlices
         /// No later time exists.
         case timeExhausted
+        /// The block of a commit has switched off what reports its writes.
+        case captureDisabled
+        /// The block of a commit has changed the definition of a tracked table.
+        case schemaChangedInCommit
+        /// The block of a commit has ended its transaction.
+        case transactionEndedInCommit
+        /// A tracked table has a temporary trigger of the program.
+        case temporaryTrigger
+        /// A text of a database in UTF-16 has no equal in UTF-8.
+        case inexactText
     }
 
     package let code: Code
@@ -37,6 +47,16 @@ extension EngineError: CustomStringConvertible {
         case .unknownCommit: "A commit names a commit that its context does not have. Its author wrote it wrongly."
         case .notReady: "The commit waits for others. Fetch them, and join it then."
         case .betweenSlices: "A join has begun and has not ended. Join its other slices first."
+        case .captureDisabled:
+            "The block of a commit has set recursive_triggers, which the commit needs. Set it outside of commits."
+        case .schemaChangedInCommit:
+            "The block of a commit has changed the definition of a tracked table. Change it outside of commits."
+        case .transactionEndedInCommit:
+            "The block of a commit has ended its transaction. Leave its end to the commit."
+        case .temporaryTrigger:
+            "A tracked table has a temporary trigger, which could hide writes. Create the trigger in the main database."
+        case .inexactText:
+            "A text has half of a surrogate pair, which other stores cannot have. Correct the text."
         case .timeExhausted: "The latest time is used up. Set the clocks of all devices right."
         }
     }
