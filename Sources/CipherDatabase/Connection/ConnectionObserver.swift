@@ -137,6 +137,14 @@ extension Database {
     /// How often the connection may have made a `REPLACE` fire no delete triggers.
     package var recursiveTriggersEnds: Int { hooks.recursiveTriggersEnds }
 
+    /// Runs a block in which each commit of the transaction fails with `SQLITE_CONSTRAINT_COMMITHOOK`. A feature of the
+    /// connection must want the ends of transactions.
+    package func refusingCommits<T>(_ body: () throws -> T) rethrows -> T {
+        hooks.refusesCommits = true
+        defer { hooks.refusesCommits = false }
+        return try body()
+    }
+
     /// Whether there is a connection to be observed.
     package var isClosedForObservers: Bool { isClosed }
 

@@ -35,6 +35,8 @@ final class ConnectionHooks {
     var mayChangeStoreTables = false
     /// Whether the library is writing rows of the history or of a repository.
     @exclusivity(unchecked) var writesOwnRows = false
+    /// Whether the program may not end the transaction that is under way: it would commit what no sync knows.
+    @exclusivity(unchecked) var refusesCommits = false
     /// Whether the authorizer was last asked about a change of the schema.
     @exclusivity(unchecked) fileprivate var isChangingSchema = false
     /// Called before each commit; returns false to make it fail.

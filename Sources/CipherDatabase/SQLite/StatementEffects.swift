@@ -162,7 +162,7 @@ extension ConnectionHandle {
 private func commitCallback(context: UnsafeMutableRawPointer?) -> CInt {
     guard let hooks = hooks(at: context) else { return 0 }
     // While the triggers of the history pause, changes would be recorded by nobody.
-    let commits = !hooks.history.isPaused && hooks.willCommit?() != false
+    let commits = !hooks.history.isPaused && !hooks.refusesCommits && hooks.willCommit?() != false
     hooks.history.isPaused = false
     hooks.noteTransactionEnd?(commits)
     // Another value than 0 turns the commit into a rollback.

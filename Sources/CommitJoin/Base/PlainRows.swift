@@ -193,6 +193,19 @@ final class PlainRows {
         try setRow(argument, stamps.bytes(beside: nil))
     }
 
+    /// Stores the stamps of rows with consecutive keys that have none yet and stand in no range.
+    func insert(_ keys: ClosedRange<Int64>, _ commit: Int64, shape: Int64) throws {
+        if let growing, growing.incarnation == commit, growing.shape == shape,
+            growing.keys.upperBound < keys.lowerBound,
+            growing.keys.upperBound + 1 == keys.lowerBound
+        {
+            self.growing?.keys = growing.keys.lowerBound...keys.upperBound
+            return
+        }
+        try flush()
+        growing = PlainRange(keys: keys, incarnation: commit, shape: shape)
+    }
+
     /// Takes a row into the range that grows, if it follows.
     private func grow(to key: Int64, _ stamps: PlainStamps) -> Bool {
         guard let growing, growing.incarnation == stamps.incarnation, growing.shape == stamps.shape,

@@ -36,7 +36,7 @@ final class CaptureSession {
     ///
     /// - Returns: The value of the block, and the rows of tracked tables that it has changed.
     /// - Throws: The error of the block; ``EngineError`` `.captureDisabled`, `.schemaChangedInCommit`,
-    ///   `.transactionEndedInCommit`, `.temporaryTrigger`, `.nullKey`, `.inexactText`.
+    ///   `.transactionEndedInCommit`, `.temporaryTrigger`.
     func capturing<T>(
         _ db: Database, _ catalog: Catalog, _ body: () throws -> T
     ) throws -> (value: T, changes: CapturedChanges) {
@@ -49,13 +49,13 @@ final class CaptureSession {
         }
         let value: T
         do {
-            value = try body()
+            value = try db.refusingCommits(body)
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_COMMITHOOK {
             throw EngineError(.transactionEndedInCommit)
         }
         if isRolledBack || !db.isInsideTransaction { throw EngineError(.transactionEndedInCommit) }
         try requireIntact(db, catalog)
-        return (value, try capture.changes(db))
+        return (value, capture.changes(db))
     }
 
     // MARK: Triggers

@@ -1,38 +1,37 @@
 import CipherDatabase
 
-/// The rows of tracked tables that a block of the program has changed: each once, as it was and as it is.
+/// The rows of tracked tables that a block of the program has touched. Inside the transaction of the commit.
 struct CapturedChanges {
-    /// In the order of tables and keys.
-    private(set) var rows: [ProgramChange] = []
+    let db: Database
+    /// In the order of the tables.
+    let touched: [Capture.Touched]
 
-    fileprivate mutating func append(_ old: [UInt8]?, _ new: [UInt8]?, of table: TableDefinition) {
-        if let old, let new, ByteOrder.areEqual(old[...], new[...]) { return }
-        if old == nil && new == nil { return }
-        func values(_ row: [UInt8]) -> [CellValue] { Cells(valid: row[...], count: table.columns.count).values }
-        rows.append(ProgramChange(table: table.name, old: old.map(values), new: new.map(values)))
+    /// The table, if nothing was touched but rows of one table that no row had the key of before, and that are found by it.
+    var insertions: Capture.Touched? {
+        guard touched.count == 1, let only = touched.first, only.former.others.isEmpty, !only.hasNullKey else {
+            return nil
+        }
+        return only
     }
-}
 
-extension Capture {
-    /// Compares the rows that were touched with those that are there. Inside the transaction of the commit.
+    /// The changed rows, each once, as it was and as it is: in the order of tables and keys.
     ///
     /// - Throws: ``EngineError`` `.nullKey`, `.inexactText`
-    func changes(_ db: Database) throws -> CapturedChanges {
-        var changes = CapturedChanges()
+    func rows() throws -> [ProgramChange] {
+        var changes = ChangedRows()
         let isUTF16 = try db.storesTextsInUTF16()
-        for entry in touched.values.sorted(by: { $0.table.n < $1.table.n }) {
+        for entry in touched {
             if entry.hasNullKey { try entry.definition.requireKeys(in: db) }
-            if entry.former.isEmpty { continue }
             let reader = try PresentRows(entry.definition, db, isUTF16: isUTF16)
             for range in entry.former.inserted {
-                try reader.forEach(in: range) { changes.append(nil, $0, of: entry.definition) }
+                try reader.forEach(in: range) { changes.append(nil, try reader.cells($0), of: entry.definition) }
             }
             try append(entry, reader, to: &changes)
         }
-        return changes
+        return changes.rows
     }
 
-    private func append(_ entry: Touched, _ reader: PresentRows, to changes: inout CapturedChanges) throws {
+    private func append(_ entry: Capture.Touched, _ reader: PresentRows, to changes: inout ChangedRows) throws {
         let table = entry.definition
         var unexpected: Set<RowKey> = []
         for (key, old) in entry.former.others.sorted(by: { $0.key < $1.key }) {
@@ -48,12 +47,30 @@ extension Capture {
     }
 }
 
+private struct ChangedRows {
+    private(set) var rows: [ProgramChange] = []
+
+    mutating func append(_ old: [UInt8]?, _ new: [UInt8]?, of table: TableDefinition) {
+        if let old, let new, ByteOrder.areEqual(old[...], new[...]) { return }
+        if old == nil && new == nil { return }
+        func values(_ row: [UInt8]) -> [CellValue] { Cells(valid: row[...], count: table.columns.count).values }
+        rows.append(ProgramChange(table: table.name, old: old.map(values), new: new.map(values)))
+    }
+}
+
+extension Capture {
+    func changes(_ db: Database) -> CapturedChanges {
+        let found = touched.values.filter { $0.hasNullKey || !$0.former.isEmpty }
+        return CapturedChanges(db: db, touched: found.sorted { $0.table.n < $1.table.n })
+    }
+}
+
 extension FormerRows {
     var isEmpty: Bool { inserted.isEmpty && others.isEmpty }
 }
 
 /// Reads rows of a table as their encoded cells. Inside a transaction.
-private struct PresentRows {
+struct PresentRows {
     private let table: TableDefinition
     private let db: Database
     private let isUTF16: Bool
@@ -66,14 +83,14 @@ private struct PresentRows {
     }
 
     /// The rows with keys of a range, ascending.
-    func forEach(in range: ClosedRange<Int64>, _ body: ([UInt8]) throws -> Void) throws {
+    func forEach(in range: ClosedRange<Int64>, _ body: (LentRow) throws -> Void) throws {
         let key = table.quoted(table.keyColumns[0])
         let statement = try db.cachedStatement(
             sql: """
                 SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE \(key) BETWEEN ? AND ? ORDER BY \(key)
                 """)
         try statement.setExactArguments([.integer(range.lowerBound), .integer(range.upperBound)])
-        try statement.forEachLentRow { try body(cells($0)) }
+        try statement.forEachLentRow(body)
     }
 
     /// The row with a key. Its key may differ from the one asked for, where the collation holds both equal.
@@ -91,13 +108,18 @@ private struct PresentRows {
         return found
     }
 
-    private func cells(_ row: LentRow) throws -> [UInt8] {
+    func cells(_ row: LentRow) throws -> [UInt8] {
         var bytes: [UInt8] = []
-        for column in table.columns.indices {
-            if isUTF16, !row.isExactInUTF8(column) { throw EngineError(.inexactText, table.name) }
-            bytes.append(cell: row[column])
-        }
+        for column in table.columns.indices { try append(row, column, to: &bytes) }
         return bytes
+    }
+
+    /// Appends the cell of a column.
+    ///
+    /// - Throws: ``EngineError`` `.inexactText`
+    func append(_ row: LentRow, _ column: Int, to bytes: inout [UInt8]) throws {
+        if isUTF16, !row.isExactInUTF8(column) { throw EngineError(.inexactText, table.name) }
+        bytes.append(cell: row[column])
     }
 
     /// A key with a text that is no UTF-8 is not found by it.

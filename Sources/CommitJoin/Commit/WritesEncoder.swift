@@ -38,6 +38,16 @@ package struct WritesEncoder<Sink: ByteSink> {
         guard sink.byteCount <= CommitLimits.bodyBytes else { throw CommitError(.bodyTooLong) }
     }
 
+    /// Adds an insertion whose cells are written by the caller: those of the key, then one for each column of the shape.
+    ///
+    /// - Throws: ``CommitError`` if no commit can have the write.
+    mutating func appendInsertion(_ shape: WriteShape, _ cells: (inout Sink) throws -> Void) throws {
+        try appendShape(shape, hasExtras: false)
+        try cells(&sink)
+        count += 1
+        guard sink.byteCount <= CommitLimits.bodyBytes else { throw CommitError(.bodyTooLong) }
+    }
+
     private mutating func append(_ extras: WriteExtras, of write: Write) throws(CommitError) {
         sink.append(extras.rawValue)
         if extras.contains(.era) { sink.append(varint: UInt64(write.era)) }

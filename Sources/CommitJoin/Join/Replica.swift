@@ -96,7 +96,7 @@ package final class Replica {
                     try db.runningProgram { try body(db) }
                 }
             }
-            return (value, try work.record(changes.rows, meta: meta))
+            return (value, try work.record(changes, meta: meta))
         }
     }
 

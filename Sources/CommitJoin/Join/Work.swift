@@ -56,60 +56,64 @@ final class Work {
 
     // MARK: Own commits
 
-    /// Records writes of this store as a commit and joins it to the base.
-    ///
-    /// - Parameter isBulk: Whether all writes insert rows of the program's table of which nothing is stored.
-    @discardableResult
-    func commit(
-        _ given: [LocalWrite], meta: String = "{}", events: [RepositoryEvent] = [], isBulk: Bool = false
-    ) throws -> EncodedCommit {
-        let time = try nextTime()
+    /// The place of the next commit of this store.
+    struct NextCommit {
+        let time: HybridTime
+        let parent: Int64?
+        let number: UInt64
+    }
+
+    func nextCommit() throws -> NextCommit {
         let parent = try ownTip()
         let number = try parent.map { try index.entry($0).number + 1 } ?? 1
+        return NextCommit(time: try nextTime(), parent: parent, number: number)
+    }
+
+    /// Records writes of this store as a commit and joins it to the base.
+    @discardableResult
+    func commit(
+        _ given: [LocalWrite], meta: String = "{}", events: [RepositoryEvent] = []
+    ) throws -> EncodedCommit {
+        let next = try nextCommit()
         let isAhead = !state.ahead.isEmpty
-        let writes =
-            try isBulk
-            ? given
-            : given.map { write in
-                var write = write
-                if isAhead { write.seen.formUnion(try seen(write)) }
-                write.era = try era(write, time, number)
-                return write
-            }
+        let writes = try given.map { write in
+            var write = write
+            if isAhead { write.seen.formUnion(try seen(write)) }
+            write.era = try era(write, next.time, next.number)
+            return write
+        }
+        let context = state.vector
+        let encoded = try Writes(
+            writes.map { try translator.named($0, in: context) }, author: index.authorID(state.author))
+        return try commit(next, encoded, meta: meta, events: events) { n in
+            var ignored: [Loss] = []
+            for write in writes { try apply(write, n, context, isOwn: true, &ignored) }
+        }
+    }
+
+    /// Makes a commit of encoded writes.
+    ///
+    /// - Parameter join: Joins the writes to the base, with the number of the commit.
+    func commit(
+        _ next: NextCommit, _ writes: Writes, meta: String, events: [RepositoryEvent] = [],
+        _ join: (Int64) throws -> Void
+    ) throws -> EncodedCommit {
         let vector = state.vector
-        let former = try commits.vector(after: parent)
+        let former = try commits.vector(after: next.parent)
         let commit = Commit(
-            author: try index.authorID(state.author), number: number,
-            previous: try parent.map(commits.hash) ?? .zero, time: time,
-            context: try vector.vector(index).changes(since: former.vector(index)), beginsBranch: state.beginsBranch,
-            meta: meta, events: events,
-            writes: try Writes(
-                writes.map { try translator.named($0, in: vector) }, author: index.authorID(state.author)))
+            author: writes.author, number: next.number, previous: try next.parent.map(commits.hash) ?? .zero,
+            time: next.time, context: try vector.vector(index).changes(since: former.vector(index)),
+            beginsBranch: state.beginsBranch, meta: meta, events: events, writes: writes)
         let encoded = try EncodedCommit(commit, in: state.repository)
         let n = try index.add(
-            author: commit.author, number: number, hash: encoded.hash.bytes, parent: parent, time: time,
-            beginsBranch: commit.beginsBranch)
-        if isBulk { try storeBulk(writes, n) } else { try applyOwn(writes, n, vector) }
+            author: commit.author, number: next.number, hash: encoded.hash.bytes, parent: next.parent,
+            time: next.time, beginsBranch: commit.beginsBranch)
+        try join(n)
         for event in events { try apply(event, vector) }
         try finish(n, encoded, vector)
         (state.tip, state.beginsBranch) = (n, false)
         made.append(encoded)
         return encoded
-    }
-
-    private func applyOwn(_ writes: [LocalWrite], _ n: Int64, _ context: LocalVector) throws {
-        var ignored: [Loss] = []
-        for write in writes { try apply(write, n, context, isOwn: true, &ignored) }
-    }
-
-    /// Stores the stamps of rows that the program has inserted.
-    private func storeBulk(_ writes: [LocalWrite], _ n: Int64) throws {
-        guard let first = writes.first,
-            let bulk = try BulkInsertion(
-                self, commit: n, table: first.place.table, columns: first.cells.map(\.column), writer: writer)
-        else { throw EngineError(.damagedStore) }
-        for write in writes { try bulk.setStamps(of: write.place.key) }
-        base.stored.forgetLookAhead(first.place.table)
     }
 
     /// The commit that the next one follows: this store's last one, or what another store of its name has added to it.

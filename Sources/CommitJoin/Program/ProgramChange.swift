@@ -14,7 +14,6 @@ package struct ProgramChange: Sendable {
 extension Work {
     /// Records what a transaction of the program changed.
     func record(_ changes: [ProgramChange], meta: String) throws -> EncodedCommit? {
-        if let commit = try recordBulk(changes, meta: meta) { return commit }
         var places: [(place: RowPlace, table: BaseTable, definition: TableDefinition, change: ProgramChange)] = []
         for change in changes {
             guard let table = catalog.local(change.table), let definition = table.local,
@@ -37,28 +36,6 @@ extension Work {
             }
         }
         return writes.isEmpty ? nil : try commit(writes, meta: meta)
-    }
-
-    /// Records rows that were inserted into one table, of whose keys nothing is stored.
-    private func recordBulk(_ changes: [ProgramChange], meta: String) throws -> EncodedCommit? {
-        guard changes.count > 1, let first = changes.first, let table = catalog.local(first.table),
-            let definition = table.local, !table.hasCounters, try !hasLinks(),
-            references.ofChild[table.n] == nil || db.isConfiguredForForeignKeys,
-            changes.allSatisfy({ $0.old == nil && $0.table == first.table })
-        else { return nil }
-        let columns = zip(definition.columns.indices, table.columnsOfPlaces).compactMap { place, column in
-            column.map { (place: place, n: $0.n) }
-        }
-        let writes = try changes.compactMap(\.new).map { row in
-            let key = definition.key(of: row)
-            if definition.keyColumns.contains(where: { row[$0].isNull }) {
-                throw EngineError(.nullKey, definition.name)
-            }
-            var write = LocalWrite(kind: .insert, place: RowPlace(table: table.n, key: key), incarnation: nil)
-            write.cells = columns.map { ($0.n, row[$0.place]) }
-            return write
-        }
-        return try isBulk(writes) ? commit(writes, meta: meta, isBulk: true) : nil
     }
 
     private func deletions(_ place: RowPlace) throws -> [LocalWrite] {

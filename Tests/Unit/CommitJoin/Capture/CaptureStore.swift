@@ -45,7 +45,7 @@ final class CaptureStore {
                     let catalog = try Catalog(db, DefinitionCache())
                     changes = try db.captureSession.capturing(db, catalog) {
                         try db.runningProgram { try body(db) }
-                    }.changes.rows
+                    }.changes.rows()
                     return .commit
                 }
             }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CommitJoin
 
-/// What a program does so that a trigger does not report a write, or reports another one.
+/// Writes of a program that a trigger does not report, or reports otherwise.
 @Suite("Writes that triggers do not see")
 struct UnseenWriteTests {
     private func code(_ body: () throws -> Void) -> EngineError.Code? {
@@ -103,7 +103,8 @@ struct UnseenWriteTests {
         let store = try CaptureStore("a", "CREATE TABLE t (id INTEGER PRIMARY KEY, v)", tracking: ["t"])
         try store.commit("INSERT INTO t VALUES (1, 1)")
         for sql in [
-            "ROLLBACK", "UPDATE t SET v = 2; ROLLBACK", "ROLLBACK; UPDATE t SET v = 2",
+            "ROLLBACK", "UPDATE t SET v = 2; ROLLBACK", "ROLLBACK; UPDATE t SET v = 2", "COMMIT",
+            "UPDATE t SET v = 2; COMMIT", "UPDATE t SET v = 2; END; BEGIN",
             "ROLLBACK; BEGIN IMMEDIATE; UPDATE t SET v = 2",
         ] {
             #expect(throws: (any Error).self, "\(sql)") { try store.commit(sql) }
