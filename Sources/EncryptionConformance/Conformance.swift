@@ -53,6 +53,8 @@ public struct Conformance: StoreTool {
 
         /// Whether no check failed.
         public var isConformant: Bool { failures.isEmpty }
+        /// Whether a check could not be made for a reason that can be removed: its remedy says how.
+        public var isIncomplete: Bool { results.contains { $0.verdict == .notApplicable && $0.remedy != nil } }
         /// Whether a check passed that has a remedy: a full-text index contradicts itself, and no row is damaged.
         public var needsAttention: Bool { results.contains { $0.verdict == .pass && $0.remedy != nil } }
         /// The checks that failed.

@@ -23,6 +23,8 @@ enum Limits {
     static let copiedBytes = 1 << 20
     /// From this length on a file must not be mostly holes.
     static let sparseFileBytes = 64 << 20
+    /// Pages of which one must fit the keys of a sidecar, unless the sidecar is that of another store.
+    static let firstPages: UInt32 = 9
     /// The size from which a WAL needs attention.
     static let largeWALBytes = 256 << 20
     /// How far the clocks of machines may differ before a time is treated as a future one, in seconds.

@@ -65,17 +65,79 @@ struct BadInputTests {
         case "plain": try place.makePlain("CREATE TABLE t (a); INSERT INTO t VALUES (1)", as: name)
         case "random":
             var generator = SystemRandomNumberGenerator()
-            try Workplace.write((0..<8192).map { _ in UInt8.random(in: 0...255, using: &generator) }, to: place.path(name))
+            let bytes = (0..<8192).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            try Workplace.write(bytes, to: place.path(name))
         case "no sidecar": try place.copy("s.db", to: name)
         default: break
         }
         let before = FolderSnapshot(of: place.folder)
         for words in Self.commands where !(kind == "random" && words[0] == "adopt") {
-            let outcome = try place.run(words.map { $0 == "X" ? place.path(name) : $0 } + ["--raw-key-file", place.key])
+            let arguments = words.map { $0 == "X" ? place.path(name) : $0 } + ["--raw-key-file", place.key]
+            let outcome = try place.run(arguments)
             #expect(outcome.status < 128, "\(words): \(outcome.errors)")
             if !["conformance", "verify"].contains(words[0]) { #expect(outcome.status != 0, "\(words)") }
             let changes = before.changes(until: FolderSnapshot(of: place.folder))
             #expect(changes.isEmpty, "\(words): \(changes)")
+        }
+    }
+
+    /// The key of the store was called wrong, that of the other store opened a "damaged" page 1, and without a key nothing
+    /// needed attention.
+    @Test("a sidecar of another store, in both copies, is said to be that by every command, with and without a key")
+    func exchangedSidecar() throws {
+        try Workplace.write([UInt8](repeating: 0x2b, count: 32), to: place.path("other.key"))
+        try place.makeStore("other.db", key: place.path("other.key"))
+        for name in Self.sidecars { try place.copy(name.replacing("s.db", with: "other.db"), to: name) }
+        let store = place.path("s.db")
+        let refusing = [["sql", store, "SELECT 1"], ["verify", store], ["key", "test", store], ["hash", store]]
+        for key in [place.key, place.path("other.key")] {
+            for words in refusing {
+                let outcome = try place.run(words + ["--json", "--raw-key-file", key])
+                #expect(outcome.errorJSON["code"] as? String == "foreignSidecar", "\(words): \(outcome.errors)")
+                #expect(outcome.status == 65 && outcome.errors.contains("belongs to another store"), "\(words)")
+                let hint = outcome.errorJSON["hint"] as? String ?? ""
+                #expect(hint.contains("store.db-sidecar") && !hint.contains("damaged"), "\(words): \(hint)")
+            }
+            let doctor = try place.run(["doctor", store, "--raw-key-file", key])
+            #expect(doctor.status == 2 && doctor.output.contains("belongs to another store"), "\(doctor.output)")
+        }
+        for words in [["status", store, "--no-key"], ["doctor", store, "--no-key"], ["key", "list", store]] {
+            let outcome = try place.run(words)
+            let said = outcome.output + outcome.errors
+            #expect(outcome.status == 2 && said.contains("belongs to another store"), "\(words): \(said)")
+        }
+        let status = try place.ctl("status", store, key: place.path("other.key"))
+        #expect(status.status == 2 && status.output.contains("belongs to another store"), "\(status.output)")
+        // A key log of another store beside a sound store is that, and opens.
+        for name in Self.sidecars { try place.remove(name) }
+        try place.remove("s.db", "s.db-keylog")
+        try place.put(
+            place.files(of: "other.db").map {
+                Workplace.StoreFile(
+                    name: $0.name.replacing("other.db", with: "s.db"), bytes: $0.bytes, mode: $0.mode)
+            })
+        try place.copy("other.db-keylog", to: "s.db-keylog")
+        #expect(try place.ctl("status", store, key: place.path("other.key")).status == 0)
+    }
+
+    @Test("a folder that was a backup is called that, and one that never was is none")
+    func backupWithoutDatabase() throws {
+        #expect(try place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        let inside = try place.ctl("restore", place.path("b"), place.path("b/x.db"))
+        #expect(inside.status == 64 && inside.errors.contains("in the folder of the backup"), "\(inside.errors)")
+        try place.remove("b/store.db")
+        for command in ["status", "verify", "doctor", "hash", "key"] {
+            let words = command == "key" ? ["key", "list"] : [command]
+            let outcome = try place.run(words + [place.path("b"), "--raw-key-file", place.key])
+            #expect(!outcome.errors.contains("destroy") && !outcome.output.contains("destroy"), "\(outcome.errors)")
+            guard command != "key" else { continue }
+            #expect(outcome.status == 65 && outcome.errors.contains("backup"), "\(words): \(outcome.errors)")
+            #expect(outcome.errors.contains("cipherctl restore"), "\(words): \(outcome.errors)")
+        }
+        try FileManager.default.createDirectory(atPath: place.path("e"), withIntermediateDirectories: false)
+        for words in [["backup", "verify", place.path("e")], ["restore", place.path("e"), place.path("r.db")]] {
+            let outcome = try place.run(words + ["--raw-key-file", place.key])
+            #expect(outcome.status == 66 && outcome.errors.contains("no backup"), "\(outcome.errors)")
         }
     }
 

@@ -208,4 +208,24 @@ struct ConformanceSurroundingsTests {
         #expect(outcome.status != 0 && outcome.output.isEmpty, "\(outcome.status) \(outcome.output)")
         #expect(outcome.errors.contains("noSample") && outcome.errors.contains("TMPDIR"), "\(outcome.errors)")
     }
+
+    /// It was "not conformant" with exit code 65, and the dry run was a failed system call.
+    @Test(
+        "on a read-only mount without a WAL the content is not checked, and a rotation cannot begin",
+        .enabled(if: ReadOnlyMount.isPossible, "needs the right to mount"))
+    func readOnlyMount() throws {
+        let place = try Workplace()
+        try place.makeStore()
+        for name in ["s.db-wal", "s.db-shm"] where place.exists(name) { try place.remove(name) }
+        let mount = try ReadOnlyMount(of: place.folder.url.path)
+        let store = mount.folder.path("s.db")
+        let checked = try place.ctl("conformance", store, "--json")
+        #expect(checked.status == 77, "\(checked.errors)")
+        let text = try place.ctl("conformance", store)
+        #expect(text.output.contains("not checked: ") && text.output.contains("result  conformant"), "\(text.output)")
+        let plan = try place.ctl("rotate", store, "--dry-run", "--no-backup", "--json")
+        #expect(plan.status == 2, "\(plan.output)\(plan.errors)")
+        let planned = try #require((plan.json["stores"] as? [[String: Any]])?.first)
+        #expect(planned["can_begin"] as? Bool == false && plan.output.contains("mounted read-only"), "\(plan.output)")
+    }
 }

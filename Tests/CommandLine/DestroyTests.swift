@@ -54,7 +54,8 @@ struct DestroyTests {
         }
         try place.write("the notes of somebody\n", to: "s.db-destroying")
         try expectRefusal("notEncrypted", 65)
-        try place.makePlain("CREATE TABLE t (a)", as: "s.db-destroying")
+        try place.makePlain("CREATE TABLE t (a)")
+        try place.copy("plain.db", to: "s.db-destroying")
         try expectRefusal("notEncrypted", 65)
     }
 

@@ -265,4 +265,35 @@ struct DoctorTests {
         #expect(sqlite3_exec(connection, "BEGIN IMMEDIATE", nil, nil, nil) == SQLITE_OK)
         #expect(findings(try doctor("--no-key")).contains("risk stranger") == hasBug)
     }
+
+    /// "byte 20 of the header is wrong" stood alone.
+    @Test(
+        "each problem and each risk says what to do",
+        arguments: ["header", "empty", "text", "plain", "copies", "one copy", "truncated", "names", "page"])
+    func remedies(damage: String) throws {
+        let place = try Workplace()
+        try place.makeStore()
+        switch damage {
+        case "header": try place.flip("s.db", at: 20)
+        case "empty": try place.truncate("s.db", to: 0)
+        case "text": try place.write("no database, but a text", to: "s.db")
+        case "plain":
+            try place.makePlain("CREATE TABLE t (a)")
+            try place.copy("plain.db", to: "s.db")
+        case "copies": for name in ["s.db-sidecar", "s.db-sidecar.bak"] { try place.write("x", to: name) }
+        case "one copy": try place.write("x", to: "s.db-sidecar")
+        case "truncated": try place.truncate("s.db", to: 5 * 4096)
+        case "names": try FileManager.default.linkItem(atPath: place.path("s.db"), toPath: place.path("link.db"))
+        default: try place.flip("s.db", at: 100)
+        }
+        for words in [["--no-key"], ["--raw-key-file", place.key]] {
+            let outcome = try place.run(["doctor", place.path("s.db"), "--json"] + words)
+            let findings = outcome.json["findings"] as? [[String: Any]] ?? []
+            let serious = findings.filter { $0["severity"] as? String != "note" }
+            if damage != "page" || words != ["--no-key"] { #expect(!serious.isEmpty, "\(damage): \(outcome.errors)") }
+            for finding in serious {
+                #expect((finding["remedy"] as? String)?.isEmpty == false, "\(damage) \(words): \(finding)")
+            }
+        }
+    }
 }

@@ -56,7 +56,7 @@ struct HintTests {
         let refused = try place.run(["sql", path, "DELETE FROM t", "--write", "--raw-key-file", place.key])
         #expect(refused.status == 77, "\(refused.errors)")
         let line = try #require(
-            refused.errors.firstMatch(of: #/`cipherctl (restore .*) STORE`/#)?.1, "\(refused.errors)")
+            refused.errors.firstMatch(of: #/`cipherctl (restore .*) STORE --raw-key-file .*`/#)?.1, "\(refused.errors)")
         let typed = try type("'\(Workplace.program().path)' \(line) r.db --raw-key-file '\(place.key)'")
         #expect(typed.status == 0, "\(line): \(typed.errors)")
     }
@@ -89,6 +89,30 @@ struct HintTests {
             #expect(hint.contains(command), "\(hint)")
         }
         #expect(!hint.contains("shall"))
+    }
+
+    /// `cipherctl history record` without a store, a key and --all was no command that could be typed.
+    @Test("a command in a hint has the store and the key of the command that failed")
+    func completed() throws {
+        try place.makeStore("it's.db")
+        let (store, key) = ("'it'\\''s.db'", "--raw-key-file '\(place.key)'")
+        let cases: [([String], String)] = [
+            (["history", "it's.db"], "`cipherctl history record \(store) --all \(key)`"),
+            (["sync", "status", "it's.db"], "`cipherctl sync init \(store) --all-tables \(key)`"),
+            (["sync", "log", "it's.db"], "`cipherctl sync join \(store) FILE --all-tables \(key)`"),
+            (["key", "remove", "it's.db", "--slot", "x"], "`cipherctl key list \(store) \(key)`"),
+            (["sql", "none.db", "SELECT 1"], "`cipherctl create 'none.db' \(key)`"),
+            (["key", "convert", "it's.db", "--to", "slots"], "`cipherctl"),
+        ]
+        for (words, command) in cases {
+            let outcome = try place.run(words + ["--raw-key-file", place.key, "--json"])
+            let hint = outcome.errorJSON["hint"] as? String ?? ""
+            #expect(hint.contains(command) || words[1] == "convert", "\(words): \(outcome.errors)")
+        }
+        let hint = try place.run(["history", "it's.db", "--raw-key-file", place.key]).errors
+        let line = try #require(hint.firstMatch(of: #/`cipherctl (.*)`/#)?.1)
+        let typed = try type("'\(Workplace.program().path)' \(line)")
+        #expect(typed.status == 0 && typed.output.contains("recorded: t"), "\(line): \(typed.errors)")
     }
 
     // MARK: One and several

@@ -182,4 +182,19 @@ struct SQLTests {
             try place.ctl("sql", place.path("s.db"), "SELECT count(*) FROM t", "--mode", "csv").output.contains("2"))
         #expect(try !errors("SELECT 5").contains("have changed the store"))
     }
+
+    /// All rows were kept until the end: eleven gigabytes, and nothing was printed.
+    @Test("a result without end is printed as it comes, and ends with its reader")
+    func endless() throws {
+        let place = try Workplace()
+        try place.makeStore()
+        let query = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x, 'row' FROM c"
+        let script = "ulimit -v 4000000; \"$@\" | head -2000 | tail -1"
+        let words = ["-c", script, "sh", try Workplace.program().path]
+        let outcome = try CommandRun(
+            URL(fileURLWithPath: "/bin/sh"),
+            words + ["sql", place.path("s.db"), query, "--raw-key-file", place.key]
+        ).finish()
+        #expect(outcome.status == 0 && outcome.output == "1998  row\n", "\(outcome.output)\(outcome.errors)")
+    }
 }

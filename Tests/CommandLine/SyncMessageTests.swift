@@ -39,7 +39,9 @@ struct SyncMessageTests {
     }
 
     /// The remote was there for every later command, as if the push had worked.
-    @Test("a command that fails leaves no remote behind that has got nothing", arguments: ["push", "fetch", "run", "reset"])
+    @Test(
+        "a command that fails leaves no remote behind that has got nothing",
+        arguments: ["push", "fetch", "run", "reset"])
     func failedRemote(command: String) throws {
         try place.makeStore("a.db")
         try place.sql("a.db", "INSERT INTO player VALUES ('1', 'Ann', 1)")
@@ -59,6 +61,18 @@ struct SyncMessageTests {
         try FileManager.default.moveItem(atPath: place.place.path("remote"), toPath: moved)
         #expect(try place.sync("push", "a.db").status != 0)
         #expect((try place.sync("status", "a.db").json["remotes"] as? [Any])?.count == 1)
+    }
+
+    /// It was exit code 0 without a word, and the row went nowhere.
+    @Test("a push says which rows are in no commit")
+    func foreignWrites() throws {
+        try begin()
+        try place.sql("a.db", "INSERT INTO player VALUES ('9', 'Zoe', 9)")
+        let pushed = try place.sync("push", "a.db")
+        #expect(pushed.status == 2 && pushed.json["foreign_writes"] as? [String] == ["player"], "\(pushed.output)")
+        #expect(pushed.errors.contains("cipherctl sync commit"), "\(pushed.errors)")
+        try #require(place.sync("commit", "a.db").status == 0)
+        #expect(try place.sync("push", "a.db").status == 0)
     }
 
     @Test("a repository is begun only where the folder of its remote is there")

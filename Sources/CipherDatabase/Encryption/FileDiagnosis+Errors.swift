@@ -1,3 +1,4 @@
+import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
@@ -11,8 +12,6 @@ extension FileDiagnosis {
         case plainSQLite
         case noDatabase
     }
-
-    private var sidecarPath: String { StorePaths(path).sidecar }
 
     func notEncrypted(_ stranger: Stranger) -> StoreError {
         switch stranger {
@@ -115,15 +114,7 @@ extension FileDiagnosis {
                 + "only in the WAL are then missing.")
     }
 
-    func foreignSidecar() -> StoreError {
-        StoreError(
-            .foreignSidecar,
-            what: "\"\(sidecarPath)\" does not belong to \"\(path)\".",
-            why: "The key opens the sidecar, but none of the file's first pages.",
-            remedy:
-                "Put the sidecar of this file back in its place, or the file of this sidecar. If they belong together, "
-                + "the beginning of the file is damaged: restore it from a backup.")
-    }
+    func foreignSidecar() -> StoreError { .foreignSidecar(path) }
 
     func wrongKey(_ first: [UInt8]) -> StoreError {
         StoreError(
@@ -191,8 +182,8 @@ extension FileDiagnosis {
             .emptyFile,
             what: "\"\(path)\" has no bytes.",
             why: "Its sidecar says that the store was created and is ready, so its content is gone.",
-            remedy: "Restore the file from a backup. To start with an empty store instead, move the sidecar and its "
-                + ".bak away.")
+            remedy: "Restore the file from a backup. To start with an empty store instead, move away what is left "
+                + "of this one: the files of its name that end with -sidecar, -sidecar.bak, -wal, -shm and -keylog.")
     }
 
     static func notYetCreated(_ path: String) -> StoreError {

@@ -417,7 +417,8 @@ package final class Keyring: Sendable {
         }
         guard hasCreated, let paths, let sidecar else { return }
         let scheme: KeyScheme = sidecar.slotted == nil ? .direct : .slots
-        let text = KeyLog(databasePath: paths.database).note(.storeCreated(scheme: scheme.rawValue))
+        let text = KeyLog(databasePath: paths.database).note(
+            .storeCreated(scheme: scheme.rawValue, store: sidecar.storeID))
         if let text { opening.notice(text) }
     }
 

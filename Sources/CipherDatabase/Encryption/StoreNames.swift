@@ -93,10 +93,18 @@ extension StorePaths {
             if status.kind == .regular && status.byteCount == 0 { continue }
             throw StoreError(
                 .alreadyExists, what: "\"\(database)\" was not created.",
-                why: "\"\(name)\" is there, which SQLite would remove or overwrite. It may have rows of a database "
-                    + "that was moved away.",
-                remedy: "Put its database back, or move \"\(name)\" away. Nothing was changed.")
+                why: "\"\(name)\" is there, which SQLite would remove or overwrite. "
+                    + (name == sharedMemory
+                        ? "A process may still use it with a database that was moved away."
+                        : "It may have rows of a database that was moved away."),
+                remedy: "Put its database back, or move these away: \(try remains()). Nothing was changed.")
         }
+    }
+
+    /// The files of a database that SQLite keeps beside it, and that are there.
+    private func remains() throws -> String {
+        let found = try [wal, sharedMemory, journal].filter { try Files.entryExists($0) }
+        return found.map { "\"\($0)\"" }.joined(separator: ", ")
     }
 
     private static func takes(_ store: String, _ database: String) -> StoreError {

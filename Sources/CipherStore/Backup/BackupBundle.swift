@@ -41,7 +41,14 @@ package struct BackupBundle: Sendable {
 
     private func explain(_ error: any Error) -> any Error {
         switch error {
-        case let error as SystemError where error.isNotFound: return damaged("it has no \(Self.manifestName)")
+        case let error as SystemError where error.isNotFound:
+            guard Files.exists(databasePath) || Files.exists(sidecarPath) else {
+                return StoreError(
+                    .noSuchStore, what: "There is no backup at \"\(folder)\".",
+                    why: "The folder has neither \(Self.manifestName) nor \(Self.databaseName).",
+                    remedy: "Check the path.")
+            }
+            return damaged("it has no \(Self.manifestName)")
         case let error as SystemError where error.isTooLarge: return damaged("its \(Self.manifestName) is too long")
         case let error as BackupManifest.SyntaxError where error.isAhead:
             return StoreError(
@@ -64,11 +71,12 @@ package struct BackupBundle: Sendable {
         }
     }
 
-    func damaged(_ why: String) -> StoreError {
+    package func damaged(_ why: String) -> StoreError {
         StoreError(
             .backupDamaged, what: "The backup \"\(folder)\" is not complete and unchanged.",
             why: "\(why.prefix(1).uppercased())\(why.dropFirst()).",
-            remedy: "Use another backup. Nothing was changed.")
+            remedy: "Restore the store from another backup: `cipherctl restore DIR STORE` (SharedStore.restore in a "
+                + "program). Nothing was changed.")
     }
 
     // MARK: A database inside a backup

@@ -57,7 +57,8 @@ struct StoreRestoration {
             notices: [
                 failure.map(notDurable), prepareReaders(verified.keys),
                 folder.flatMap { otherStore(than: verified.sidecar.storeID, in: $0) },
-                KeyLog(databasePath: paths.database).note(.restored),
+                KeyLog(databasePath: paths.database).note(
+                    .restored(store: verified.sidecar.storeID)),
             ].compactMap(\.self))
     }
 

@@ -32,6 +32,8 @@ struct PageChecks {
         case verified(StoreVerification.Report)
         /// Not asked for, for a reason that another check reports.
         case unasked(String)
+        /// The store cannot be opened here, for a reason that says nothing about its content.
+        case unavailable([String], remedy: String)
         /// The store cannot be opened, and no other check says why.
         case refused([String], remedy: String)
     }
@@ -64,6 +66,10 @@ struct PageChecks {
         if isMomentary || key.settings.plaintextHeaderBytes == 0 {
             // The check of the header says why, or the end of the run.
             return try scanned(key, .unasked("the library refuses it: \(error.what)"))
+        }
+        if error.code == .logMissing {
+            return try scanned(
+                key, .unavailable(["not checked: \(error.what)", error.why], remedy: error.remedy))
         }
         if isOfSidecar {
             return try scanned(key, .unasked("the library refuses it: \(error.what)"), refusal: error)
@@ -165,6 +171,8 @@ struct PageChecks {
         let report: StoreVerification.Report
         switch content {
         case .unasked(let reason): return CheckResult(.content, .notApplicable, reason)
+        case .unavailable(let reasons, let remedy):
+            return CheckResult(.content, .notApplicable, reasons, remedy: remedy)
         case .refused(let findings, let remedy): return CheckResult(.content, .fail, findings, remedy: remedy)
         case .verified(let found): report = found
         }

@@ -1,8 +1,9 @@
 /// An event in the life of a store's keys, as its key log records it: ids and numbers, never a secret or a label.
 package enum KeyEvent: Hashable, Sendable {
-    case storeCreated(scheme: String)
+    /// In each event that begins the log of a store, `store` is the store's identifier; nil where it is not known.
+    case storeCreated(scheme: String, store: StoreID? = nil)
     /// A database that existed became a store, under the key that it had.
-    case adopted(scheme: String)
+    case adopted(scheme: String, store: StoreID? = nil)
     case slotAdded(id: UInt64, kind: Keyslot.Kind)
     /// The slot has another secret; the kind is the new one.
     case slotChanged(id: UInt64, kind: Keyslot.Kind)
@@ -22,7 +23,7 @@ package enum KeyEvent: Hashable, Sendable {
     case rotationRecovered(to: UInt64, forward: Bool)
     case backupMade
     case backupVerified
-    case restored
+    case restored(store: StoreID? = nil)
     case recoveryKeyMade
     /// Bytes after the last complete line were not a line: a write was interrupted by a power failure, or the file was
     /// damaged in another way.
@@ -58,7 +59,9 @@ package enum KeyEvent: Hashable, Sendable {
     /// Its details, in the order in which they are written.
     var details: [KeyLogField] {
         switch self {
-        case .storeCreated(let scheme), .adopted(let scheme): [.word("scheme", scheme)]
+        case .storeCreated(let scheme, let store), .adopted(let scheme, let store):
+            [.word("scheme", scheme)] + Self.store(store)
+        case .restored(let store): Self.store(store)
         case .slotAdded(let id, let kind), .slotChanged(let id, let kind):
             [.number("slot", id), .word("kind", kind.rawValue)]
         case .slotRemoved(let id), .slotLabelled(let id): [.number("slot", id)]
@@ -73,8 +76,15 @@ package enum KeyEvent: Hashable, Sendable {
             [.number("to", to), .word("direction", forward ? "forward" : "back")]
         case .logDamaged(let bytes): [.number("bytes", UInt64(max(0, bytes)))]
         case .logAcknowledged(let acknowledgement): acknowledgement.details
-        case .keyRevealed, .backupMade, .backupVerified, .restored, .recoveryKeyMade: []
+        case .keyRevealed, .backupMade, .backupVerified, .recoveryKeyMade: []
         }
+    }
+
+    /// The name of the detail that says of which store a log is.
+    static let storeDetail = "store"
+
+    private static func store(_ store: StoreID?) -> [KeyLogField] {
+        store.map { [.word(storeDetail, "\($0)")] } ?? []
     }
 }
 

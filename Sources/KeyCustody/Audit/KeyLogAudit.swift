@@ -25,6 +25,9 @@ package struct KeyLogAudit: Hashable, Sendable {
     /// When an event of this name last happened, in seconds since 1970.
     package func lastTime(of event: KeyEvent) -> UInt64? { entries.last { $0.event == event.name }?.time }
 
+    /// The identifier of the store of which the log is, in hexadecimal; nil where no line has it.
+    package var storeID: String? { entries.lazy.reversed().compactMap { $0.word(KeyEvent.storeDetail) }.first }
+
     /// A finding that the chain cannot show: lines are missing at its end, or all of them.
     ///
     /// A restored store starts a log of its own at any epoch, and a log that was full has lost its first lines. Neither
@@ -33,11 +36,11 @@ package struct KeyLogAudit: Hashable, Sendable {
     /// - Returns: A sentence when rotations must have been logged, and were not.
     package func note(onEpoch epoch: UInt64) -> String? {
         let last = entries.last { entry in
-            entry.event == KeyEvent.rotationCompleted(to: 0).name || entry.event == KeyEvent.restored.name
+            entry.event == KeyEvent.rotationCompleted(to: 0).name || entry.event == KeyEvent.restored().name
                 || entry.event == KeyLogAcknowledgement.eventName
                 || entry.event == KeyEvent.rotationRecovered(to: 0, forward: true).name && entry.isForward
         }
-        if last?.event == KeyEvent.restored.name { return nil }
+        if last?.event == KeyEvent.restored().name { return nil }
         if last == nil, let first = entries.first, first.number > 1 { return nil }
         let recorded = last?.number("to") ?? last?.number("epoch") ?? 1
         guard recorded < epoch else { return nil }

@@ -172,13 +172,16 @@ extension SidecarFiles {
                 why: "The key fits, but the authentication code of \"\(mainPath)\" does not (\(state(copies))).",
                 remedy: "Restore the sidecar from a backup of the store, and find out who changed it.")
         }
+        if let foreign = foreignToLog(verified) { return foreign }
         if verified.contains(where: { $0.sidecar.slotted != nil }) {
             return StoreError(
                 .wrongKey, what: "The key does not open \"\(databasePath)\".",
                 why: "It opens no keyslot of the sidecar (\(state(copies))).",
                 remedy:
-                    "Check the key. If it is right, its slot was removed or changed: `cipherctl key list` with another "
-                    + "key shows which slots there are.")
+                    "Check the key. If it is right, its slot was removed or changed, or the sidecar is not the newest one "
+                    + "of this store: `cipherctl key list` shows which slots there are and since when, and "
+                    + "`cipherctl key log` what happened to them. If the sidecar was put back from an older backup, put the "
+                    + "newest one back.")
         }
         if !verified.isEmpty {
             return StoreError(
@@ -193,6 +196,14 @@ extension SidecarFiles {
             .sidecarDamaged, what: "No copy of the sidecar of \"\(databasePath)\" can be used.",
             why: "State of its files: \(state(copies)).",
             remedy: "Restore \"\(mainPath)\" from a backup of the store. Without it a passphrase opens nothing.")
+    }
+
+    /// The error for a sidecar of a store that is not the one of the key log; nil where the log says nothing of it.
+    private func foreignToLog(_ verified: [VerifiedCopy]) -> StoreError? {
+        guard let logged = (try? KeyLog(databasePath: databasePath).verify())?.storeID else { return nil }
+        let found = Set(verified.map { "\($0.sidecar.storeID)" })
+        guard !found.isEmpty, !found.contains(logged) else { return nil }
+        return .foreignSidecar(databasePath, logged: logged, found: found.sorted().joined(separator: ", "))
     }
 
     /// A sidecar of a former epoch does not fit the database. The remedy therefore never says to restore one when the

@@ -92,7 +92,10 @@ public struct StoreExamination: StoreTool {
             findings += try FullTextCheck.findings(
                 BackupBundle.database(meantBy: path), unlocked, configuration, run)
         }
-        return Report(findings: findings, status: status, notices: run.notices)
+        // The key and the key log may both show that the sidecar is another store's.
+        var told: Set<String> = []
+        let distinct = findings.filter { told.insert($0.name == "foreignSidecar" ? $0.name : $0.text).inserted }
+        return Report(findings: distinct, status: status, notices: run.notices)
     }
 }
 
@@ -158,8 +161,11 @@ private struct StoreCheckup {
         }
         // A loss in the WAL is a finding of its own.
         let log = status.walLoss?.note
-        var findings = status.attention.filter { text in log.map { !text.hasPrefix($0) } ?? true }
-            .map { Finding(.problem, "attention", $0) }
+        let ownNames: Set<String> = ["foreignSidecar", "foreignKeyLog"]
+        var findings = status.findings.filter { $0.what != log }.map { finding in
+            ownNames.contains(finding.name)
+                ? finding : Finding(.problem, "attention", finding.what, remedy: finding.remedy)
+        }
         if let note = status.rotationNote {
             findings.append(Finding(.note, "rotationRuns", note, remedy: "see: cipherctl rotate --status"))
         }

@@ -16,6 +16,8 @@ package enum SidecarAge: Sendable {
     case newest
     /// `sidecarRolledBack`.
     case rolledBack(StoreError)
+    /// None of the first pages fits its keys: it is the sidecar of another store.
+    case foreign(path: String)
     /// The store could not be read, for this reason.
     case unknown(String)
 
@@ -43,8 +45,20 @@ package enum SidecarAge: Sendable {
                 self = .rolledBack(error)
             }
         } catch {
-            self = .unknown(ToolError.explanation(of: error))
+            let isOwn = KeyHealth(StorePaths(path), choice.sidecar).isOwnSidecar == true
+            // A rotation may have given the store other keys since the sidecar was read.
+            let isUnchanged = (try? KeyChange(of: path).requireNone(since: choice)) != nil
+            let isForeign = !isOwn && isUnchanged && (try? Self.fitsNoPage(path, choice)) == true
+            self = isForeign ? .foreign(path: path) : .unknown(ToolError.explanation(of: error))
         }
+    }
+
+    /// Whether none of the first pages of a database is authentic under the keys of a sidecar.
+    static func fitsNoPage(_ path: String, _ choice: AuthenticatedSidecar) throws -> Bool {
+        let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey)
+        guard pages.pageCount > 0 else { return false }
+        for number in 1...min(pages.pageCount, Limits.firstPages) where try pages.page(number) != nil { return false }
+        return true
     }
 
     /// The finding to report; nil when the sidecar is the newest.
@@ -53,6 +67,7 @@ package enum SidecarAge: Sendable {
         case .newest: nil
         case .rolledBack(let error):
             Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
+        case .foreign(let path): .foreignSidecar(path)
         case .unknown(let reason):
             Finding(
                 .note, "sidecarNotCompared",

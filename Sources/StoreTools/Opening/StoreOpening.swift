@@ -61,6 +61,8 @@ package enum StoreOpening {
         _ path: String, _ onNotice: (String) -> Void, _ open: () throws -> SharedStore?
     ) throws -> SharedStore {
         let opened: SharedStore?
+        // Its manifest is there: it was no store that somebody could give up.
+        if BackupBundle(holding: path) != nil, try Files.kind(path) == nil { throw noSuchStore(path) }
         do {
             opened = try open()
         } catch let error as DatabaseError where [.SQLITE_READONLY, .SQLITE_CANTOPEN].contains(error.resultCode) {
@@ -110,13 +112,18 @@ package enum StoreOpening {
     /// Writes to the key log that a store was created, which was made elsewhere and then published.
     static func logCreation(_ path: String, _ scheme: KeyScheme, _ run: ToolRun) {
         let log = KeyLog(databasePath: StorePaths(path).database)
-        if let notice = log.note(.storeCreated(scheme: scheme.rawValue)) { run.notice(notice) }
+        if let notice = log.note(.storeCreated(scheme: scheme.rawValue, store: storeID(path))) { run.notice(notice) }
     }
 
     /// Writes to the key log that a database became a store.
     static func logAdoption(_ path: String, _ run: ToolRun) {
         let log = KeyLog(databasePath: StorePaths(path).database)
-        if let notice = log.note(.adopted(scheme: KeyScheme.direct.rawValue)) { run.notice(notice) }
+        let event = KeyEvent.adopted(scheme: KeyScheme.direct.rawValue, store: storeID(path))
+        if let notice = log.note(event) { run.notice(notice) }
+    }
+
+    private static func storeID(_ path: String) -> StoreID? {
+        SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed?.storeID
     }
 
     private static func needsLog(_ path: String, isReadOnly: Bool) -> ToolError {
@@ -143,6 +150,9 @@ package enum StoreOpening {
 
     package static func noSuchStore(_ path: String) -> StoreError {
         let paths = StorePaths(path)
+        if let bundle = BackupBundle(holding: path), (try? Files.kind(path)) == nil {
+            return bundle.damaged("its \(BackupBundle.databaseName) is missing")
+        }
         if let reason = (try? MissingDatabase.reason(paths)) ?? nil { return reason }
         if let interrupted = InterruptedRestoration.error(.saltMissing, paths) { return interrupted }
         if let emptied = (try? MissingDatabase.emptied(paths)) ?? nil { return emptied }
@@ -151,6 +161,9 @@ package enum StoreOpening {
             case .regular:
                 (try? Files.byteCount(path)) == 0 && SidecarFiles(databasePath: paths.database).read().areAbsent
                     ? "The file is empty." : "Its creation has begun but was not completed."
+            case .directory where Files.exists(path + "/" + BackupBundle.databaseName):
+                "The path names a directory with a \(BackupBundle.databaseName) and without a \(BackupBundle.manifestName): "
+                    + "if it was a backup, it is not complete."
             case .directory: "The path names a directory."
             case .other: "The path names a device or a pipe."
             case nil: "The file does not exist."

@@ -21,6 +21,8 @@ package struct KeyHealth: Sendable {
     private let isBackup: Bool
     /// When the last line of the key log was written.
     private let lastLogged: UInt64?
+    /// The identifier of the store of which the key log is; nil where the log does not say it.
+    private let loggedStore: String?
     package let now: UInt64
 
     package init(_ paths: StorePaths, _ sidecar: Sidecar?, now: UInt64 = WallClock.secondsSince1970) {
@@ -36,6 +38,7 @@ package struct KeyHealth: Sendable {
             logNotes = [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
             isLogMissing = audit.entries.isEmpty && audit.problems.isEmpty
             lastLogged = audit.entries.last?.time
+            loggedStore = audit.storeID
             let made = audit.entries.last { ["store-created", "adopted", "rotation-completed"].contains($0.event) }
             // The key of an adopted database is older than its adoption, by nobody knows how much.
             let rotated = made?.event == "adopted" ? nil : made?.time
@@ -46,6 +49,7 @@ package struct KeyHealth: Sendable {
             logNotes = []
             isLogMissing = false
             lastLogged = nil
+            loggedStore = nil
             keyCreated = sidecar?.slotted?.dataKey.created
         }
     }
@@ -93,10 +97,48 @@ package struct KeyHealth: Sendable {
         return sidecar.slotted != nil || sidecar.epoch > 1
     }
 
+    /// The identifiers of the two stores, where sidecar and key log are those of different ones.
+    private var differingStores: (log: String, sidecar: String)? {
+        guard !isBackup, let loggedStore, let sidecar, "\(sidecar.storeID)" != loggedStore else { return nil }
+        return (loggedStore, "\(sidecar.storeID)")
+    }
+
+    /// Whether sidecar and key log are those of one store; nil where that is not known.
+    var isOwnSidecar: Bool? {
+        guard let loggedStore, let sidecar else { return nil }
+        return "\(sidecar.storeID)" == loggedStore
+    }
+
+    /// The finding about a sidecar, authenticated by no key, that is not of the store of the key log; nil for none.
+    package func foreignSidecar(_ path: String) -> Finding? {
+        differingStores.map { stores in
+            Finding(
+                .problem, "foreignSidecar",
+                "the sidecar is that of store \(stores.sidecar), and the key log that of store \(stores.log): one of the two "
+                    + "belongs to another store",
+                remedy: StoreError.sidecarRemedy(StorePaths(path).database)
+                    + " To see which of the two it is, try the key of this store: `cipherctl key test "
+                    + "\(ShellWord.path(path))`")
+        }
+    }
+
+    /// The finding about a key log that is not of the store, where a key has proved sidecar and pages; nil for none.
+    var foreignLog: Finding? {
+        differingStores.map { stores in
+            Finding(
+                .risk, "foreignKeyLog",
+                "the key log is that of another store (\(stores.log)); the sidecar and the pages are those of store "
+                    + "\(stores.sidecar)",
+                remedy: "bring back the store's own key log, or move this one away: the next change of keys begins "
+                    + "another")
+        }
+    }
+
     /// A description of the key log, for people.
     package var logLine: String {
         if !logProblems.isEmpty { return "changed" }
         if isLogMissing { return "none" }
+        if differingStores != nil { return "that of another store, or the sidecar is" }
         return logNotes.isEmpty ? "sound" : "older than the sidecar"
     }
 

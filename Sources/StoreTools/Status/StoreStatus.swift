@@ -114,8 +114,8 @@ public struct StoreStatus: StoreTool {
         private(set) var isRotationRunning = false
         /// Whether a rotation that the sidecar announced has ended since.
         private var isOutdated = false
-        /// The findings that need attention, each as a sentence without its full stop.
-        public private(set) var attention: [String] = []
+        /// What needs attention, with what to do.
+        private(set) var findings: [Finding] = []
         /// The changes that the store records; `none` without a key.
         package private(set) var historyReading = StoreHistoryStatus.Reading.none
         /// The age of the keys, and whether the key log is intact.
@@ -145,7 +145,7 @@ extension StoreStatus.Report {
         switch age {
         case .newest: false
         case .rolledBack: true
-        case .unknown, nil: nil
+        case .unknown, .foreign, nil: nil
         }
     }
     /// The type of the filesystem, such as `ext4`.
@@ -158,6 +158,8 @@ extension StoreStatus.Report {
     public var backupVerified: Date? { keyHealth.backupVerified.map { Date(timeIntervalSince1970: TimeInterval($0)) } }
     /// Whether the key log is unchanged, as far as its chain proves.
     public var isKeyLogSound: Bool { keyHealth.logProblems.isEmpty }
+    /// The findings that need attention, each as a sentence without its full stop, with what to do.
+    public var attention: [String] { findings.map(\.text) }
     /// Whether any process has the store open, according to its lease, SQLite's locks, or the open files that the
     /// system shows; nil when none of these shows one and one of them cannot be read.
     public var isInUse: Bool? {
@@ -260,7 +262,7 @@ extension StoreStatus.Report {
             guard let (copy, state) = note.subject else { continue }
             for index in copies.indices where copies[index].copy == copy { copies[index].state = state }
         }
-        attention = []
+        findings = []
         // The key shows more, and that some of it is none.
         walLoss = try WALContent.loss(of: path, choice.pageKey)
         findRisks(choice)
@@ -270,10 +272,20 @@ extension StoreStatus.Report {
             } catch let error as StoreError where error.isChangeMeanwhile {
                 return false
             }
-            attention.append("page 1 does not fit the key of the sidecar: run `cipherctl verify`")
+            findings.append(try unfitting(choice))
             return true
         }
+        if let foreign = keyHealth.foreignLog { findings.append(foreign) }
         return !isOutdated
+    }
+
+    /// The finding about a page 1 that is not authentic. The key has proved the sidecar: if no other page is authentic either,
+    /// the sidecar is that of another store.
+    private func unfitting(_ choice: AuthenticatedSidecar) throws -> Finding {
+        if keyHealth.isOwnSidecar != true, try SidecarAge.fitsNoPage(path, choice) { return .foreignSidecar(path) }
+        return Finding(
+            .problem, "pageDamaged", "page 1 does not fit the key of the sidecar",
+            remedy: "see what else is damaged: `cipherctl verify \(place)`; then \(restoring)")
     }
 
     private func firstPageIsAuthentic(_ choice: AuthenticatedSidecar) throws -> Bool {
@@ -293,7 +305,7 @@ extension StoreStatus.Report {
     }
 
     /// Adds findings that need attention.
-    mutating func take(_ findings: [Finding]) { attention += findings.map(\.text) }
+    mutating func take(_ findings: [Finding]) { self.findings += findings.filter { !self.findings.contains($0) } }
 
     /// Whether a process holds the lock for changes of keys and rotations; nil when that cannot be determined.
     static func isChangingKeys(_ path: String) -> Bool? {
@@ -315,20 +327,25 @@ extension StoreStatus.Report {
     }
 
     /// The meaning of a sidecar in state `creating` beside the present file.
-    private var interruptedCreation: String {
+    private var interruptedCreation: (what: String, remedy: String) {
         switch verdict {
         case .opaque:
-            "an adoption was interrupted before it changed the file, which opens as before: `cipherctl adopt` starts "
-                + "it again"
+            (
+                "an adoption was interrupted before it changed the file, which opens as before",
+                "start it again: `cipherctl adopt \(place)`"
+            )
         case .plaintextHeader where pages > 1:
-            "an adoption was interrupted after it had converted the file; all rows are there: `cipherctl adopt`, or the next "
-                + "opening for writing, completes it"
-        default: "the creation of the store was interrupted: `cipherctl create` completes it"
+            (
+                "an adoption was interrupted after it had converted the file; all rows are there",
+                "complete it: `cipherctl adopt \(place)`; the next opening for writing completes it too"
+            )
+        default:
+            ("the creation of the store was interrupted", "complete it, with the same key: `cipherctl create \(place)`")
         }
     }
 
     /// Holders that block others.
-    private static func attention(to holders: StoreHolders) -> [String] {
+    private static func findings(about holders: StoreHolders) -> [Finding] {
         // A process is reported once, however many connections it has.
         var told: Set<Int32> = []
         return holders.compactMap { holder in
@@ -337,10 +354,16 @@ extension StoreStatus.Report {
             }
             let uses = holders.filter { $0.process == holder.process }.flatMap(\.uses)
             if uses.contains(.writeSlot) || uses.contains(.writeLock) {
-                return "\(holder) holds the write lock: nobody can write until it resumes or ends"
+                return Finding(
+                    .problem, "stoppedWriter",
+                    "\(holder) holds the write lock: nobody can write until it resumes or ends",
+                    remedy: "resume it (kill -CONT \(holder.process)), or end it")
             }
             if uses.contains(.readLock) {
-                return "\(holder) is reading: the WAL cannot shrink until it resumes or ends"
+                return Finding(
+                    .problem, "stoppedReader",
+                    "\(holder) is reading: the WAL cannot shrink until it resumes or ends",
+                    remedy: "resume it (kill -CONT \(holder.process)), or end it")
             }
             return nil
         }
@@ -354,64 +377,113 @@ extension StoreStatus.Report {
         case .running: isRotationRunning = true
         case .ended: isOutdated = true
         case .interrupted:
-            attention.append("a rotation was interrupted: the next opening for writing completes or undoes it")
+            add(
+                "rotationInterrupted",
+                "a rotation was interrupted: the next opening for writing completes or undoes it",
+                "open it for writing: `cipherctl sql \(place) \"SELECT 1\" --write`; or continue it: `cipherctl rotate "
+                    + "\(place) --resume --no-backup`")
         }
+    }
+
+    private mutating func add(_ name: String, _ what: String, _ remedy: String) {
+        findings.append(Finding(.problem, name, what, remedy: remedy))
+    }
+
+    /// The path as a word of a shell.
+    private var place: String { ShellWord.path(path) }
+
+    private var restoring: String {
+        "restore the store from a backup: `cipherctl restore DIR \(place) --replace`; or copy its rows into a new store: "
+            + "`cipherctl salvage \(place) NEW`"
     }
 
     /// - Parameter choice: The sidecar, if a key has authenticated it.
     private mutating func findRisks(_ choice: AuthenticatedSidecar? = nil) {
         if let interruptedRestoration {
             // The files belong to two stores and do not describe either.
-            attention = [Finding.restorationInterrupted(path, interruptedRestoration).text]
+            findings = [.restorationInterrupted(path, interruptedRestoration)]
             return
         }
-        let isRepairable = copies.contains { $0.state == "ok" }
-        for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
-            attention.append(
-                "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " "))"
-                    + (isRepairable ? ": the next opening for writing restores it from the other one" : ""))
-        }
+        findCopies(choice)
         switch sidecar?.state {
-        case .creating: attention.append(interruptedCreation)
+        case .creating: add("creationInterrupted", interruptedCreation.what, interruptedCreation.remedy)
         case .rotating, .switching, .ready, nil: findRotation(choice)
         }
-        switch verdict {
-        case .plaintextHeader: break
-        case .damagedHeader(let damage): attention.append("byte \(damage.offset) of the header is wrong")
-        case .plainSQLite: attention.append("the file is plain SQLite: it is not encrypted")
-        case .empty: attention.append("the file has no bytes")
-        case .opaque where sidecar?.state == .creating: break
-        case .tooShort, .opaque: attention.append("the file does not have the header of a store")
-        }
+        findHeader()
         if names > 1, backup == nil {
-            attention.append(
-                "the database file has \(names) names, and no opening accepts that: remove the other links (find them "
-                    + "with `find -samefile`)")
+            add(
+                "severalNames", "the database file has \(names) names, and no opening accepts that",
+                "remove the other links: `find DIR -samefile \(place)` names them")
         }
         if let lengthFault {
-            let remedy =
-                if case .missing = lengthFault {
-                    "restore the store from a backup"
-                } else {
-                    "run `cipherctl verify`, or restore the store from a backup"
-                }
-            attention.append("\(lengthFault.text): \(remedy)")
+            let verifying = "see what is damaged: `cipherctl verify \(place)`; or "
+            let isMissing = if case .missing = lengthFault { true } else { false }
+            add("wrongLength", lengthFault.text, (isMissing ? "" : verifying) + restoring)
         }
-        if let walLoss, backup == nil, walLoss.needsAttention {
-            attention.append("\(walLoss.note): \(walLoss.remedy)")
+        if let walLoss, backup == nil, walLoss.needsAttention { add("commitsLost", walLoss.note, walLoss.remedy) }
+        if let holders { findings += Self.findings(about: holders) }
+        if !filesystem.isSafeForSharedWAL {
+            add(
+                "unsupportedFilesystem", "stores are not safe on \(filesystem.name)",
+                "move the store, with all files of its name, to a local filesystem")
         }
-        if let holders { attention += Self.attention(to: holders) }
-        if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }
         if walBytes > Limits.largeWALBytes {
             let readers = logReaders.map(\.description).joined(separator: ", ")
-            attention.append(
+            add(
+                "largeLog",
                 "the WAL has \(walBytes >> 20) MiB"
-                    + (readers.isEmpty ? "" : ", and cannot shrink while these read an old snapshot: \(readers)"))
+                    + (readers.isEmpty ? "" : ", and cannot shrink while these read an old snapshot: \(readers)"),
+                readers.isEmpty
+                    ? "open the store for writing, which copies it into the file: `cipherctl sql \(place) \"SELECT 1\" --write`"
+                    : "let them end their transactions or snapshots")
+        }
+    }
+
+    /// - Parameter choice: The sidecar, if a key has authenticated it.
+    private mutating func findCopies(_ choice: AuthenticatedSidecar?) {
+        let isRepairable = copies.contains { $0.state == "ok" }
+        for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
+            add(
+                "sidecarCopy",
+                "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " "))",
+                isRepairable
+                    ? "the next opening for writing restores it from the other one"
+                    : "put it back: it is \"store.db-sidecar\" in the folder of a backup of this store")
+        }
+        // A key that fits the pages proves the sidecar, and the key log is the foreign one.
+        if choice == nil, backup == nil, let foreign = keyHealth.foreignSidecar(path) { findings.append(foreign) }
+    }
+
+    private mutating func findHeader() {
+        switch verdict {
+        case .plaintextHeader: break
+        case .damagedHeader(let damage):
+            add("headerDamaged", "byte \(damage.offset) of the header is wrong", restoring)
+        case .plainSQLite:
+            add(
+                "notEncrypted", "the file is plain SQLite: it is not encrypted",
+                "encrypt it into a new store: `cipherctl import \(place) NEW`")
+        case .empty where sidecar?.state == .creating: break
+        case .empty:
+            add(
+                "emptyFile", "the file has no bytes",
+                "restore the store from a backup: `cipherctl restore DIR \(place) --replace`")
+        case .opaque where sidecar?.state == .creating: break
+        case .tooShort, .opaque:
+            add(
+                "notEncrypted", "the file does not have the header of a store",
+                "check the path; if it was a store, \(restoring)")
         }
     }
 }
 
 extension Finding {
+    /// The key opens the sidecar and no page.
+    static func foreignSidecar(_ path: String) -> Finding {
+        let error = StoreError.foreignSidecar(StorePaths(path).database)
+        return Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
+    }
+
     /// A store of which no file may be removed, and that no process opens.
     static func restorationInterrupted(_ path: String, _ folder: String) -> Finding {
         Finding(

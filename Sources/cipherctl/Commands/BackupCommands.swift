@@ -244,6 +244,13 @@ struct RestoreCommand: Command {
                 why: "It is a device, a pipe or a socket, and a store is a regular file.",
                 hint: "Give the name of a file; nothing was changed.")
         }
+        let folder = Files.directory(of: paths.database)
+        if let place = try Files.identity(folder), try place == Files.identity(arguments.operands[0]) {
+            throw CommandFailure(
+                .usage, "exists", what: "\"\(storePath)\" is no place for a store.",
+                why: "It is in the folder of the backup, and nothing is added to that folder.",
+                hint: "Give a name in another folder; nothing was changed.")
+        }
         if let owner = try StorePaths.owner(of: storePath) {
             try ToolError.requireForeign(storePath, to: owner, "store")
         }

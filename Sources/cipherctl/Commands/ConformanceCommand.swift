@@ -96,7 +96,10 @@ struct ConformanceCommand: Command {
     }
 
     private static func exitCode(_ report: Conformance.Report) -> ExitCode {
-        if report.isConformant { return report.needsAttention ? .needsAttention : .ok }
+        if report.isConformant {
+            if report.isIncomplete { return .notPermitted }
+            return report.needsAttention ? .needsAttention : .ok
+        }
         let ofData: Set<Check> = [.header, .sidecar, .pages, .walFrames, .content, .vectors, .ciphertext]
         return report.failures.contains { ofData.contains($0.check) } ? .damagedData : .needsAttention
     }

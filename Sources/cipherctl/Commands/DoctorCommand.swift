@@ -72,11 +72,13 @@ extension Finding {
     fileprivate var json: JSON {
         .object([
             "severity": .string(severity.rawValue), "code": .string(name), "what": .string(what),
-            "remedy": .optional(remedy, JSON.string),
+            "remedy": .optional(completedRemedy, JSON.string),
         ])
     }
 
+    private var completedRemedy: String? { remedy.map { SuggestedCommand.completing($0) } }
+
     fileprivate var lines: [String] {
-        [Help.padded(severity.rawValue, to: 8) + " \(what)"] + (remedy.map { ["         -> \($0)"] } ?? [])
+        [Help.padded(severity.rawValue, to: 8) + " \(what)"] + (completedRemedy.map { ["         -> \($0)"] } ?? [])
     }
 }

@@ -135,13 +135,16 @@ struct SalvageCommand: Command {
         lines += report.unknownPages.lines("lost, and no table names it", pageBytes: report.pageBytes)
             .map { "pages     \($0)" }
         lines += report.olderPages.lines("of an older commit", pageBytes: report.pageBytes).map { "pages     \($0)" }
+        lines += report.lostSchemaPages.map { page in
+            "schema    page \(page) is lost, with the entries that it had of tables, views, triggers and indexes"
+        }
         lines += report.notCreated.map { "missing   \($0)" }
         lines += report.leftOut.map { "left out  \($0.text)" }
         lines += report.notChecked.map { "note      not checked: \($0)" }
         if let note = report.lostCommits { lines.append("commits   \(note)") }
         if report.foreignKeyViolations > 0 {
             let rows = CountText.text(report.foreignKeyViolations, "row refers", "rows refer")
-            lines.append("foreign   \(rows) to rows that do not exist any more")
+            lines.append("foreign   \(rows) to rows that do not exist: cipherctl verify says which")
         }
         return lines + ["result    \(report.hasLosses ? "something is lost" : "complete")"]
     }

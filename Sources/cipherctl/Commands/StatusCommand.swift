@@ -137,7 +137,7 @@ struct StatusCommand: Command {
             "cipherctl_version": .string(Program.version),
             "sqlcipher_version": .optional(SQLiteLibrary.cipherVersion, JSON.string),
             "sqlite_version": .string(SQLiteLibrary.sqliteVersion),
-            "attention": .array(found.attention.map(JSON.string)), "notes": .array(notes(found).map(JSON.string)),
+            "attention": .array(attention(found).map(JSON.string)), "notes": .array(notes(found).map(JSON.string)),
         ])
     }
 
@@ -177,7 +177,11 @@ struct StatusCommand: Command {
             "filesystem   \(found.filesystem.name)\(found.filesystem.isSafeForSharedWAL ? "" : ", not safe")",
             "library      SQLCipher \(SQLiteLibrary.cipherVersion ?? "not found"), SQLite \(SQLiteLibrary.sqliteVersion)",
         ]
-        return lines + notes(found).map { "note         \($0)" } + found.attention.map { "attention    \($0)" }
+        return lines + notes(found).map { "note         \($0)" } + attention(found).map { "attention    \($0)" }
+    }
+
+    private func attention(_ found: StoreStatus.Report) -> [String] {
+        found.attention.map { SuggestedCommand.completing($0) }
     }
 
     private func line(_ slot: Keyslot) -> String {

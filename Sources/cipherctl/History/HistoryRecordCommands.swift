@@ -1,4 +1,5 @@
 import CipherStore
+import StorePlatform
 import StoreTools
 
 /// `history record STORE`: begins to record the changes of tables.
@@ -59,27 +60,23 @@ struct HistoryRecordCommand: Command {
     private func requireTables(_ store: SharedStore) throws {
         let named = arguments.values("--table")
         let (missing, names) = try store.read { db in
-            (try named.filter { try !db.tableExists($0, in: "main") && !db.viewExists($0, in: "main") },
-             try ProgramTables(db).names)
+            let missing = try named.filter { try !db.tableExists($0, in: "main") && !db.viewExists($0, in: "main") }
+            return (missing, try ProgramTables(db).names)
         }
         guard let first = missing.first else { return }
         let shown = names.prefix(Self.shownTables).map { "\"\($0)\"" }.joined(separator: ", ")
-        let query = "\"SELECT name FROM sqlite_schema WHERE type = 'table'\""
+        let more = names.count > Self.shownTables ? " and \(names.count - Self.shownTables) more" : ""
         throw CommandFailure(
             .usage, "noSuchTable",
-            what: "\"\(path)\" has no table "
-                + missing.map { "\"\($0)\"" }.joined(separator: ", ") + ".",
-            why: names.isEmpty
-                ? "It has no table at all that a program has created."
-                : "Its tables are \(shown)\(names.count > Self.shownTables ? " and \(names.count - Self.shownTables) more" : "").",
+            what: "\"\(path)\" has no table " + missing.map { "\"\($0)\"" }.joined(separator: ", ") + ".",
+            why: names.isEmpty ? "No program has created a table in it." : "Its tables are \(shown)\(more).",
             hint: names.isEmpty
-                ? "Create \"\(first)\" first, or record all tables that are to come: "
-                    + SuggestedCommand("history record", "--all").text
-                : "Name one of them with --table, or record all: "
-                    + SuggestedCommand("history record", "--all").text
-                    + " They are listed by: " + SuggestedCommand("sql", words: [query]).text)
+                ? "Create \"\(first)\" first, or record all tables that are to come: `cipherctl history record --all`"
+                : "Name one of them with --table, or record all: `cipherctl history record --all`. All tables are listed by: "
+                    + "`\(SuggestedCommand("sql", Self.listing).text)`")
     }
 
+    private static let listing = ShellWord.quoted("SELECT name FROM pragma_table_list WHERE schema = 'main'")
     private static let shownTables = 10
 
     /// The tables that `--all` does not record.

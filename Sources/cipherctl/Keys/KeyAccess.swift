@@ -154,6 +154,7 @@ extension SidecarAge {
         switch self {
         case .newest: break
         case .rolledBack(let error): throw error
+        case .foreign(let path): throw StoreError.foreignSidecar(StorePaths(path).database)
         case .unknown: finding.map { console.note($0.what) }
         }
     }
@@ -163,7 +164,7 @@ extension SidecarAge {
         switch self {
         case .newest: .bool(false)
         case .rolledBack: .bool(true)
-        case .unknown: .null
+        case .unknown, .foreign: .null
         }
     }
 }

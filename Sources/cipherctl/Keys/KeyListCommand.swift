@@ -16,7 +16,8 @@ struct KeyListCommand: Command {
         ],
         notes: [
             "No key is needed: without one nothing is authenticated, and the output says so. With a key the keyslot "
-                + "that it opens is marked, and a sidecar that was replaced by an older one is reported (exit code 2)."
+                + "that it opens is marked. A sidecar that was replaced by an older one, or by that of another store, is "
+                + "reported (exit code 2)."
         ])
 
     private let path: String
@@ -29,8 +30,12 @@ struct KeyListCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         guard KeyOptions.isGiven(arguments) else {
-            try report(claimed(), nil, console)
-            return .ok
+            let sidecar = try claimed()
+            try report(sidecar, nil, console)
+            let isBackup = BackupBundle(holding: path) != nil
+            guard !isBackup, let foreign = KeyHealth(StorePaths(path), sidecar).foreignSidecar(path) else { return .ok }
+            console.warn(foreign.text)
+            return .needsAttention
         }
         let access = try KeyAccess(path, arguments, console)
         let age = access.age

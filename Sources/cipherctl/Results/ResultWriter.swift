@@ -93,11 +93,19 @@ extension DatabaseValue {
 
 /// Rows as an aligned table: numbers right-aligned, the others left-aligned; NULL is written as `NULL`.
 ///
-/// It keeps all rows until the end, because the widest determines the columns.
+/// The first rows determine the columns: they are kept until there are a thousand of them, or a mebibyte. The rows after
+/// them are printed as they come, so that a result of any length needs little memory.
 struct TableWriter: ResultWriter {
     private var columns: [String] = []
     private var rows: [[String]] = []
     private var isNumeric: [Bool] = []
+    /// Bytes of the rows that are kept.
+    private var keptBytes = 0
+    /// The widths of the columns, once they are printed.
+    private var widths: [Int]?
+
+    static let keptRows = 1000
+    private static let mostKeptBytes = 1 << 20
 
     mutating func begin(_ columns: [String], to output: Output) throws {
         // Control characters would break the table, or control the terminal.
@@ -106,17 +114,27 @@ struct TableWriter: ResultWriter {
     }
 
     mutating func add(_ row: [ResultValue], to output: Output) throws {
+        let cells = row.map { $0.shownText?.withoutControls() ?? "NULL" }
+        if let widths { return try output.line(line(cells, widths)) }
         for (index, value) in row.enumerated() where !value.isNumberOrNull { isNumeric[index] = false }
-        rows.append(row.map { $0.shownText?.withoutControls() ?? "NULL" })
+        rows.append(cells)
+        keptBytes += cells.reduce(0) { $0 + $1.utf8.count }
+        if rows.count >= Self.keptRows || keptBytes >= Self.mostKeptBytes { try printKept(to: output) }
     }
 
     mutating func end(to output: Output) throws {
+        if widths == nil { try printKept(to: output) }
+    }
+
+    private mutating func printKept(to output: Output) throws {
         let widths = columns.indices.map { index in
             rows.reduce(columns[index].count) { max($0, $1[index].count) }
         }
+        self.widths = widths
         try output.line(line(columns, widths))
         try output.line(widths.map { String(repeating: "-", count: $0) }.joined(separator: "  "))
         for row in rows { try output.line(line(row, widths)) }
+        rows = []
     }
 
     private func line(_ cells: [String], _ widths: [Int]) -> String {

@@ -3,6 +3,18 @@ import KeyRotation
 import StorePlatform
 import StoreTools
 
+/// What prevents a rotation before the store is opened.
+struct RotationObstacle {
+    let what: String
+    let remedy: String
+
+    static func readOnlyFilesystem(_ path: String) -> RotationObstacle {
+        RotationObstacle(
+            what: "\"\(path)\" is on a filesystem that is mounted read-only: a rotation writes beside the store.",
+            remedy: "Mount the filesystem with the right to write, or run the rotation where it is mounted so.")
+    }
+}
+
 /// The outcome for one store.
 struct RotationOutcome {
     enum Result {
@@ -11,6 +23,8 @@ struct RotationOutcome {
         /// Whether it is due is unknown: the time of its data key, in seconds since 1970, is in the future.
         case notChecked(created: UInt64)
         case planned(RotationPlan)
+        /// Instead of a plan: the store cannot even be opened for writing.
+        case impossible(RotationObstacle, epoch: UInt64)
         /// Instead of a plan: a rotation runs or was interrupted.
         case pending(RotationStatus)
         /// Instead of a plan: a copy left by a rotation, in state none.
@@ -33,7 +47,7 @@ struct RotationOutcome {
         case .failed(let error): ExitCode(error)
         case .planned(let plan): plan.canBegin ? .ok : .needsAttention
         case .pending(let status): RotationStatusReport.exitCode(status)
-        case .notChecked, .leftover: .needsAttention
+        case .notChecked, .leftover, .impossible: .needsAttention
         case .rotated, .skipped, .abandoned, .nothingPending: .ok
         }
     }
@@ -44,7 +58,7 @@ struct RotationOutcome {
         case .rotated: "rotated"
         case .skipped: "skipped"
         case .notChecked: "not-checked"
-        case .planned: "planned"
+        case .planned, .impossible: "planned"
         case .pending, .leftover: "pending"
         case .abandoned: "abandoned"
         case .nothingPending: "nothing-pending"
@@ -65,6 +79,11 @@ struct RotationOutcome {
                 "  set the clock, or rotate it without --if-older-than",
             ]
         case .planned(let plan): PlanReport.lines(plan, path)
+        case .impossible(let obstacle, let epoch):
+            [
+                "\(path): a rotation cannot begin", "  epoch        \(epoch)", "  obstacle     \(obstacle.what)",
+                "               -> \(obstacle.remedy)",
+            ]
         case .pending(let status):
             [RotationStatusReport.line(path, status), "  nothing was checked or changed"]
         case .leftover(let copy):
@@ -119,6 +138,13 @@ struct RotationOutcome {
         case .rotated(let report): members += Self.members(report)
         case .skipped(let age): members.append(.init(name: "data_key_age_seconds", value: .int(age)))
         case .planned(let plan): members += PlanReport.members(plan)
+        case .impossible(let obstacle, let epoch):
+            members += [
+                .init(name: "can_begin", value: .bool(false)), .init(name: "epoch", value: .int(epoch)),
+                .init(
+                    name: "obstacles",
+                    value: .array([.object(["what": .string(obstacle.what), "remedy": .string(obstacle.remedy)])])),
+            ]
         case .notChecked(let created): members.append(.init(name: "data_key_created", value: .int(created)))
         case .pending(let status): members += RotationStatusReport.members(status)
         case .leftover(let copy): members.append(.init(name: "leftover", value: .string(copy)))

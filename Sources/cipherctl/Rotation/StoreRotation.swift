@@ -48,6 +48,12 @@ struct StoreRotation {
     }
 
     private func look() throws -> RotationOutcome {
+        // An opening would write beside the store.
+        if Files.isOnReadOnlyFilesystem(path) {
+            // The key is tried all the same.
+            let sidecar = try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar
+            return RotationOutcome(path: path, .impossible(.readOnlyFilesystem(path), epoch: sidecar.epoch))
+        }
         var options = try options()
         options.backupFolder = nil
         let store = try StoreOpening.writable(

@@ -78,7 +78,9 @@ struct SyncErrorReport {
     /// The remedy at the command line.
     static func hint(_ code: SyncError.Code) -> String {
         switch code {
-        case .notEnabled: "Set it up with `cipherctl sync init`, or with `cipherctl sync join` and an invitation."
+        case .notEnabled:
+            "Set it up with `cipherctl sync init --all-tables`, or with `cipherctl sync join --all-tables` and an "
+                + "invitation."
         case .foreignWrites:
             "Take them into a commit with: cipherctl sync commit. The rows as they are here now replace those on all "
                 + "devices; rows that are gone here are deleted there."

@@ -9,7 +9,7 @@ struct SyncPushCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "sync push",
-        summary: "send the commits that the remote does not have",
+        summary: "send the commits that the remote does not have; exit code 2 when rows are in no commit",
         operands: [SyncAccess.storeOperand],
         options: [SyncAccess.remoteOption] + SyncAccess.longOptions,
         examples: [
@@ -27,14 +27,25 @@ struct SyncPushCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        let (name, count) = try SyncAccess.exchange(arguments, with: remote, console) { manager, progress in
+        let (name, count, foreign) = try SyncAccess.exchange(arguments, with: remote, console) { manager, progress in
             progress.begin("pushing", total: try manager.status().ahead)
-            return (manager.remote.name, try await manager.push())
+            let count = try await manager.push()
+            let foreign = try manager.repository.summary().foreignWrites
+            return (manager.remote.name, count, foreign)
+        }
+        // They are in no commit, and so go nowhere.
+        if !foreign.isEmpty {
+            console.warn(
+                "rows of \(foreign.joined(separator: ", ")) were written outside of commits, and were not pushed. "
+                    + SyncErrorReport.hint(.foreignWrites))
         }
         try console.report(
-            json: .object(["store": .string(arguments.operands[0]), "remote": .string(name), "pushed": .int(count)]),
+            json: .object([
+                "store": .string(arguments.operands[0]), "remote": .string(name), "pushed": .int(count),
+                "foreign_writes": .array(foreign.map(JSON.string)),
+            ]),
             lines: ["pushed \(CountText.text(count, "commit")) to \(name)"])
-        return .ok
+        return foreign.isEmpty ? .ok : .needsAttention
     }
 }
 

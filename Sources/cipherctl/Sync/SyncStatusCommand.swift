@@ -49,7 +49,9 @@ struct SyncReport {
     var isInSync: Bool { !remotes.isEmpty && remotes.allSatisfy { $0.status.isInSync } }
 
     /// The findings that need a person's attention, as sentences.
-    var attention: [String] {
+    var attention: [String] { found.map { SuggestedCommand.completing($0) } }
+
+    private var found: [String] {
         var found = summary.missingTables.map { name in
             "Table \"\(name)\": \(SyncError.Code.tableMissing.reason) "
                 + SyncErrorReport.hint(.tableMissing)

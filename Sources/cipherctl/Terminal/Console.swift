@@ -46,7 +46,8 @@ struct Console {
         )
     }
 
-    private static func say(_ kind: String, _ text: String) {
+    private static func say(_ kind: String, _ sentence: String) {
+        let text = SuggestedCommand.completing(sentence)
         guard manner.isJSON else { return talk("cipherctl: \(kind): \(text.withoutControls())\n") }
         let message = JSON.object(["message": .string(text)])
         talk(JSON.object([JSON.Member(name: kind, value: message)]).text + "\n")

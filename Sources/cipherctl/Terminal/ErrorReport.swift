@@ -10,50 +10,56 @@ struct ErrorReport {
     let name: String
     /// The event and its cause.
     let message: String
-    let hint: String?
+    /// What to do, with commands as they can be typed.
+    var hint: String? { hint(for: nil) }
     let exitCode: ExitCode
+    /// The hint as it was written, with commands that lack their operands.
+    private let remedy: String?
     private var members: [JSON.Member] = []
 
     init(_ error: any Error) {
         exitCode = ExitCode(error)
         switch error {
         case let error as CommandFailure:
-            (name, message, hint) = (error.name, "\(error.what) \(error.why)", error.hint)
+            (name, message, remedy) = (error.name, "\(error.what) \(error.why)", error.hint)
         case let error as ToolError:
-            (name, message, hint) = (error.stableName, ToolError.explanation(of: error), error.remedy)
+            (name, message, remedy) = (error.stableName, ToolError.explanation(of: error), error.remedy)
         case let error as UsageError:
-            (name, message, hint) = ("usage", error.message, error.hint)
+            (name, message, remedy) = ("usage", error.message, error.hint)
         case let error as StoreError:
-            (name, message, hint) = (
+            (name, message, remedy) = (
                 error.code.name, "\(error.what) \(error.why)", Self.withoutSwiftCalls(error.remedy)
             )
             if case .pageDamaged(let page) = error.code { add("page", .int(page)) }
         case let error as DatabaseError:
-            (name, message, hint) = (
+            (name, message, remedy) = (
                 "sqlite", Self.withoutSwiftCalls(error.description), Self.hint(for: error)
             )
             add("sqlite_code", .int(error.resultCode.rawValue))
             add("sqlite_extended_code", .int(error.extendedResultCode.rawValue))
         case let failure as StatementFailure:
             let report = ErrorReport(failure.error)
-            (name, message, hint) = (report.name, failure.place + report.message, report.hint)
+            (name, message, remedy) = (report.name, failure.place + report.message, report.remedy)
             members = report.members + [.init(name: "line", value: .int(failure.line))]
         case let error as HistoryError:
-            (name, message, hint) = (error.stableName, error.text, error.hint)
+            (name, message, remedy) = (error.stableName, error.text, error.hint)
         case let error as SystemError:
-            (name, message, hint) = ("system", error.description, Self.hint(for: error))
+            (name, message, remedy) = ("system", error.description, Self.hint(for: error))
             add("errno", .int(error.errorNumber))
         case let error as CryptoError:
-            (name, message, hint) = (
+            (name, message, remedy) = (
                 "cryptography", "\(error)".capitalizedFirst + ".", error.isOutOfMemory ? Self.memoryHint : nil
             )
         case is CancellationError:
-            (name, message, hint) = ("interrupted", "The command was interrupted.", nil)
+            (name, message, remedy) = ("interrupted", "The command was interrupted.", nil)
         default:
             let report = SyncErrorReport(error)
-            (name, message, hint) = (report?.name ?? "failed", report?.message ?? "\(error)", report?.hint)
+            (name, message, remedy) = (report?.name ?? "failed", report?.message ?? "\(error)", report?.hint)
         }
     }
+
+    /// - Parameter store: The store that is meant; nil for that of the present command.
+    private func hint(for store: String?) -> String? { remedy.map { SuggestedCommand.completing($0, store: store) } }
 
     /// The message as a sentence, for a text that goes on.
     var sentence: String { message.hasSuffix(".") ? message : message + "." }
@@ -64,7 +70,7 @@ struct ErrorReport {
     }
 
     /// For people.
-    var text: String { "cipherctl: error: \(shownMessage)\n" + shownHint }
+    var text: String { "cipherctl: error: \(shownMessage)\n" + shownHint() }
 
     /// Names in it cannot control the terminal. SQL keeps its line ends, and its further lines are indented: a name in the
     /// schema cannot look like another message.
@@ -73,13 +79,17 @@ struct ErrorReport {
             ? message.withoutControls(keepsLines: true).replacing("\n", with: "\n    ") : message.withoutControls()
     }
 
-    private var shownHint: String { hint.map { "hint: \($0.withoutControls())\n" } ?? "" }
+    private func shownHint(_ store: String? = nil) -> String {
+        hint(for: store).map { "hint: \($0.withoutControls())\n" } ?? ""
+    }
 
     /// For programs.
-    var json: JSON {
+    var json: JSON { json(of: nil) }
+
+    private func json(of store: String?) -> JSON {
         let always: [JSON.Member] = [
             .init(name: "code", value: .string(name)), .init(name: "message", value: .string(message)),
-            .init(name: "hint", value: .optional(hint, JSON.string)),
+            .init(name: "hint", value: .optional(hint(for: store), JSON.string)),
             .init(name: "exit_code", value: .int(exitCode.rawValue)),
         ]
         return .object(["error": .object(always + members)])
@@ -87,10 +97,10 @@ struct ErrorReport {
 
     /// For people or programs, as the error of one store among several.
     func text(of store: String, isJSON: Bool) -> String {
-        if isJSON, case .object(let error) = json {
+        if isJSON, case .object(let error) = json(of: store) {
             return JSON.object([JSON.Member(name: "store", value: .string(store))] + error).text + "\n"
         }
-        return "cipherctl: error: \(store.withoutControls()): \(shownMessage)\n" + shownHint
+        return "cipherctl: error: \(store.withoutControls()): \(shownMessage)\n" + shownHint(store)
     }
 
     private mutating func add(_ name: String, _ value: JSON) { members.append(.init(name: name, value: value)) }
@@ -158,7 +168,7 @@ extension HistoryError {
 
     fileprivate var hint: String? {
         switch code {
-        case .notRecorded: "Begin to record changes with: cipherctl history record"
+        case .notRecorded: "Begin to record changes with: cipherctl history record --all"
         case .expired: "Leave --since out, and read everything again that depends on the changes."
         case .noSuchReader: "List the readers with: cipherctl history readers"
         case .allTablesRecorded: "End it with `cipherctl history stop --all`, and record the other tables by name."

@@ -21,7 +21,7 @@ struct KeyLogTests {
         .recoveryKeyMade, .slotChanged(id: 1, kind: .command), .slotRemoved(id: 1), .slotLabelled(id: 2),
         .schemeChanged(to: "direct"), .keyRevealed, .rotationBegun(from: 1, to: 2, mode: "compromised"),
         .rotationAbandoned(from: 1),
-        .rotationCompleted(to: 2), .rotationRecovered(to: 3, forward: true), .backupMade, .backupVerified, .restored,
+        .rotationCompleted(to: 2), .rotationRecovered(to: 3, forward: true), .backupMade, .backupVerified, .restored(),
     ]
 
     private func record(_ events: [KeyEvent] = events) throws { for event in events { try log.record(event) } }
@@ -134,7 +134,7 @@ struct KeyLogTests {
         var (text, number, hash) = (try String(contentsOfFile: log.path, encoding: .utf8), entry.number, entry.hash)
         while text.utf8.count + 2 * filling < Limits.keyLogBytes {
             number += 1
-            let next = try KeyLogEntry(.restored, number: number, after: hash)
+            let next = try KeyLogEntry(.restored(), number: number, after: hash)
             hash = next.hash
             text += next.line + "\n"
         }
@@ -150,7 +150,7 @@ struct KeyLogTests {
         try Files.remove(log.formerPath)
         #expect(try log.verify().problems.map(\.line) == [1])
         try FileManager.default.moveItem(atPath: log.path, toPath: log.formerPath)
-        try log.record(.restored)
+        try log.record(.restored())
         audit = try log.verify()
         #expect(audit.problems.isEmpty && audit.notes.count == 1 && audit.entries.last?.number == number + 4)
     }
@@ -227,18 +227,18 @@ struct KeyLogTests {
         let lock = try LockFile(path: log.databasePath + "-lock", likeFile: nil).tryLock(.keyLog, .exclusive)
         var impatient = log
         impatient.wait = .milliseconds(20)
-        #expect(impatient.note(.restored)?.contains("restored") == true)
+        #expect(impatient.note(.restored())?.contains("restored") == true)
         lock?.release()
         // A planted link is not followed.
         try Files.remove(log.path)
         try Data("kept".utf8).write(to: URL(filePath: folder.file("other")))
         try FileManager.default.createSymbolicLink(atPath: log.path, withDestinationPath: folder.file("other"))
-        #expect(log.note(.restored) != nil)
+        #expect(log.note(.restored()) != nil)
         #expect(try String(contentsOfFile: folder.file("other"), encoding: .utf8) == "kept")
         // Nor is a file written that has a second name.
         try Files.remove(log.path)
         try Files.link(folder.file("other"), to: log.path)
-        #expect(log.note(.restored) != nil)
+        #expect(log.note(.restored()) != nil)
         #expect(try String(contentsOfFile: folder.file("other"), encoding: .utf8) == "kept")
     }
 
@@ -351,7 +351,7 @@ struct KeyLogDocumentTests {
             .storeCreated(scheme: "a"), .slotAdded(id: 1, kind: .keyFile), .slotChanged(id: 1, kind: .keyFile),
             .slotRemoved(id: 1), .slotLabelled(id: 1), .schemeChanged(to: "a"), .keyRevealed,
             .rotationBegun(from: 1, to: 2, mode: "compromised"), .rotationAbandoned(from: 1), .rotationCompleted(to: 1),
-            .rotationRecovered(to: 1, forward: true), .backupMade, .backupVerified, .restored, .recoveryKeyMade,
+            .rotationRecovered(to: 1, forward: true), .backupMade, .backupVerified, .restored(), .recoveryKeyMade,
             .logDamaged(bytes: 1),
         ]
         for event in all {
