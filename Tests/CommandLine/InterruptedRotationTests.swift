@@ -53,7 +53,7 @@ struct InterruptedRotationTests {
         #expect(told.status == 2)
         #expect(told.output.contains("--resume or the next opening for writing completes it"), "\(told.output)")
         let refused = try place.ctl("status", store)
-        #expect(refused.status == 69 && refused.errors.contains("`cipherctl sql --write`"), "\(refused.errors)")
+        #expect(refused.status == 69 && refused.errors.contains("\"SELECT 1\" --write"), "\(refused.errors)")
         #expect(try place.ctl("sql", store, "SELECT 1", "--write").status == 0)
         #expect(try status().output == "\(store): no rotation is pending, epoch 2\n")
         #expect(try place.ctl("verify", store).status == 0)

@@ -129,7 +129,8 @@ struct KeyTests {
         let refused = try place.ctl(
             "key", "convert", store, "--to", "direct", "--yes", "--new-raw-key-file", place.path("third.key"),
             key: place.path("second.key"))
-        #expect(refused.status == 77 && refused.errors.contains("`cipherctl rotate` can give it a passphrase"))
+        #expect(refused.status == 77 && refused.errors.contains("`cipherctl rotate "))
+        #expect(refused.errors.contains("` can give it a passphrase"), "\(refused.errors)")
         let unasked = try place.ctl(
             "key", "convert", store, "--to", "direct", "--new-raw-key-file", place.key, key: place.path("second.key"))
         #expect(unasked.status == 64 && unasked.errors.contains("--yes"))

@@ -15,7 +15,8 @@ extension StoreError {
     package static func foreignSidecar(_ databasePath: String) -> StoreError {
         StoreError(
             .foreignSidecar, what: "The sidecar of \"\(databasePath)\" belongs to another store.",
-            why: "The key opens the sidecar, but none of the file's first pages.",
+            why: "The key opens the sidecar, but none of the file's first pages: the sidecar does not belong to the "
+                + "file.",
             remedy: sidecarRemedy(databasePath)
                 + " If the sidecar is the right one, restore the store from a backup: `cipherctl restore DIR "
                 + "\(ShellWord.path(databasePath)) --replace`.")

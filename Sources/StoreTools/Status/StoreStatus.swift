@@ -114,7 +114,7 @@ public struct StoreStatus: StoreTool {
         private(set) var isRotationRunning = false
         /// Whether a rotation that the sidecar announced has ended since.
         private var isOutdated = false
-        /// What needs attention, with what to do.
+        /// The findings that need attention, each with its remedy.
         private(set) var findings: [Finding] = []
         /// The changes that the store records; `none` without a key.
         package private(set) var historyReading = StoreHistoryStatus.Reading.none

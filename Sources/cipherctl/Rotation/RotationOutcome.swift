@@ -3,7 +3,7 @@ import KeyRotation
 import StorePlatform
 import StoreTools
 
-/// What prevents a rotation before the store is opened.
+/// An obstacle to a rotation that is known before the store is opened.
 struct RotationObstacle {
     let what: String
     let remedy: String

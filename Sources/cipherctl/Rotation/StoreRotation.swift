@@ -50,7 +50,7 @@ struct StoreRotation {
     private func look() throws -> RotationOutcome {
         // An opening would write beside the store.
         if Files.isOnReadOnlyFilesystem(path) {
-            // The key is tried all the same.
+            // A wrong key is an error here too.
             let sidecar = try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar
             return RotationOutcome(path: path, .impossible(.readOnlyFilesystem(path), epoch: sidecar.epoch))
         }

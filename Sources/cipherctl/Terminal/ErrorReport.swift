@@ -10,7 +10,7 @@ struct ErrorReport {
     let name: String
     /// The event and its cause.
     let message: String
-    /// What to do, with commands as they can be typed.
+    /// The remedy, with commands as they can be typed.
     var hint: String? { hint(for: nil) }
     let exitCode: ExitCode
     /// The hint as it was written, with commands that lack their operands.

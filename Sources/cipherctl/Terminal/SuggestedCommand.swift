@@ -2,7 +2,7 @@ import StorePlatform
 import Synchronization
 
 /// A command line for a hint. It works as it is typed: it names the store of the present command and its key, as they were
-/// given. What the user must choose is a placeholder in capitals.
+/// given. A placeholder in capitals stands for a choice of the user.
 ///
 /// No secret is in it: the options of a key name a file, a program, a variable or a credential.
 struct SuggestedCommand {
