@@ -251,12 +251,10 @@ final class RotationCopy: Sendable {
     @discardableResult
     static func removeLeftover(of paths: StorePaths) throws -> Bool {
         let path = paths.rotationCopy
-        switch try RotationLeftover(at: path) {
+        switch try RotationLeftover.remove(at: path) {
         case .absent: return false
         case .foreign(let why): throw StoreError.copyInTheWay(path, why)
-        case .copy:
-            try Files.remove(path)
-            return true
+        case .copy: return true
         }
     }
 

@@ -12,22 +12,51 @@ package enum RotationLeftover: Hashable, Sendable {
 
     /// Examines the file at a path; a symbolic link is not followed.
     package init(at path: String) throws(SystemError) {
-        guard let status = try Files.ownStatus(of: path) else {
+        guard let folder = try Self.folder(of: path) else {
             self = .absent
             return
         }
-        guard status.kind == .regular else {
-            self = .foreign("It is a folder, a link or a device, and no copy of a database.")
-            return
+        self = try Self.examine(Files.name(of: path), in: folder).leftover
+    }
+
+    /// Removes the file at a path if it is a copy: the file that was examined, and no other one.
+    ///
+    /// - Returns: What was there.
+    /// - Throws: ``SystemError``, with `ESTALE` where another file got the name meanwhile.
+    package static func remove(at path: String) throws(SystemError) -> RotationLeftover {
+        guard let folder = try Self.folder(of: path) else { return .absent }
+        return try remove(Files.name(of: path), in: folder)
+    }
+
+    /// The folder of a path; nil where there is none.
+    private static func folder(of path: String) throws(SystemError) -> OpenFolder? {
+        do throws(SystemError) {
+            return try OpenFolder(opening: Files.directory(of: path), followsLinks: false)
+        } catch  where error.isNotFound {
+            return nil
         }
-        guard status.linkCount == 1 else {
-            self = .foreign("It has a second name.")
-            return
-        }
-        let start = try FileDescriptor(opening: path, .readOnly, followsLinks: false).read(at: 0, byteCount: 16)
+    }
+
+    /// As ``remove(at:)``, by a name in an open folder.
+    package static func remove(_ name: String, in folder: OpenFolder) throws(SystemError) -> RotationLeftover {
+        let (leftover, identity) = try examine(name, in: folder)
+        if leftover == .copy, let identity { try folder.remove(name, verifiedAs: identity) }
+        return leftover
+    }
+
+    private static func examine(
+        _ name: String, in folder: OpenFolder
+    ) throws(SystemError) -> (leftover: RotationLeftover, FileIdentity?) {
+        guard let entry = try folder.status(of: name) else { return (.absent, nil) }
+        let odd = RotationLeftover.foreign("It is a folder, a link or a device, and no copy of a database.")
+        // By a descriptor: all that follows is said of one file.
+        guard entry.kind == .regular, let file = try folder.file(name) else { return (odd, nil) }
+        let status = try file.status()
+        guard status.linkCount == 1 else { return (.foreign("It has a second name."), nil) }
+        let start = try file.read(at: 0, byteCount: 16)
         // A database that begins with its salt cannot be distinguished from another file; a store is never such a
         // database.
         let isCopy = start.allSatisfy { $0 == 0 } || start == DatabaseHeader.magic
-        self = isCopy ? .copy : .foreign("It does not start like a copy of a database.")
+        return isCopy ? (.copy, status.identity) : (.foreign("It does not start like a copy of a database."), nil)
     }
 }

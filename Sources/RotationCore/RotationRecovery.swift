@@ -214,10 +214,9 @@ package struct RotationRecovery {
     /// - Parameter isLeftover: Whether a notice reports the removal.
     private func removeCopy(isLeftover: Bool = true) throws(SystemError) -> [String] {
         let copy = paths.rotationCopy
-        switch try RotationLeftover(at: copy) {
+        switch try RotationLeftover.remove(at: copy) {
         case .absent: return []
         case .copy:
-            try Files.remove(copy)
             try Files.synchronize(directory: Files.directory(of: copy))
             return isLeftover ? ["The copy \"\(copy)\", which a rotation had left, was removed."] : []
         case .foreign(let why):

@@ -176,7 +176,12 @@ package final class FileOpening: Sendable {
     private func requireUsableName() throws {
         guard let paths else { return }
         try paths.requireShortPath()
-        if !isReadonly { try paths.requireFreeName() }
+        if !isReadonly { try requireFree(paths) }
+    }
+
+    private func requireFree(_ paths: StorePaths) throws {
+        try paths.requireFreeName()
+        if try paths.isFreeForStore { try paths.requireFreeCompanions() }
     }
 
     /// Opens a connection to the file, and distinguishes the causes of SQLite's "unable to open".
@@ -226,7 +231,7 @@ package final class FileOpening: Sendable {
         }
         if hasOthers, try Files.kind(paths.database) == nil { throw StoreError.moved(paths.database) }
         // Without SharedStore no lock was acquired yet.
-        if !readonly, !isLocked { try paths.requireFreeName() }
+        if !readonly, !isLocked { try requireFree(paths) }
         if try MissingDatabase.reason(paths) != nil {
             // Another process may be restoring or destroying the store: the check is repeated after that process has
             // ended.

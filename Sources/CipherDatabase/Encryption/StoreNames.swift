@@ -107,6 +107,33 @@ extension StorePaths {
         return found.map { "\"\($0)\"" }.joined(separator: ", ")
     }
 
+    /// Refuses the creation of a store where something other than a file has the name of one of the files beside it.
+    ///
+    /// Another user of a shared folder can put links, folders, pipes and devices there. The library makes none of them.
+    /// SQLite would write the file of a second name, and two names of a WAL are no sign of a store.
+    ///
+    /// - Throws: ``StoreError`` `alreadyExists`; `SystemError`.
+    package func requireFreeCompanions() throws {
+        for name in fixedNames {
+            guard let status = try Files.ownStatus(of: name) else { continue }
+            let isOfSQLite = [wal, sharedMemory, journal].contains(name)
+            guard let what = status.oddKind ?? (isOfSQLite && status.linkCount > 1 ? "a file with a second name" : nil)
+            else { continue }
+            throw StoreError(
+                .alreadyExists, what: "\"\(database)\" was not created.",
+                why: "\"\(name)\" is \(what), and a store has a file of its own under that name.",
+                remedy: "Find out who put it there, and move it away. Nothing was changed.")
+        }
+    }
+
+    /// Whether nothing is at the path that a creation would complete or refuse by itself: no byte and no sidecar.
+    package var isFreeForStore: Bool {
+        get throws {
+            try Files.byteCount(database) ?? 0 == 0 && Files.kindOfName(sidecar) != .regular
+                && Files.kindOfName(sidecarBackup) != .regular
+        }
+    }
+
     private static func takes(_ store: String, _ database: String) -> StoreError {
         StoreError(
             .storeName, what: "\"\(database)\" is no name for a store.",

@@ -51,13 +51,8 @@ struct ConnectionHandle {
         let hasOneName = ((try? Files.ownStatus(of: paths.database)) ?? nil).map { $0.linkCount <= 1 } ?? true
         for companion in [paths.wal, paths.sharedMemory, paths.journal] {
             guard let status = (try? Files.ownStatus(of: companion)) ?? nil else { continue }
-            let what: String
-            switch status.kind {
-            case .regular where status.linkCount <= 1 || !hasOneName: continue
-            case .regular: what = "has a second name, and would be overwritten"
-            case .directory: what = "is a folder"
-            case .other: what = status.isLink ? "is a symbolic link" : "is a pipe or a device"
-            }
+            if status.kind == .regular && (status.linkCount <= 1 || !hasOneName) { continue }
+            let what = status.oddKind.map { "is \($0)" } ?? "has a second name, and would be overwritten"
             throw DatabaseError(
                 resultCode: .SQLITE_IOERR,
                 message: "\"\(companion)\" \(what): find out what it is, and move it away")

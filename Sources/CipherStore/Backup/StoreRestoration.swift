@@ -45,7 +45,8 @@ struct StoreRestoration {
         var isDone = false
         defer { if !isDone, isPlaceNew { removeLock(file) } }
         let copy = try copy(verified, likeFile: reference)
-        defer { if !isDone { try? Files.remove(paths.restoring) } }
+        let parent = try OpenFolder(opening: directory, followsLinks: false)
+        defer { if !isDone { try? parent.remove(Files.name(of: paths.restoring), verifiedAs: copy) } }
         CrashPoint.reach(.restorePrepared)
         let (folder, failure) = try exchange(verified, copy, former, file)
         isDone = true
@@ -95,7 +96,10 @@ struct StoreRestoration {
                 .alreadyExists, what: "\"\(paths.database)\" is no place for a store.",
                 why: "It is a directory, a device, a pipe or a socket, and a store is a regular file.",
                 remedy: "Give the name of a file; nothing was changed.")
-        case .regular, nil: try paths.requireFreeName()
+        case .regular: try paths.requireFreeName()
+        case nil:
+            try paths.requireFreeName()
+            if try paths.isFreeForStore { try paths.requireFreeCompanions() }
         }
     }
 
@@ -110,9 +114,8 @@ struct StoreRestoration {
 
     /// - Returns: The copy, which was read back.
     private func copy(_ verified: VerifiedBundle, likeFile reference: String) throws -> FileIdentity {
-        switch try RotationLeftover(at: paths.restoring) {
-        case .absent: break
-        case .copy: try Files.remove(paths.restoring)
+        switch try RotationLeftover.remove(at: paths.restoring) {
+        case .absent, .copy: break
         case .foreign(let why):
             throw StoreError(
                 .alreadyExists, what: "\"\(paths.restoring)\" is in the way of a restoration.", why: why,

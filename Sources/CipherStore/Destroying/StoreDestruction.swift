@@ -291,9 +291,9 @@ struct StoreDestruction {
     private func removeCopies(in folder: OpenFolder, _ removed: inout [String]) throws(SystemError) -> [String] {
         var notices: [String] = []
         for name in [paths.rotationCopy, paths.restoring] {
-            switch try RotationLeftover(at: name) {
+            switch try RotationLeftover.remove(Files.name(of: name), in: folder) {
             case .absent: break
-            case .copy: try remove(name, in: folder, &removed)
+            case .copy: removed.append(name)
             case .foreign(let why): notices.append("\"\(name)\" was not removed. \(why)")
             }
         }

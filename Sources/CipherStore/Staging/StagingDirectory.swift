@@ -94,8 +94,14 @@ package final class StagingDirectory: Sendable {
     /// keeps its name in the directory as well.
     ///
     /// - Throws: `SystemError`, also where the name exists.
-    package func link(_ name: String, to newPath: String) throws(SystemError) {
-        try folder.place(name, in: target(of: newPath), Files.name(of: newPath))
+    @discardableResult
+    package func link(_ name: String, to newPath: String) throws(SystemError) -> OwnedName {
+        guard let identity = try folder.status(of: name)?.identity else {
+            throw SystemError.exchanged("linkat", "\(path)/\(name)")
+        }
+        let parent = try target(of: newPath)
+        try folder.place(name, in: parent, Files.name(of: newPath))
+        return OwnedName(Files.name(of: newPath), in: parent, of: identity)
     }
 
     /// Renames a finished file of the directory, durably; a file that had the new name is replaced.

@@ -132,7 +132,9 @@ package struct KeyAdministration: Sendable {
             // A second attempt may succeed where the first failed. Then only the name of the main copy can be in doubt.
             if (try? complete(bytes, removesSecrets)) != nil, isSynchronized { return nil }
             // A file that cannot be written can be removed, even on a full disk.
-            if removesSecrets && files.content(of: .backup) != bytes { try? Files.remove(files.backupPath) }
+            if removesSecrets, let backup = try? OwnedName(at: files.backupPath), files.content(of: .backup) != bytes {
+                try? backup.remove()
+            }
             let formerCopies = removesSecrets ? files.copiesBesideMain(otherThan: bytes) : []
             guard formerCopies.isEmpty else { return leftBehind(formerCopies, error) }
             onNotice?("the keys of \"\(databasePath)\" were changed, but " + doubt(error, isSynchronized, bytes))
@@ -309,7 +311,7 @@ extension SidecarFiles {
     /// The files of the sidecar beside the main copy that exist and have other content, or cannot be read.
     fileprivate func copiesBesideMain(otherThan bytes: [UInt8]) -> [String] {
         [setAsidePath(of: .main), path(of: .backup), setAsidePath(of: .backup)].filter { path in
-            Files.exists(path) && (try? Files.kind(path)) == .regular
+            (try? Files.kindOfName(path)) == .regular
                 && (try? Files.contents(of: path, limitBytes: Limits.sidecarBytes)) != bytes
         }
     }
@@ -318,7 +320,7 @@ extension SidecarFiles {
     /// killed. The caller holds both key locks, so no other process is writing.
     func removeFormerCopies() throws(SystemError) {
         for copy in SidecarCopy.allCases {
-            try Files.remove(setAsidePath(of: copy))
+            try OwnedName(at: setAsidePath(of: copy))?.remove()
             try AtomicFile.removeLeftovers(of: path(of: copy))
         }
         try Files.synchronize(directory: Files.directory(of: databasePath))

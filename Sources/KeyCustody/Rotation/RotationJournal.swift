@@ -242,15 +242,15 @@ package final class RotationJournal: Sendable {
 /// restored.
 package struct UncertainAnnouncement: Error {
     /// Why the announcement could not be written.
-    package let failure: SystemError
+    package let failure: any Error
 }
 
 extension SidecarFiles {
     /// Whether the main copy may be a version whose writing failed, now or after a power failure.
     ///
     /// - Parameter failure: The error that writing it threw.
-    fileprivate func mainCopyMayBe(_ bytes: [UInt8], after failure: SystemError) -> Bool {
-        if failure.isRename && failure.mayHaveHappened { return true }
+    fileprivate func mainCopyMayBe(_ bytes: [UInt8], after failure: any Error) -> Bool {
+        if let failure = failure as? SystemError, failure.isRename, failure.mayHaveHappened { return true }
         // A file that cannot be read may be that version.
         return content(of: .main) == bytes || content(of: .main) == nil
     }

@@ -129,9 +129,12 @@ package struct SidecarFiles: Sendable {
     /// - Parameters:
     ///   - didReplaceMain: Called when the main copy is in place: the change has happened.
     ///   - didSynchronizeMain: Called when the name of the main copy is on the disk as well.
+    /// - Throws: ``StoreError`` `alreadyExists` where something other than a file has the name of a copy, and
+    ///   ``SystemError``.
     func write(
         _ bytes: [UInt8], didReplaceMain: () -> Void = {}, didSynchronizeMain: () -> Void = {}
-    ) throws(SystemError) {
+    ) throws {
+        for copy in SidecarCopy.allCases { try requireReplaceable(path(of: copy)) }
         try AtomicFile.write(bytes, to: mainPath, likeFile: modelPath, didReplace: didReplaceMain)
         didSynchronizeMain()
         CrashPoint.reach(.sidecarMainWritten)
@@ -139,7 +142,21 @@ package struct SidecarFiles: Sendable {
         CrashPoint.reach(.sidecarWritten)
     }
 
-    func write(_ bytes: [UInt8], to copy: SidecarCopy) throws(SystemError) {
+    func write(_ bytes: [UInt8], to copy: SidecarCopy) throws {
+        try requireReplaceable(path(of: copy))
         try AtomicFile.write(bytes, to: path(of: copy), likeFile: modelPath)
+    }
+
+    /// Refuses to replace a symbolic link, a folder, a pipe or a device: the library makes none of them. The file to
+    /// which a link leads would keep the former keys, and nobody would know.
+    ///
+    /// A second name (a hard link) of a copy is not refused: the change gives the name of the copy to a new file, and
+    /// the former content stays under the second name, as in each other copy of the file.
+    func requireReplaceable(_ path: String) throws {
+        guard let what = try Files.ownStatus(of: path)?.oddKind else { return }
+        throw StoreError(
+            .alreadyExists, what: "\"\(path)\" was not written.",
+            why: "It is \(what), and the library makes only regular files of that name.",
+            remedy: "Find out who put it there, and put the file itself in its place.")
     }
 }

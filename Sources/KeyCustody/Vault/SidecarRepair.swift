@@ -10,17 +10,22 @@ extension SidecarFiles {
     ///
     /// - Parameter keyOpensDatabase: Whether page 1 of the database was authenticated with the chosen key and salt.
     /// - Returns: The copies that were rewritten.
+    /// - Throws: ``StoreError`` `alreadyExists` where a link or a folder has the name of a copy, and ``SystemError``.
     @discardableResult
-    package func repair(_ choice: AuthenticatedSidecar, keyOpensDatabase: Bool) throws(SystemError) -> [SidecarCopy] {
+    package func repair(_ choice: AuthenticatedSidecar, keyOpensDatabase: Bool) throws -> [SidecarCopy] {
         try repair(choice.standing, keyOpensDatabase: keyOpensDatabase)
     }
 
     @discardableResult
-    func repair(_ standing: VerifiedCopies, keyOpensDatabase: Bool) throws(SystemError) -> [SidecarCopy] {
+    func repair(_ standing: VerifiedCopies, keyOpensDatabase: Bool) throws -> [SidecarCopy] {
         var rewritten: [SidecarCopy] = []
         for note in standing.notes {
             guard let (copy, isKept) = Self.action(for: note, standing, keyOpensDatabase) else { continue }
-            if isKept { try AtomicFile.move(path(of: copy), to: setAsidePath(of: copy)) }
+            try requireReplaceable(path(of: copy))
+            if isKept {
+                try requireReplaceable(setAsidePath(of: copy))
+                try AtomicFile.move(path(of: copy), to: setAsidePath(of: copy))
+            }
             try write(standing.best.bytes, to: copy)
             rewritten.append(copy)
         }

@@ -306,6 +306,15 @@ package struct FileStatus: Sendable {
     /// When the content last changed, as time since 1970.
     package let modified: Duration
 
+    /// The kind in words, for messages; nil for a regular file.
+    package var oddKind: String? {
+        switch kind {
+        case .regular: nil
+        case .directory: "a folder"
+        case .other: isLink ? "a symbolic link" : isPipe ? "a pipe" : "a device or a socket"
+        }
+    }
+
     init(_ status: stat) {
         switch status.st_mode & S_IFMT {
         case S_IFREG: kind = .regular

@@ -314,6 +314,19 @@ package final class OpenFolder: Sendable {
         }
     }
 
+    /// Removes a file that was made or examined under its name; a missing name is not an error.
+    ///
+    /// Another user of a shared folder may have given the name to another file meanwhile, which is left alone. The system
+    /// removes by name alone: the file that gets the name between the comparison and the removal is one that this user
+    /// could have removed by himself.
+    ///
+    /// - Throws: ``SystemError`` with `ESTALE` where another file has the name.
+    package func remove(_ name: String, verifiedAs identity: FileIdentity) throws(SystemError) {
+        guard let found = try status(of: name) else { return }
+        guard found.identity == identity else { throw SystemError.exchanged("unlinkat", try checked(name, "unlinkat")) }
+        try remove(name)
+    }
+
     /// The path of a name, if it is a name.
     private func checked(_ name: String, _ call: String) throws(SystemError) -> String {
         guard !name.isEmpty, name != ".", name != "..", !name.utf8.contains(where: { $0 == 0x2F || $0 == 0 }) else {

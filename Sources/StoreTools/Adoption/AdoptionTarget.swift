@@ -94,9 +94,11 @@ struct AdoptionTarget {
 
     /// Removes the sidecar of an interrupted adoption: no page was ever written under it.
     func removeAnnouncement() throws {
+        // Before they are read: what is removed is what was examined.
+        let (main, backup) = (try OwnedName(at: sidecar.mainPath), try OwnedName(at: sidecar.backupPath))
         guard sidecar.read().isAnnouncement else { return }
-        try Files.remove(sidecar.backupPath)
-        try Files.remove(sidecar.mainPath)
+        try backup?.remove()
+        try main?.remove()
         try Files.synchronize(directory: Files.directory(of: path))
     }
 

@@ -56,7 +56,7 @@ struct FileAdoption {
             program: program)
         let staging = try StagingDirectory(for: target.path, .adopting)
         defer { staging.remove() }
-        var kept: (path: String, isNew: Bool)?
+        var kept: KeptOriginal?
         do {
             try requireWhole()
             try source.fold()
@@ -72,7 +72,7 @@ struct FileAdoption {
                 hash: replacement.hash, original: kept?.path, postponed: postponed, isReady: isReady,
                 leftOut: replacement.leftOut)
         } catch {
-            if let kept, kept.isNew { try? Files.remove(kept.path) }
+            try? kept?.name?.remove()
             file.unlock()
             source.restore()
             throw error
@@ -234,7 +234,7 @@ struct FileAdoption {
     /// Links the original to a second name, which stays.
     ///
     /// - Returns: That name, and whether it was created here; nil when the store has the original's pages.
-    private func keepOriginal(_ file: AdoptedFile) throws -> (path: String, isNew: Bool)? {
+    private func keepOriginal(_ file: AdoptedFile) throws -> KeptOriginal? {
         guard version < 4 else { return nil }
         let backup = target.backupPath(version: version)
         let folder = try OpenFolder(opening: Files.directory(of: target.path))
@@ -242,22 +242,33 @@ struct FileAdoption {
         // Another file of that name, a link to the original too, would not keep it.
         if try folder.status(of: name) != nil {
             try target.requireFreeBackup(version: version)
-            return (backup, false)
+            return KeptOriginal(path: backup, name: nil)
         }
+        var identity = try folder.status(of: original)?.identity
         do {
             if try !hasLinked(original, to: name, in: folder) {
                 let total = try file.byteCount
                 let start = try file.beginning(min(total, Limits.copiedBytes))
                 let new = try folder.newFile(name)
+                identity = try new.status().identity
                 try file.copy(to: new, firstPage: start, byteCount: total) { _, _ in try run.check() }
             }
             try folder.synchronize()
         } catch {
             // A name that was taken meanwhile is another user's.
-            if (error as? SystemError)?.isAlreadyThere != true { try? folder.remove(name) }
+            if (error as? SystemError)?.isAlreadyThere != true, let identity {
+                try? folder.remove(name, verifiedAs: identity)
+            }
             throw error
         }
-        return (backup, true)
+        return KeptOriginal(path: backup, name: identity.map { OwnedName(name, in: folder, of: $0) })
+    }
+
+    /// The original file of an older version, under its second name.
+    private struct KeptOriginal {
+        let path: String
+        /// The name that this adoption has made; nil where it was there before.
+        let name: OwnedName?
     }
 
     /// Links a file to a second name; false on a filesystem without hard links.

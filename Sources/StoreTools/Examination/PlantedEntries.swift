@@ -19,7 +19,7 @@ struct PlantedEntries {
     /// The files that the library makes under a name.
     private enum Made {
         case file
-        /// A file whose kind other findings report, unless it is a link to a regular file.
+        /// A file whose kind other findings report, unless it is a link to a regular file, or to nothing.
         case reportedFile
         case folder
     }
@@ -37,8 +37,8 @@ struct PlantedEntries {
         switch made {
         case .file: return status.kind == .regular ? nil : planted(name, "is not a regular file", path)
         case .reportedFile:
-            let isLink = status.kind == .other && ((try? Files.kind(path)) ?? nil) == .regular
-            return isLink ? planted(name, "is a link", path) : nil
+            guard status.isLink, ((try? Files.kind(path)) ?? .regular) == .regular else { return nil }
+            return planted(name, "is a link", path)
         case .folder:
             guard status.kind == .directory else { return planted(name, "is not a folder", path) }
             if status.permissions & 0o022 != 0 { return planted(name, "is a folder that others may write", path) }

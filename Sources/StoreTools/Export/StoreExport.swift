@@ -115,11 +115,11 @@ public struct StoreExport: StoreTool {
     private func publish(_ staging: StagingDirectory, at place: TargetPlace) throws {
         try staging.synchronize(staging.fileName)
         try place.requireFree()
-        try staging.link(staging.fileName, to: target)
+        let published = try staging.link(staging.fileName, to: target)
         do {
             try Files.synchronize(directory: Files.directory(of: target))
         } catch {
-            try? Files.remove(target)
+            try? published.remove()
             throw error
         }
     }

@@ -33,6 +33,7 @@ struct TargetPlace {
             throw taken(path, path, "Move it away, or choose another name.")
         }
         try paths.requireFreeName()
+        if noun == "store" { try paths.requireFreeCompanions() }
         if let destroyed = try MissingDatabase.interruptedDestruction(paths) { throw destroyed }
         for stray in [paths.wal, paths.sharedMemory, paths.journal] where Files.exists(stray) {
             // SQLite would treat it as a part of the new database.
@@ -78,21 +79,20 @@ struct TargetPlace {
         let opening = try lockOpening(likeFile: staging.filePath)
         defer { opening.release() }
         try requireFree()
-        var published: [String] = []
+        var published: [(path: String, name: OwnedName)] = []
         do {
             let staged = StorePaths(name)
             for (from, to) in [
                 (name, paths.database), (Files.name(of: staged.sidecar), paths.sidecar),
                 (Files.name(of: staged.sidecarBackup), paths.sidecarBackup),
             ] {
-                try staging.link(from, to: to)
-                published.append(to)
+                published.append((to, try staging.link(from, to: to)))
                 try Files.synchronize(directory: Files.directory(of: path))
             }
         } catch {
             // The database last: without its sidecar it cannot be used, and the next import removes it.
-            for path in published.reversed() { try? Files.remove(path) }
-            let left = published.filter { Files.exists($0) }
+            for (_, name) in published.reversed() { try? name.remove() }
+            let left = published.map(\.path).filter { Files.exists($0) }
             if left.isEmpty { throw error }
             throw ToolError(
                 .importInterrupted, what: "\"\(path)\" was not imported.", why: ToolError.explanation(of: error),
@@ -144,7 +144,8 @@ struct TargetPlace {
             published.owner == ProcessInspector.effectiveUser, published.linkCount == 2,
             try folder.status(of: name)?.identity == published.identity
         else { return }
-        try Files.remove(paths.database)
+        let parent = try OpenFolder(opening: Files.directory(of: paths.database), followsLinks: false)
+        try parent.remove(Files.name(of: paths.database), verifiedAs: published.identity)
     }
 
     /// The name in a staging directory of the file that is at the target; nil when there is none.

@@ -153,23 +153,31 @@ private struct NewReport {
                 why: "Its directory does not exist.", hint: "Create it, or check the path.")
         }
         // The right to write is tried now: the checks take long.
-        _ = try make()
-        try Files.remove(path)
+        try make { _ in }.remove()
     }
 
     func write(_ text: String) throws {
-        let file = try make()
-        do {
-            try file.write(Array(text.utf8))
-        } catch {
-            try? Files.remove(path)
-            throw error
-        }
+        _ = try make { try $0.write(Array(text.utf8)) }
     }
 
-    private func make() throws -> FileDescriptor {
+    /// Makes the file, and removes it if it cannot be filled.
+    private func make(_ fill: (borrowing FileDescriptor) throws -> Void) throws -> OwnedName {
+        let folder = try OpenFolder(opening: Files.directory(of: path))
+        let name = Files.name(of: path)
+        let file = try open(name, in: folder)
+        let own = try OwnedName(name, in: folder, of: file.status().identity)
         do {
-            return try FileDescriptor(opening: path, .writeOnly, creating: .always(permissions: 0o666))
+            try fill(file)
+        } catch {
+            try? own.remove()
+            throw error
+        }
+        return own
+    }
+
+    private func open(_ name: String, in folder: OpenFolder) throws -> FileDescriptor {
+        do {
+            return try folder.newFile(name, permissions: 0o666)
         } catch  where error.isAlreadyThere {
             throw Self.taken(path)
         }

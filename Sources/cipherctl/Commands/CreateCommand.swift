@@ -132,6 +132,7 @@ struct CreateCommand: Command {
         }
         try ForeignLink.refuse(path)
         try paths.requireFreeName()
+        if try paths.isFreeForStore { try paths.requireFreeCompanions() }
         let sidecar = SidecarFiles(databasePath: paths.database)
         let copies = sidecar.read()
         for copy in SidecarCopy.allCases {
@@ -224,18 +225,19 @@ struct UnfinishedCreation {
     }
 
     private func removeFiles(_ lockFile: LockFile) throws {
+        // The sidecar after the database: a sidecar in state `creating` alone is a creation that has just begun, and a
+        // database without one opens with no key. The lock file last: an opening that waits for it opens it again.
+        let names = try [
+            paths.wal, paths.sharedMemory, paths.journal, paths.database, paths.sidecarBackup, paths.sidecar,
+        ].compactMap { try OwnedName(at: $0) }
         // Other programs use neither lock: SQLite's own bytes show their connections, and their open files those that
         // have not read yet.
         let live = try Files.kind(paths.database) == .regular ? LiveFiles.descriptor(of: paths.database) : nil
         if let live, try !live.tryLockSQLiteBytes() { return }
         defer { try? live?.unlockSQLiteBytes() }
         guard StoreHolders.strangers(of: paths.database).isEmpty, remains == .unfinished else { return }
-        // The sidecar after the database: a sidecar in state `creating` alone is a creation that has just begun, and a
-        // database without one opens with no key. The lock file last: an opening that waits for it opens it again.
-        let files = [
-            paths.wal, paths.sharedMemory, paths.journal, paths.database, paths.sidecarBackup, paths.sidecar,
-        ]
-        for path in files { try Files.remove(path) }
+        // The files that were there before they were examined: another user may have exchanged a name meanwhile.
+        for name in names { try name.remove() }
         // It stays where a program coordinates access to the file: others may be waiting for that lock.
         _ = try lockFile.removeUnlessCoordinated()
         try Files.synchronize(directory: Files.directory(of: paths.database))

@@ -1,5 +1,6 @@
 import StorePlatform
 import StoreTools
+import Synchronization
 
 /// The place where a command prints a key: standard output, unless others could read it there, or a new file.
 struct SecretOutput {
@@ -7,6 +8,15 @@ struct SecretOutput {
         "--output", value: "F", "write it to a new file F of mode 0600 instead of standard output")
 
     private let path: String?
+    private let written = Written()
+
+    /// The file that was made.
+    private final class Written: Sendable {
+        private let name = Mutex<OwnedName?>(nil)
+
+        func set(_ name: OwnedName) { self.name.withLock { $0 = name } }
+        func remove() { try? name.withLock { $0.take() }?.remove() }
+    }
 
     /// - Throws: ``UsageError`` when standard output is a file that group or others may read and neither `--output` nor
     ///   `--yes` was given; ``CommandFailure`` when the path of `--output` exists; `ToolError` `storeName` when it is a name of the
@@ -43,7 +53,7 @@ struct SecretOutput {
     ///
     /// - Parameter text: The key with what belongs to it, in the form that was requested.
     func print(_ text: borrowing SecretText, at console: Console) throws {
-        if let path { return try text.withBytes { try Self.write($0, to: path) } }
+        if let path { return try text.withBytes { try write($0, to: path) } }
         try console.output.flush()
         try text.withBytes { try FileDescriptor.write($0, toStandard: 1, path: "standard output") }
     }
@@ -56,27 +66,30 @@ struct SecretOutput {
 
     /// Removes the file after a failure of the command, when its content opens nothing.
     func takeBack() {
-        if let path { try? Files.remove(path) }
+        written.remove()
     }
 
-    private static func write(_ bytes: UnsafeRawBufferPointer, to path: String) throws {
-        let file = try make(path)
+    private func write(_ bytes: UnsafeRawBufferPointer, to path: String) throws {
+        let folder = try OpenFolder(opening: Files.directory(of: path))
+        let name = Files.name(of: path)
+        let file = try Self.make(name, in: folder, for: path)
+        let own = try OwnedName(name, in: folder, of: file.status().identity)
         do {
             // Restores what the umask removed.
             try file.setPermissions(FileAttributes.privatePermissions)
             try file.write(bytes)
             try file.synchronize()
-            try Files.synchronize(directory: Files.directory(of: path))
+            try folder.synchronize()
+            written.set(own)
         } catch {
-            try? Files.remove(path)
+            try? own.remove()
             throw error
         }
     }
 
-    private static func make(_ path: String) throws -> FileDescriptor {
+    private static func make(_ name: String, in folder: OpenFolder, for path: String) throws -> FileDescriptor {
         do {
-            return try FileDescriptor(
-                opening: path, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
+            return try folder.newFile(name)
         } catch  where error.isAlreadyThere {
             throw taken(path)
         }

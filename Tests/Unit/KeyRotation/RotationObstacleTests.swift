@@ -41,6 +41,24 @@ import Testing
         try store.close()
     }
 
+    // Story: the rotation replaced the link, and the file that it led to kept the former keys.
+    @Test("a link in the place of a sidecar is refused and left as it is", arguments: ["-sidecar", "-sidecar.bak"])
+    func linkedSidecar(ending: String) throws {
+        let store = try open()
+        let kept = folder.path("kept")
+        #expect(rename(path + ending, kept) == 0)
+        #expect(symlink(kept, path + ending) == 0)
+        let former = FileManager.default.contents(atPath: kept)
+        let error = #expect(throws: StoreError.self) { try KeyRotation(store, options: quick).run() }
+        #expect(error?.code == .alreadyExists && error?.what.contains(path + ending) == true, "\(error as Any)")
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: path + ending) == kept)
+        #expect(FileManager.default.contents(atPath: kept) == former)
+        #expect(remove(path + ending) == 0)
+        #expect(rename(kept, path + ending) == 0)
+        #expect(try KeyRotation(store, options: quick).run().toEpoch == 2)
+        try store.close()
+    }
+
     // It once waited for 30 seconds despite a cancellation.
     @Test("a rotation that waits for the lock of openings names who holds it, and is ended by a cancellation")
     func openingLock() throws {
