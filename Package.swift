@@ -337,9 +337,19 @@ if let names = Context.environment["CIPHERSTORE_TEST_TARGETS"] {
     package.products.removeAll { !needed.contains($0.name == "FaultShimPreload" ? "FaultShim" : $0.name) }
 }
 
-// The README of each target under Sources tells what it is for.
-for target in package.targets where target.path == nil && target.type != .system {
-    target.exclude.append("README.md")
+// The README of each target under Sources, and of each kind of tests, tells what it is for.
+for target in package.targets where target.type != .system {
+    let isKind = target.type == .test && target.path?.split(separator: "/").count == 2
+    if target.path == nil || isKind { target.exclude.append("README.md") }
+}
+
+// `make` optimizes what is tested, but not the tests: they run in less than half of the time. Assertions and the parts
+// of a debug build stay. A package that depends on this one sets no such variable, since it may not have unsafe flags.
+if Context.environment["CIPHERSTORE_OPTIMIZED"] != nil {
+    for target in package.targets where target.type == .regular || target.type == .executable {
+        let flags = SwiftSetting.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))
+        target.swiftSettings = (target.swiftSettings ?? []) + [flags]
+    }
 }
 
 extension Target.Dependency {

@@ -247,6 +247,17 @@ struct FenceTests {
         #expect(try PlantedTree.places(files, CheckFence.findings) == [".ci/check:2", ".ci/check:3"])
     }
 
+    @Test("two suites of one name or title are found, and so is a kind of tests without a README")
+    func suiteNames() throws {
+        let files = [
+            "Tests/A/One.swift": "@Suite(\"Ones\") struct OneTests {}\n// struct OneTests {}\n",
+            "Tests/A/Two.swift": "@Suite(\"Ones\")\nfinal class TwoTests {}\nlet it = \"struct TwoTests\"\n",
+            "Tests/B/One.swift": "@Suite struct OneTests {}\n", "Tests/A/README.md": "# A\n",
+        ]
+        let found = ["Tests/A/Two.swift:1", "Tests/B/One.swift:1", "Tests/B/README.md"]
+        #expect(try PlantedTree.places(files, SuiteFence.findings) == found)
+    }
+
     @Test("a test or a target that Docs/Testing.md names, and that is gone, is found")
     func testing() throws {
         let files = [

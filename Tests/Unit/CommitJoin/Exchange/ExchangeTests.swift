@@ -4,7 +4,7 @@ import Testing
 
 @testable import CommitJoin
 
-@Suite("Exchange with a remote")
+@Suite("Exchange of segments with a remote")
 struct ExchangeTests {
     @Test("two stores have each other's commits after three exchanges, and the fourth one makes one call")
     func twoStores() throws {
