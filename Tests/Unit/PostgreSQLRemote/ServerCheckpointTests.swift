@@ -52,8 +52,8 @@
             arguments: [FaultyProxy.Fault.cutBefore, .cutAfter])
         func faults(fault: FaultyProxy.Fault) async throws {
             let database = try await TestDatabase()
-            // `make test` lets one statement of four fail, others each time.
-            let stride = ProcessInfo.processInfo.environment["CIPHERSTORE_FAULTS"] == "all" ? 1 : 4
+            // `make test` lets one statement of eight fail, others each time; `make soak` each.
+            let stride = ProcessInfo.processInfo.environment["CIPHERSTORE_FAULTS"] == "all" ? 1 : 8
             var (failing, isReached) = (Int.random(in: 0..<stride), true)
             while isReached {
                 var fleet = try await ServerFleet(2, database)
