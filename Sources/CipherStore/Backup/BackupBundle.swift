@@ -71,12 +71,13 @@ package struct BackupBundle: Sendable {
         }
     }
 
-    package func damaged(_ why: String) -> StoreError {
+    package func damaged(
+        _ why: String, remedy: String = "Use another backup. Nothing was changed."
+    ) -> StoreError {
         StoreError(
             .backupDamaged, what: "The backup \"\(folder)\" is not complete and unchanged.",
             why: "\(why.prefix(1).uppercased())\(why.dropFirst()).",
-            remedy: "Restore the store from another backup: `cipherctl restore DIR STORE` (SharedStore.restore in a "
-                + "program). Nothing was changed.")
+            remedy: remedy)
     }
 
     // MARK: A database inside a backup

@@ -151,7 +151,9 @@ package enum StoreOpening {
     package static func noSuchStore(_ path: String) -> StoreError {
         let paths = StorePaths(path)
         if let bundle = BackupBundle(holding: path), (try? Files.kind(path)) == nil {
-            return bundle.damaged("its \(BackupBundle.databaseName) is missing")
+            return bundle.damaged(
+                "its \(BackupBundle.databaseName) is missing",
+                remedy: "Restore the store from another backup: `cipherctl restore DIR STORE`. Nothing was changed.")
         }
         if let reason = (try? MissingDatabase.reason(paths)) ?? nil { return reason }
         if let interrupted = InterruptedRestoration.error(.saltMissing, paths) { return interrupted }

@@ -141,9 +141,20 @@ private struct Mention {
 extension Substring {
     /// The text up to a backtick that is not in quotes of a shell.
     fileprivate var upToBacktick: Substring {
-        var isInQuotes = false
+        var (isInQuotes, isEscaped, escapesInQuotes, last) = (false, false, false, Character(" "))
         return prefix { letter in
-            if letter == "'" { isInQuotes.toggle() }
+            defer { last = letter }
+            if isEscaped {
+                isEscaped = false
+                return true
+            }
+            if letter == "\\", !isInQuotes || escapesInQuotes {
+                isEscaped = true
+            } else if letter == "'" {
+                // In $'...' a backslash escapes what follows.
+                escapesInQuotes = !isInQuotes && last == "$"
+                isInQuotes.toggle()
+            }
             return isInQuotes || letter != "`"
         }
     }
