@@ -94,7 +94,8 @@ public final class SharedStore: DatabaseWriter {
     public func interrupt() { connections.openPool?.interrupt() }
 
     /// Closes the store after the running accesses; later ones throw `StoreError.storeClosed`. Accesses that throw only
-    /// errors of their closure still run it, and its statements throw `SQLITE_MISUSE`.
+    /// errors of their closure still run it, and its statements throw `SQLITE_MISUSE`. Observations end with
+    /// `StoreError.storeClosed`.
     public func close() throws { try connections.close() }
 
     // MARK: Accesses

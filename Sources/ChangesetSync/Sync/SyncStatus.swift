@@ -140,36 +140,45 @@ extension SyncManager {
 final class StatusWatchers: Sendable {
     private struct State {
         var next = 0
-        var continuations: [Int: AsyncStream<SyncStatus>.Continuation] = [:]
+        var watchers: [Int: Watcher] = [:]
+    }
+
+    private struct Watcher {
+        let continuation: AsyncStream<SyncStatus>.Continuation
+        /// Ends the sequence with the database.
+        let closingWait: ReaderClosing.Wait?
     }
 
     private let state = Mutex(State())
 
-    func add(_ continuation: AsyncStream<SyncStatus>.Continuation) {
+    func add(_ continuation: AsyncStream<SyncStatus>.Continuation, endingWith closing: ReaderClosing?) {
+        let closingWait = closing?.whenClosed { _ in continuation.finish() }
         let number = state.withLock { state in
             state.next += 1
-            state.continuations[state.next] = continuation
+            state.watchers[state.next] = Watcher(continuation: continuation, closingWait: closingWait)
             return state.next
         }
         continuation.onTermination = { [weak self] _ in
-            self?.state.withLock { $0.continuations[number] = nil }
+            let removed = self?.state.withLock { $0.watchers.removeValue(forKey: number) }
+            withExtendedLifetime(removed) {}
         }
     }
 
-    var isEmpty: Bool { state.withLock { $0.continuations.isEmpty } }
+    var isEmpty: Bool { state.withLock { $0.watchers.isEmpty } }
 
     func emit(_ status: SyncStatus) {
-        let continuations = state.withLock { Array($0.continuations.values) }
+        let continuations = state.withLock { $0.watchers.values.map(\.continuation) }
         for continuation in continuations { continuation.yield(status) }
     }
 }
 
 extension SyncManager {
-    /// The status now, and after each push and fetch of this manager. A reader that is slow gets the latest one.
+    /// The status now, and after each push and fetch of this manager. A reader that is slow gets the latest one. The
+    /// sequence ends when the database of the repository is closed.
     public func statuses() -> AsyncStream<SyncStatus> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: SyncStatus.self, bufferingPolicy: .bufferingNewest(1))
-        watchers.add(continuation)
+        watchers.add(continuation, endingWith: repository.reader.closingOfReader)
         if let status = try? status() { continuation.yield(status) }
         return stream
     }

@@ -14,6 +14,7 @@ public final class DatabasePool: DatabaseWriter {
     public let path: String
     let writer: WritingConnection
     let readers: ReaderPool
+    package let closing = ReaderClosing()
     /// The reads of tasks that run on their own threads.
     private let directReads = DirectAccesses()
     /// Releases memory under memory pressure.
@@ -194,7 +195,10 @@ public final class DatabasePool: DatabaseWriter {
     /// Closes the idle readers, so that the next reads open new ones.
     public func invalidateReadOnlyConnections() { readers.closeIdle() }
 
-    public func close() throws { try close(isPause: false) }
+    public func close() throws {
+        try close(isPause: false)
+        closing.close(because: DatabaseError.connectionIsClosed())
+    }
 
     /// - Parameter isPause: Whether the database is opened again soon, by a pool that takes over the state of this one:
     ///   the WAL is left as it is, and the slot in the table of holders is kept.
@@ -251,7 +255,7 @@ extension DatabasePool {
     }
 }
 
-extension DatabasePool: SuspendableReader {
+extension DatabasePool: ClosableReader, SuspendableReader {
     package var suspensionOfFile: DatabaseSuspension? { suspension }
 }
 
@@ -276,8 +280,11 @@ package struct PoolCarryOver: Sendable {
     /// Publishes a role of the store in the table of holders.
     package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { writeSlot?.setRole(role, isOn) }
 
-    /// Releases the slot in the table of holders, where no pool does it.
-    package func release() { writeSlot?.release() }
+    /// Releases the slot in the table of holders and the observers, where no pool does it.
+    package func release() {
+        writeSlot?.release()
+        observers.observer = nil
+    }
 }
 
 // Reads of one snapshot that outlive the call that began them.

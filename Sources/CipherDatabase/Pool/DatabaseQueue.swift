@@ -11,6 +11,7 @@ public final class DatabaseQueue: DatabaseWriter {
     /// memory.
     public let path: String
     private let opening: Result<WritingConnection, any Error>
+    package let closing = ReaderClosing()
     /// Releases memory under memory pressure.
     private let relief = Mutex<MemoryRelief?>(nil)
 
@@ -236,9 +237,12 @@ public final class DatabaseQueue: DatabaseWriter {
 
     public func interrupt() { try? writer.connection.interrupt() }
 
-    public func close() throws { try writer.close() }
+    public func close() throws {
+        try writer.close()
+        closing.close(because: DatabaseError.connectionIsClosed())
+    }
 }
 
-extension DatabaseQueue: SuspendableReader {
+extension DatabaseQueue: ClosableReader, SuspendableReader {
     package var suspensionOfFile: DatabaseSuspension? { (try? writer)?.keyring.opening.suspension }
 }

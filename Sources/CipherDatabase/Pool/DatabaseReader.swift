@@ -6,7 +6,8 @@ public protocol DatabaseReader: AnyObject, Sendable {
     /// The path of the database file; ":memory:" for a database in memory.
     var path: String { get }
 
-    /// Closes all connections, after the accesses under way. Later accesses throw `SQLITE_MISUSE`.
+    /// Closes all connections, after the accesses under way. Later accesses throw `SQLITE_MISUSE`. Observations end with
+    /// that error. Those of a shared store end with `StoreError.storeClosed`.
     ///
     /// Must not be called from inside an access of the same database; that traps.
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when a statement is still in use; the database stays usable then.

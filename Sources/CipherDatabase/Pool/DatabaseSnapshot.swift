@@ -4,12 +4,13 @@ import KeyCustody
 ///
 /// It holds a connection of its own inside one read transaction. Writers continue; their changes stay in the WAL until
 /// the snapshot is gone, so do not keep one longer than it is needed.
-public final class DatabaseSnapshot: DatabaseReader {
+public final class DatabaseSnapshot: ClosableReader {
     /// The configuration of the pool, as read-only.
     public let configuration: Configuration
     /// The path of the database file.
     public let path: String
     private let connection: SerialConnection
+    package let closing = ReaderClosing()
 
     /// Opens a snapshot of the last commit.
     init(
@@ -66,7 +67,13 @@ public final class DatabaseSnapshot: DatabaseReader {
     package func withdraw(because reason: any Error) { connection.withdraw(because: reason) }
 
     /// Closes the snapshot after the access under way, so that every later one throws an error.
-    package func close(because reason: any Error) throws { try connection.close(because: reason) }
+    package func close(because reason: any Error) throws {
+        try connection.close(because: reason)
+        closing.close(because: reason)
+    }
 
-    public func close() throws { try connection.close() }
+    public func close() throws {
+        try connection.close()
+        closing.close(because: DatabaseError.connectionIsClosed())
+    }
 }

@@ -278,11 +278,14 @@ package final class DatabaseSuspension: Sendable {
 
     /// Waits until the suspension ends or will never end, without blocking a thread.
     ///
+    /// - Parameter closing: Its moment ends the wait too.
     /// - Throws: `CancellationError` when the task is cancelled.
-    package func waitUntilResumed() async throws {
+    package func waitUntilResumed(orClosed closing: ReaderClosing? = nil) async throws {
         if !isSuspended { return }
         let wait = SingleWait<Void>()
         let ticket = whenResumed { wait.end(()) }
+        let closingWait = closing?.whenClosed { _ in wait.end(()) }
+        defer { withExtendedLifetime(closingWait) {} }
         // A cancelled wait would otherwise stay registered until the resumption.
         defer { if let ticket { cancelWait(ticket) } }
         await wait.value(whenCancelled: ())

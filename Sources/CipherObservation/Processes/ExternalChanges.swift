@@ -50,8 +50,9 @@ public struct ExternalChanges: AsyncSequence, Sendable {
         /// The next changes, after those that were returned before.
         ///
         /// - Throws: `HistoryError` `.notRecorded` where there is no history, `.expired` when changes
-        ///   were purged before they were read; `StoreError` `storeMoved` when the store was replaced or removed;
-        ///   `DatabaseError`. It ends the sequence.
+        ///   were purged before they were read; `StoreError` `storeMoved` when the store was replaced or removed,
+        ///   `storeClosed` when it was closed; `DatabaseError`, of which a closed queue or pool throws `SQLITE_MISUSE`.
+        ///   It ends the sequence.
         public mutating func next() async throws -> ExternalChangeSet? {
             do {
                 while !isOver && !Task.isCancelled {
@@ -108,6 +109,8 @@ final class ExternalChangeFeed: Sendable {
     private let author: HistoryAuthor
     private let suspension: DatabaseSuspension
     private let observer: CommitObserver
+    private let closing: ReaderClosing?
+    private let closingWait: ReaderClosing.Wait?
 
     init(_ writer: any DatabaseWriter, since token: HistoryToken?) throws {
         let (commits, continuation) = AsyncThrowingStream.makeStream(
@@ -121,6 +124,8 @@ final class ExternalChangeFeed: Sendable {
             db.add(transactionObserver: observer)
             return (token, db.historyAuthor, db.suspension)
         }
+        closing = writer.closingOfReader
+        closingWait = closing?.whenClosed { continuation.finish(throwing: $0) }
     }
 
     /// Reads at once again what a suspension has interrupted: later, there would be changes before the token.
@@ -142,7 +147,7 @@ final class ExternalChangeFeed: Sendable {
             do {
                 return try await writer.history(since: token, excluding: author)
             } catch let error where suspension.explains(error, since: suspensions) {
-                try await suspension.waitUntilResumed()
+                try await suspension.waitUntilResumed(orClosed: closing)
             }
         }
     }

@@ -36,8 +36,8 @@ public struct DatabaseRegionObservation: Sendable {
     /// - Parameters:
     ///   - writer: A queue, a pool or a shared store. The observation stays when its connection is replaced.
     ///   - onError: Called before the function returns when a region cannot be found, as for a missing table: nothing is
-    ///     observed then. Called later, once, on any thread and outside of accesses, when the store was replaced or
-    ///     removed, which ends the observation.
+    ///     observed then. Called later, once, on any thread and outside of accesses, when the store was replaced,
+    ///     removed or closed, which ends the observation.
     ///   - onChange: Called after each commit that changes the region, with the writing connection, before any other
     ///     write. It may read and write.
     /// - Returns: What keeps the observation running.
@@ -73,12 +73,14 @@ public struct DatabaseRegionObservation: Sendable {
         in writer: any DatabaseWriter, onLoss: @escaping @Sendable (any Error) -> Void,
         _ onChange: @escaping @Sendable (Database) -> Void
     ) throws -> AnyDatabaseCancellable {
-        try writer.unsafeReentrantWrite { db in
+        let observer = try writer.unsafeReentrantWrite { db in
             try db.requireObservable()
             let observer = RegionChangeObserver(try find(db), onChange, onLoss, find)
             db.add(transactionObserver: observer)
-            return AnyDatabaseCancellable { observer.cancel() }
+            return observer
         }
+        let closingWait = writer.closingOfReader?.whenClosed { [weak observer] in observer?.observationDidFail($0) }
+        return AnyDatabaseCancellable { withExtendedLifetime(closingWait) { observer.cancel() } }
     }
 }
 

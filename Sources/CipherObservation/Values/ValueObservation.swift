@@ -16,7 +16,9 @@ import Synchronization
 /// resumed. Changes are those that this connection makes, also of tables without rowid and by `REPLACE`, and those of
 /// other connections and processes: by what the history of changes has recorded of them, and where nothing is recorded,
 /// each of their commits counts as a change of everything. When a table is dropped or altered, the value is fetched
-/// again too. If the store is replaced or removed, the observation ends with `StoreError` `storeMoved`.
+/// again too. If the store is replaced or removed, the observation ends with `StoreError` `storeMoved`. If the reader is
+/// closed, it ends with the error of later accesses: `StoreError` `storeClosed` of a shared store, `DatabaseError`
+/// `SQLITE_MISUSE` of a queue, a pool and a snapshot.
 ///
 /// After ``AnyDatabaseCancellable/cancel()`` no function is called, if it is called in the place in which the values
 /// are delivered, such as the main actor. From another thread it does not wait for a call that the scheduler has

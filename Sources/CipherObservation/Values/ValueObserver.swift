@@ -26,6 +26,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     private var isFetching = false
     /// Whether the region must be found again, because the schema has changed.
     private var isObsolete = false
+    /// Set by ``start()``, and released with the observer.
+    private var closingWait: ReaderClosing.Wait?
 
     private struct State {
         /// Nil when the observation has ended.
@@ -83,6 +85,11 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     func start() {
         for call in observation.events.willStart { call() }
+        // First: a close that comes before the observer is added ends the observation too. If the reader is closed, the
+        // first access throws, where it is made at once too.
+        if let closing = reader?.closingOfReader, !closing.isClosed {
+            closingWait = closing.whenClosed { [weak self] in self?.fail($0) }
+        }
         let isImmediate = scheduler.immediateInitialValue()
         if let writer, observation.requiresWriteAccess || writer is DatabaseQueue {
             return isImmediate ? startNow(on: writer) : startLater(on: writer)

@@ -45,6 +45,7 @@ extension SharedStore {
     public func waitUntilResumed() async throws { try await suspension.waitUntilResumed() }
 }
 
-extension SharedStore: SuspendableReader {
+extension SharedStore: ClosableReader, SuspendableReader {
+    package var closing: ReaderClosing { connections.closing }
     package var suspensionOfFile: DatabaseSuspension? { suspension }
 }

@@ -15,6 +15,7 @@ final class StoreConnections: @unchecked Sendable {
     let suspension: DatabaseSuspension
     let gate = AccessGate()
     let waiters = AccessWaiters()
+    let closing = ReaderClosing()
     let state: Mutex<State>
     /// One opening or closing at a time.
     let work = Mutex(())
@@ -200,6 +201,8 @@ final class StoreConnections: @unchecked Sendable {
                 }
             }
             waiters.wake(storeClosed)
+            // Every access throws by now. Before the postponed ones, whose error is that of a connection.
+            closing.close(because: storeClosed)
             for begin in postponed { begin() }
         } catch {
             isEnding.store(false, ordering: .releasing)

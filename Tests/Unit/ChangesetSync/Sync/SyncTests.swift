@@ -4,6 +4,7 @@ import Foundation
 import StorePlatform
 import StoreSharing
 import SyncSimulation
+import Synchronization
 import TestKit
 import Testing
 
@@ -232,6 +233,22 @@ struct SyncTests {
         try await first.push()
         let last = await statuses.next()
         #expect(last?.isInSync == true)
+    }
+
+    @Test("the sequence of the status ends when the database of the repository is closed")
+    func closedStatusSequence() async throws {
+        // Story: a task that followed the status waited for ever.
+        let (one, first, _, _, _) = try await pair()
+        let begins = Atomic<Bool>(false)
+        let ends = Atomic<Bool>(false)
+        let task = Task {
+            for await _ in first.statuses() { begins.store(true, ordering: .releasing) }
+            ends.store(true, ordering: .releasing)
+        }
+        #expect(await eventually(within: .seconds(10)) { begins.load(ordering: .acquiring) })
+        try one.repository.reader.close()
+        #expect(await eventually(within: .seconds(10)) { ends.load(ordering: .acquiring) })
+        task.cancel()
     }
 
     @Test("what was flipped, exchanged or comes from another repository is set aside, and taken when it is right again")

@@ -46,7 +46,7 @@ import Testing
         regions.wait { $0.last == 3 }
         #expect(values.all == [0, 1, 2, 3])
         #expect(regions.all == [1, 2, 3])
-        withExtendedLifetime([first, second]) {}
+        for observation in [first, second] { observation.cancel() }
         try pool.close()
     }
 
