@@ -110,7 +110,7 @@ extension Database {
         db.beginAccess()
         do {
             try db.prepare(keyring: keyring, key: key)
-            try db.readSchema(keyring: keyring)
+            try db.readSchema(keyring: keyring, role)
             try keyring.requireCurrentSidecar(db)
             if db.isOfMovedFile(keyring) { throw StoreError.moved(path) }
             if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
@@ -162,10 +162,13 @@ extension Database {
         if configuration.persistentWAL && !keyring.isInMemory { try check(handle.setPersistentWAL(true)) }
     }
 
-    /// Reads the schema: the proof that SQLite can read the file.
-    private func readSchema(keyring: Keyring) throws {
+    /// Reads the schema: the proof that SQLite can read the file. A connection for checkpoints needs page 1 alone, and
+    /// the schema of very many tables takes long.
+    private func readSchema(keyring: Keyring, _ role: ConnectionRole) throws {
         do {
-            _ = try Int.fetchOne(self, sql: "SELECT COUNT(*) FROM sqlite_schema")
+            let isForCheckpoints = if case .checkpointer = role { true } else { false }
+            _ = try Int.fetchOne(
+                self, sql: isForCheckpoints ? "PRAGMA main.schema_version" : "SELECT COUNT(*) FROM sqlite_schema")
         } catch let error as DatabaseError {
             guard let paths = keyring.paths else { throw error }
             throw FileDiagnosis(handle, path: paths.database).explain(error, settings: keyring.pageKey?.settings)

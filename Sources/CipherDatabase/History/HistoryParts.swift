@@ -104,6 +104,8 @@ package final class HistoryParts {
     private var ended: [RecordedTable] = []
     /// Of all tables, those whose triggers do not work in this program, each with a sentence that says why.
     package private(set) var leftOut: [String: String] = [:]
+    /// The triggers of the tables that end.
+    private var places: HistoryTriggerPlaces?
     /// The version of the schema for which the remaining work was determined; nil before that.
     private var schemaVersion: Int32?
 
@@ -128,6 +130,9 @@ package final class HistoryParts {
         let known = schemaVersion
         // After an error the work is determined again.
         schemaVersion = nil
+        // SQLite reads a changed schema before it compiles the next statement. That takes long where there are very many
+        // triggers: here no other writer waits for it.
+        if !db.isInsideTransaction { _ = try db.withoutWatching { try db.makeStatement(sql: Self.reading) } }
         var isLast = false
         var version: Int32 = 0
         try db.changingHistory {
@@ -142,6 +147,8 @@ package final class HistoryParts {
         return isLast
     }
 
+    private static let reading = "SELECT 1 FROM main.sqlite_schema"
+
     private func begin(_ request: HistoryRequest, _ db: Database, isKnown: Bool) throws -> Bool {
         if !isKnown {
             if try (1..<HistoryTables.all.count).contains(db.missingHistoryTables().count) {
@@ -153,17 +160,16 @@ package final class HistoryParts {
         }
         let part = begun.prefix(tablesInPart)
         begun.removeFirst(part.count)
+        // With the last part: otherwise the next upkeep would record all remaining tables in one transaction.
+        if begun.isEmpty, request.tables == nil, let settings = try db.historyState()?.settings {
+            try db.store(request.settings(settings))
+        }
         if request.tables == nil {
             try beginSuitable(Array(part), db)
         } else {
             try begin(Array(part), db)
         }
-        guard begun.isEmpty else { return false }
-        // With the last part: otherwise the next upkeep would record all remaining tables in one transaction.
-        if request.tables == nil, let settings = try db.historyState()?.settings {
-            try db.store(request.settings(settings))
-        }
-        return true
+        return begun.isEmpty
     }
 
     private func begin(_ changes: [HistoryRequest.Change], _ db: Database) throws {
@@ -200,10 +206,11 @@ package final class HistoryParts {
                 try db.store(settings)
             }
             ended = catalog.active.filter { tables?.contains($0.name.lowercasedASCII) != false }
+            places = try HistoryTriggerPlaces(db)
         }
         let part = ended.prefix(tablesInPart)
         ended.removeFirst(part.count)
-        try HistoryUpkeep(db, followsOwnStatement: true).end(Array(part))
+        try HistoryUpkeep(db, followsOwnStatement: true).end(Array(part), places)
         return ended.isEmpty
     }
 }

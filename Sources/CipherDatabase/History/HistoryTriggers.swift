@@ -32,6 +32,18 @@ package struct TableFacts: Equatable {
     var rowIDName: String?
     /// Unique indexes. That of the key only where it takes different values for equal, as 1 and 1.0 or `a` and `A`.
     var uniqueIndexes: [UniqueIndex] = []
+
+    /// Whether the triggers contain quoted names and the library's own SQL alone, so that they compile on every
+    /// connection: no expression of an index, no default value, no collation of the program.
+    var hasPlainTriggers: Bool {
+        let collations = ["BINARY", "NOCASE", "RTRIM"]
+        let hasPlainIndexes = uniqueIndexes.allSatisfy { index in
+            index.condition == nil && index.items.allSatisfy { $0.isColumn && collations.contains($0.collation) }
+        }
+        // With few of them no limit of SQLite is near.
+        return hasPlainIndexes && uniqueIndexes.count <= 20 && columns.count <= 100
+            && columns.allSatisfy { !$0.isGenerated && $0.replacement == nil }
+    }
 }
 
 /// The triggers that record the changes of a table: a pure function of what is known of the table.

@@ -36,6 +36,8 @@ struct HistoryUpkeep {
     /// The triggers of the history as the schema describes them.
     private struct Triggers {
         var sql: [String: String] = [:]
+        /// Their rows in the schema.
+        var places: [String: Int64] = [:]
         var tables: Set<String> = []
         /// Whether another trigger of the table was created after one of these, so that it runs before.
         var areNewest = true
@@ -231,11 +233,12 @@ struct HistoryUpkeep {
             db, sql: "SELECT rowid, name, tbl_name, sql FROM main.sqlite_schema WHERE type = 'trigger' ORDER BY rowid")
         for row in rows {
             let (place, name, table, sql): (Int64, String, String, String?) = (row[0], row[1], row[2], row[3])
-            guard let id = Self.tableNumber(ofTrigger: name) else {
+            guard let id = HistoryTriggerPlaces.tableNumber(ofTrigger: name) else {
                 last[table] = place
                 continue
             }
             all[id, default: Triggers()].sql[name] = sql ?? ""
+            all[id, default: Triggers()].places[name] = place
             all[id, default: Triggers()].tables.insert(table)
             if first[table] == nil { first[table] = (place, id) }
         }
@@ -243,13 +246,6 @@ struct HistoryUpkeep {
             all[entry.id]?.areNewest = false
         }
         return all
-    }
-
-    private static func tableNumber(ofTrigger name: String) -> Int64? {
-        let prefix = HistoryTables.history + "_"
-        guard name.hasPrefix(prefix) else { return nil }
-        let parts = name.dropFirst(prefix.count).split(separator: "_", maxSplits: 1)
-        return parts.count == 2 ? Int64(parts[0]) : nil
     }
 
     private func existing(_ name: String) -> String? { (try? db.tableExists(name, in: "main")) == true ? name : nil }
@@ -315,8 +311,9 @@ struct HistoryUpkeep {
                 try db.widenHistory(for: facts.name, definition)
                 created.append((try db.addHistoryTable(facts.name, definition), facts, definition))
             }
-            try create(created)
             for (id, _, _) in created { try db.recordReset(of: id) }
+            // Last: SQLite reads the whole schema again before it compiles another statement.
+            try create(created)
             return .commit
         }
     }
@@ -344,24 +341,30 @@ struct HistoryUpkeep {
     }
 
     /// Ends the recording of tables. Inside a transaction.
-    func end(_ tables: [RecordedTable]) throws {
-        try dropTriggers(of: tables)
+    ///
+    /// - Parameter places: The places of the triggers in the schema, where they were read.
+    func end(_ tables: [RecordedTable], _ places: HistoryTriggerPlaces? = nil) throws {
+        if tables.isEmpty { return }
         for table in tables {
             try db.setHistoryTable(table.id, .retired)
             if table.state == .recording { try db.recordReset(of: table.id) }
         }
+        // Last: SQLite reads the whole schema again before it compiles another statement.
+        try HistoryTriggerRows(db: db).drop((places ?? HistoryTriggerPlaces(db)).triggers(of: tables.map(\.id)))
     }
 
     private func create(_ tables: [(id: Int64, facts: TableFacts, definition: RecordedTable.Definition)]) throws {
         try db.inSavepoint {
             let triggers = tables.flatMap { id, facts, definition in
                 HistoryTriggers(id: id, facts: facts, definition: definition).all.map {
-                    HistoryTriggerRows.New(name: $0.name, table: facts.name, definition: $0.definition)
+                    HistoryTriggerRows.New(
+                        name: $0.name, table: facts.name, definition: $0.definition,
+                        isPlain: facts.hasPlainTriggers)
                 }
             }
-            try HistoryTriggerRows(db: db).create(triggers)
+            let areFew = try HistoryTriggerRows(db: db).create(triggers)
             // A trigger that does not compile would make every write of the table fail.
-            for (id, facts, _) in tables {
+            for (id, facts, _) in tables where areFew || !facts.hasPlainTriggers {
                 for statement in TriggerCheck(facts).statements {
                     do {
                         _ = try db.makeStatement(sql: statement)
@@ -391,14 +394,7 @@ struct HistoryUpkeep {
 
     func dropTriggers(of tables: [RecordedTable]) throws {
         if tables.isEmpty { return }
-        let numbers = Set(tables.map(\.id))
-        let names = try String.fetchAll(
-            db,
-            sql: """
-                SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB '\(HistoryTables.history)_*'
-                """)
-        try HistoryTriggerRows(db: db).drop(
-            names.filter { Self.tableNumber(ofTrigger: $0).map(numbers.contains) == true })
+        try HistoryTriggerRows(db: db).drop(HistoryTriggerPlaces(db).triggers(of: tables.map(\.id)))
     }
 
     /// Rows without a primary key may have other rowids now.
@@ -412,7 +408,8 @@ struct HistoryUpkeep {
     }
 
     private func dropTriggers(_ found: [Triggers]) throws {
-        try HistoryTriggerRows(db: db).drop(found.flatMap { $0.sql.keys.sorted() })
+        try HistoryTriggerRows(db: db).drop(
+            found.flatMap { $0.places.sorted { $0.value < $1.value }.map { (name: $0.key, place: $0.value) } })
     }
 }
 

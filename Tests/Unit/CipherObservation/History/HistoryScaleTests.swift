@@ -143,6 +143,51 @@ import Testing
         try third.close()
     }
 
+    // Story: each part compiled statements after its triggers, so SQLite read all triggers of the database again while every
+    // other writer waited.
+    @Test("a part writes the schema last: no statement after it makes SQLite read the schema before the commit")
+    func orderOfStatements() throws {
+        defer { remove() }
+        let pool = try open(tables: 60)
+        let lines = Mutex<[String]>([])
+        pool.writeWithoutTransaction { db in db.trace { event in lines.withLock { $0.append("\(event)") } } }
+        /// The statements between the last row of the schema and the commit, of all parts.
+        func last(_ parts: HistoryParts) throws -> (transactions: Int, statements: [String]) {
+            lines.withLock { $0 = [] }
+            while try !pool.writeWithoutTransaction(parts.next) {}
+            var (transactions, statements): (Int, [String]) = (0, [])
+            for part in lines.withLock({ $0 }).split(whereSeparator: { $0.hasPrefix("COMMIT") }) {
+                guard let place = part.lastIndex(where: { $0.contains("main.sqlite_schema") && !$0.contains("SELECT") })
+                else { continue }
+                transactions += 1
+                statements += part[part.index(after: place)...]
+            }
+            return (transactions, statements)
+        }
+        let request = HistoryRequest(tables: nil, notesColumns: false, kept: [:])
+        for parts in [HistoryParts(beginning: request, tablesInPart: 20), HistoryParts(ending: nil, tablesInPart: 20)] {
+            let (transactions, statements) = try last(parts)
+            #expect(transactions == 3)
+            #expect(statements.allSatisfy { $0.hasPrefix("PRAGMA") || $0.hasPrefix("RELEASE") }, "\(statements)")
+        }
+        #expect(try pool.read(triggers) == 0)
+        try pool.close()
+    }
+
+    @Test("a trigger of the program that has the name of one of many new triggers is an error, and stays")
+    func takenName() throws {
+        defer { remove() }
+        let pool = try open(tables: 60)
+        let name = "CipherStore_History_57_Insert"
+        try pool.write { try $0.execute(sql: "CREATE TRIGGER \(name) AFTER INSERT ON t0 BEGIN SELECT 1; END") }
+        #expect(throws: DatabaseError.self) { try pool.write { try $0.recordHistory(of: .allTables) } }
+        #expect(try pool.read(triggers) == 1)
+        try pool.write { try $0.execute(sql: "DROP TRIGGER \(name); INSERT INTO t0 (a) VALUES ('x')") }
+        try pool.recordHistory(of: .allTables)
+        #expect(try pool.read(triggers) == 360)
+        try pool.close()
+    }
+
     @Test("many triggers that were rolled back are gone, for this connection and others, and the schema stays closed")
     func rolledBack() throws {
         struct Failure: Error {}
