@@ -161,7 +161,7 @@ private final class TraceRecorder: Sendable {
     var lines: [String] { text.lines }
 
     var configuration: Configuration {
-        var configuration = Configuration()
+        var configuration = Configuration.ofTool()
         let text = text
         configuration.publicStatementArguments = true
         configuration.prepareDatabase { db in db.trace { text.add($0.expandedDescription) } }
