@@ -71,7 +71,7 @@ package final class RotationJournal: Sendable {
     ///   were changed since the proposal was made; ``SystemError``. Nothing is changed then.
     @discardableResult
     package func begin(_ proposal: RotationProposal) throws -> RotationKeys {
-        requireLocked()
+        try requireLocked()
         let choice = try requireReady(choice())
         try files.repair(choice, keyOpensDatabase: false)
         let rotating = try proposal.rotating(choice.sidecar)
@@ -101,7 +101,7 @@ package final class RotationJournal: Sendable {
     ///   for writing finds out, so the caller must leave every file as it is. After any other error the sidecar says
     ///   `rotating` as before.
     package func announceSwitch(pages: UInt32) throws {
-        requireLocked()
+        try requireLocked()
         let (rotation, keys) = try requireRotation(.rotating)
         let switching = try rotation.sidecar.announcingSwitch(pages: pages)
         let bytes = try switching.encoded(keys: keys.current, next: keys.next)
@@ -130,7 +130,7 @@ package final class RotationJournal: Sendable {
     ///   ``SystemError``: the next opening for writing completes it.
     @discardableResult
     package func complete(databaseHasNextKey: Bool = false) throws -> [String] {
-        requireLocked()
+        try requireLocked()
         guard let rotation = try rotation(), let next = rotation.next, let successor = rotation.sidecar.successor,
             rotation.sidecar.state == .switching || databaseHasNextKey
         else { throw stateError("No switch was announced, or the given key is not the next key.") }
@@ -147,7 +147,7 @@ package final class RotationJournal: Sendable {
     ///   the present key; ``SystemError``: the next opening for writing abandons it.
     @discardableResult
     package func abandon(databaseIsWhole: Bool = false) throws -> [String] {
-        requireLocked()
+        try requireLocked()
         guard let rotation = try rotation(), rotation.sidecar.state == .rotating || databaseIsWhole,
             let present = rotation.present
         else {
@@ -161,7 +161,7 @@ package final class RotationJournal: Sendable {
 
     /// Writes the valid version to both copies, before anything is done that cannot be undone.
     package func settle(_ rotation: PendingRotation) throws {
-        requireLocked()
+        try requireLocked()
         try files.repair(rotation.standing, keyOpensDatabase: false)
     }
 
@@ -226,10 +226,16 @@ package final class RotationJournal: Sendable {
     }
 
     /// Without its locks a caller would overwrite the change of another process.
-    private func requireLocked() {
-        precondition(
-            isHeld(.admin) && isHeld(.opening),
-            "A rotation may be recorded only while the admin lock and the opening lock are held.")
+    ///
+    /// - Throws: ``StoreError`` `storeMoved`. A caller without locks is a mistake of this library; but whoever may write
+    ///   to the folder can also move the lock file away, and must not end a process by that.
+    private func requireLocked() throws(StoreError) {
+        if isHeld(.admin) && isHeld(.opening) { return }
+        throw StoreError(
+            .storeMoved, what: "The rotation of \"\(databasePath)\" was not recorded.",
+            why: "This process has no lock on \"\(databasePath)-lock\": the lock file was moved, replaced or removed.",
+            remedy: "Stop all processes of the store, and see that nobody else may change its folder. The next opening "
+                + "for writing completes or undoes the rotation.")
     }
 
     private func isHeld(_ byte: LockByte) -> Bool {

@@ -45,6 +45,29 @@ struct RotationJournalTests {
         if kind != .direct { #expect(try again.begin(.newDataKey).nextEpoch == 3) }
     }
 
+    // A member of the group that may write to the folder moved the file, and the process ended by SIGILL.
+    @Test("a lock file that was moved away is an error, and nothing is recorded")
+    func movedLockFile() throws {
+        let fixture = try RotationFixture(.newDataKey)
+        let (lock, away) = (fixture.files.databasePath + "-lock", fixture.files.databasePath + "-elsewhere")
+        func refuses(_ step: () throws -> Void) throws {
+            let before = try fixture.content(.main)
+            #expect(rename(lock, away) == 0)
+            let error = #expect(throws: StoreError.self) { try step() }
+            #expect(error?.code == .storeMoved, "\(String(describing: error))")
+            #expect(rename(away, lock) == 0)
+            #expect(try fixture.content(.main) == before)
+        }
+        try refuses { try fixture.journal.begin(.newDataKey) }
+        try fixture.journal.begin(.newDataKey)
+        try refuses { try fixture.journal.announceSwitch(pages: 12) }
+        try refuses { try fixture.journal.abandon() }
+        try fixture.journal.announceSwitch(pages: 12)
+        try refuses { try fixture.journal.complete() }
+        try fixture.journal.complete()
+        #expect(try fixture.state() == .ready)
+    }
+
     @Test(
         "a rotation that is given up leaves what was before, and nothing of the key to come",
         arguments: RotationCase.allCases)
