@@ -11,7 +11,7 @@ final class WALFile: Sendable {
     private let database: String
 
     init(_ paths: StorePaths, pageBytes: Int) throws(SystemError) {
-        file = try FileDescriptor(opening: paths.wal, .readOnly)
+        file = try FileDescriptor(opening: paths.wal, .readOnly, mustBeRegular: true)
         database = paths.database
         self.pageBytes = pageBytes
     }

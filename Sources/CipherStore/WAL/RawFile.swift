@@ -25,7 +25,7 @@ package final class RawFile: Sendable {
     /// - Throws: `SystemError`.
     package init(wal path: String) throws {
         self.path = path
-        handle = .closed(OpenFile(try FileDescriptor(opening: path, .readOnly)))
+        handle = .closed(OpenFile(try FileDescriptor(opening: path, .readOnly, mustBeRegular: true)))
     }
 
     private var status: FileStatus {

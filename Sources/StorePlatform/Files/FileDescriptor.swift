@@ -38,14 +38,17 @@ package struct FileDescriptor: ~Copyable, Sendable {
     /// - Parameters:
     ///   - followsLinks: Whether the path may end in a symbolic link, or name something else than a regular file.
     ///     Otherwise a link fails with `ELOOP`, and a pipe or device with `EINVAL`: opening it does not wait.
+    ///   - mustBeRegular: Whether the file, also one behind a link, must be a regular one: a pipe or device fails with
+    ///     `EINVAL`, also one that another user puts there at this moment. Opening it does not wait.
     ///   - waitsForWriter: Whether opening a named pipe waits for a writer; otherwise no operation on the file waits,
     ///     until ``FileDescriptor/waitFromNowOn()``.
     package init(
         opening path: String, _ access: Access, creating creation: Creation = .never, followsLinks: Bool = true,
-        waitsForWriter: Bool = true
+        mustBeRegular: Bool = false, waitsForWriter: Bool = true
     ) throws(SystemError) {
         var flags = O_CLOEXEC | O_NOCTTY | (followsLinks ? 0 : O_NOFOLLOW)
-        if !waitsForWriter || !followsLinks { flags |= O_NONBLOCK }
+        let mustBeRegular = mustBeRegular || !followsLinks
+        if !waitsForWriter || mustBeRegular { flags |= O_NONBLOCK }
         switch access {
         case .readOnly: flags |= O_RDONLY
         case .writeOnly: flags |= O_WRONLY
@@ -59,7 +62,7 @@ package struct FileDescriptor: ~Copyable, Sendable {
         }
         let opened = retryingInterrupts { open(path, flags, mode_t(permissions)) }
         guard opened >= 0 else { throw SystemError("open", path) }
-        if !followsLinks, let refusal = Self.refusal(ofUnexpected: opened, path) {
+        if mustBeRegular, let refusal = Self.refusal(ofUnexpected: opened, path) {
             close(opened)
             throw refusal
         }

@@ -143,9 +143,9 @@ package enum Files {
     /// - Throws: ``SystemError`` with `EFBIG` when it is longer (nothing is read then), `EISDIR` or `EINVAL` when it is
     ///   not a regular file.
     package static func contents(of path: String, limitBytes: Int) throws(SystemError) -> [UInt8] {
-        // The kind is checked before the file is opened: opening a pipe would wait for its other end.
+        // The kind is checked before the file is opened, too: a device may do something when it is opened.
         if let kind = try kind(path), kind != .regular { throw SystemError.notRegular("read", path, kind) }
-        let file = try FileDescriptor(opening: path, .readOnly)
+        let file = try FileDescriptor(opening: path, .readOnly, mustBeRegular: true)
         guard try file.status().byteCount <= limitBytes else {
             throw SystemError.tooLarge(call: "read", path: path)
         }

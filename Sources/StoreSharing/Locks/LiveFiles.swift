@@ -32,7 +32,7 @@ package enum LiveFiles {
             guard let status = try Files.status(of: path) else { throw SystemError.notFound("open", path) }
             guard status.kind == .regular else { throw SystemError.notRegular("open", path, status.kind) }
             if let known = registry.files[status.identity] { return known }
-            let opened = try LiveFile(FileDescriptor(opening: path, .readOnly))
+            let opened = try LiveFile(FileDescriptor(opening: path, .readOnly, mustBeRegular: true))
             // Another file may have got this name in between.
             if let known = registry.files[opened.identity] {
                 registry.surplus.append(opened)
@@ -198,7 +198,7 @@ package final class LiveFile: Sendable {
         let (linked, named) = (try Files.identity(link), try Files.identity(path))
         guard linked == identity || named == identity else { throw SystemError.stale("open", path) }
         do {
-            return try FileDescriptor(opening: linked == identity ? link : path, .readWrite)
+            return try FileDescriptor(opening: linked == identity ? link : path, .readWrite, mustBeRegular: true)
         } catch {
             throw SystemError(call: "open", path: path, errorNumber: error.errorNumber)
         }

@@ -20,7 +20,7 @@ final class AdoptedFile {
         guard !locks.contains(where: { $0.process == ProcessInspector.currentProcess }) else {
             throw Self.inUse(path, "This program has it open.")
         }
-        descriptor = try FileDescriptor(opening: path, .readWrite)
+        descriptor = try FileDescriptor(opening: path, .readWrite, mustBeRegular: true)
     }
 
     var byteCount: Int { get throws { try descriptor.status().byteCount } }

@@ -91,6 +91,23 @@ struct FilesTests {
         #expect(missing?.isNotFound == true)
     }
 
+    // A pipe that another user put in the place of a WAL at the moment of its opening stopped commands for ever.
+    @Test("a regular file is opened behind a link, and a pipe in its place fails at once")
+    func regularFile() throws {
+        let (path, link) = (folder.file("pipe"), folder.file("link"))
+        #expect(mkfifo(path, 0o600) == 0 && symlink(path, link) == 0)
+        for (name, access) in [(path, FileDescriptor.Access.readOnly), (path, .readWrite), (link, .readOnly)] {
+            let error = #expect(throws: SystemError.self) {
+                _ = try FileDescriptor(opening: name, access, mustBeRegular: true)
+            }
+            #expect(error?.errorNumber == EINVAL)
+        }
+        #expect(unlink(path) == 0)
+        try Data("abc".utf8).write(to: URL(fileURLWithPath: path))
+        let file = try FileDescriptor(opening: link, .readOnly, mustBeRegular: true)
+        #expect(try file.read(at: 0, byteCount: 3) == Array("abc".utf8))
+    }
+
     @Test("reading a pipe as a file fails at once and does not wait for a writer")
     func pipe() throws {
         let path = folder.file("pipe")
