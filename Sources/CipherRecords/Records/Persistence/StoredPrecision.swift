@@ -11,6 +11,16 @@ import CipherDatabase
 // for times, and is not refused. Blobs are stored as they are, by every type, and everything is by a column
 // without a type.
 extension TypeAffinity {
+    /// Whether the column may store another number: a first look, which needs no copy of the value.
+    @inline(__always)
+    func mayRound(_ value: DatabaseValue) -> Bool {
+        switch value.storage {
+        case .int64: self == .real
+        case .string: self == .real || self == .numeric
+        case .null, .double, .blob: false
+        }
+    }
+
     /// Whether the column stores another number.
     func rounds(_ value: DatabaseValue) -> Bool {
         switch (self, value.storage) {
@@ -111,10 +121,10 @@ extension RecordPlan {
             latestAffinities = (container.names, list)
         }
         let list = latestAffinities.list
-        for index in indexes {
-            guard list[index].rounds(container.values[index]) else { continue }
-            throw DatabaseError.rounding(container.columns[index], of: table)
+        let rounded = container.values.withUnsafeBufferPointer { values in
+            indexes.first { list[$0].mayRound(values[$0]) && list[$0].rounds(values[$0]) }
         }
+        if let rounded { throw DatabaseError.rounding(container.columns[rounded], of: table) }
     }
 }
 
