@@ -4,11 +4,19 @@ extension Database {
     /// - Parameters:
     ///   - mode: The kind of checkpoint.
     ///   - name: The database; "main" is the only one.
-    /// - Returns: What was copied; zero frames without WAL.
+    /// - Returns: The length of the WAL in frames, and how many of them are in the database file now; zero without WAL.
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when another connection writes, or when `mode` asks for more than
     ///   readers allow; `.SQLITE_LOCKED` inside a transaction.
     @discardableResult
-    public func checkpoint(_ mode: CheckpointMode = .passive, on name: String? = "main") throws -> CheckpointResult {
+    public func checkpoint(
+        _ mode: CheckpointMode = .passive, on name: String? = "main"
+    ) throws -> (walFrameCount: CInt, checkpointedFrameCount: CInt) {
+        let result = try copyLog(mode, on: name)
+        return (CInt(clamping: result.walFrameCount), CInt(clamping: result.checkpointedFrameCount))
+    }
+
+    /// The same, with its result in one value.
+    func copyLog(_ mode: CheckpointMode, on name: String? = "main") throws -> CheckpointResult {
         if let name, name.lowercased() != "main" { throw DatabaseError(message: "unknown database: \(name)") }
         // First, since it fails where the connection cannot be used at all.
         let journalMode = try String.fetchOne(self, sql: "PRAGMA journal_mode")

@@ -362,3 +362,8 @@ extension Database: CustomStringConvertible {
     /// The name of the connection, as in `CipherStore.DatabasePool.reader.1`.
     public var description: String { label }
 }
+
+extension Database: CustomDebugStringConvertible {
+    /// The name of the connection, as ``description``: no path, no key, no value.
+    public var debugDescription: String { "<Database: \(label)>" }
+}

@@ -201,6 +201,28 @@ extension Set {
     public mutating func formUnion(_ cursor: some Cursor<Element>) throws {
         try cursor.forEach { insert($0) }
     }
+
+    /// The elements of both.
+    @inlinable
+    public func union(_ cursor: some Cursor<Element>) throws -> Set<Element> {
+        var union = self
+        try union.formUnion(cursor)
+        return union
+    }
+
+    /// Removes the elements that a cursor does not have.
+    @inlinable
+    public mutating func formIntersection(_ cursor: some Cursor<Element>) throws {
+        self = try intersection(cursor)
+    }
+
+    /// The elements that are in both.
+    @inlinable
+    public func intersection(_ cursor: some Cursor<Element>) throws -> Set<Element> {
+        var intersection: Set<Element> = []
+        try cursor.forEach { if contains($0) { intersection.insert($0) } }
+        return intersection
+    }
 }
 
 extension Dictionary {
@@ -257,7 +279,7 @@ extension Dictionary {
 extension Cursor {
     /// Whether no element is left. Consumes one element.
     @inlinable
-    public func isEmpty() throws -> Bool { try next() == nil }
+    public var isEmpty: Bool { get throws { try next() == nil } }
 
     /// The first element that is left.
     @inlinable

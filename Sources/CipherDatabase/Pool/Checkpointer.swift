@@ -252,16 +252,16 @@ public struct CheckpointResult: Sendable, Equatable {
 }
 
 extension Database {
-    /// The kind of a checkpoint.
-    public enum CheckpointMode: Sendable {
+    /// The kind of a checkpoint; the raw values are those of SQLite.
+    public enum CheckpointMode: CInt, Sendable {
         /// Copies what readers no longer need, without waiting.
-        case passive
+        case passive = 0
         /// Fails with `SQLITE_BUSY` unless everything was copied.
-        case full
+        case full = 1
         /// As full: the next commit resets the WAL.
-        case restart
+        case restart = 2
         /// As full. The WAL file keeps its length while others are connected: SQLite would truncate it without the
         /// write lock.
-        case truncate
+        case truncate = 3
     }
 }

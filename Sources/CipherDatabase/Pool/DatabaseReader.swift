@@ -118,6 +118,14 @@ public protocol DatabaseWriter: DatabaseReader {
     func vacuum(into path: String) throws
 }
 
+/// A reader that sees the same rows for as long as it exists.
+public protocol DatabaseSnapshotReader: DatabaseReader {}
+
+extension DatabaseSnapshotReader {
+    /// Reads; within another access of the snapshot, in that access.
+    public func reentrantRead<T>(_ value: (Database) throws -> T) throws -> T { try unsafeReentrantRead(value) }
+}
+
 extension DatabaseWriter {
     /// Writes later in a transaction, without waiting for it; in the order of the calls.
     ///
@@ -138,4 +146,8 @@ extension DatabaseWriter {
     /// Rebuilds the database file, without its free pages.
     /// - SeeAlso: <https://www.sqlite.org/lang_vacuum.html>
     public func vacuum() throws { try writeWithoutTransaction { try $0.execute(sql: "VACUUM") } }
+
+    /// Rebuilds the database file, without its free pages.
+    /// - SeeAlso: <https://www.sqlite.org/lang_vacuum.html>
+    public func vacuum() async throws { try await writeWithoutTransaction { try $0.execute(sql: "VACUUM") } }
 }

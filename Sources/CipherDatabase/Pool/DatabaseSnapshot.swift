@@ -4,7 +4,7 @@ import KeyCustody
 ///
 /// It holds a connection of its own inside one read transaction. Writers continue; their changes stay in the WAL until
 /// the snapshot is gone, so do not keep one longer than it is needed.
-public final class DatabaseSnapshot: ClosableReader {
+public final class DatabaseSnapshot: DatabaseSnapshotReader, ClosableReader {
     /// The configuration of the pool, as read-only.
     public let configuration: Configuration
     /// The path of the database file.

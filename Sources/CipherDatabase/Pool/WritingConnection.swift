@@ -215,7 +215,7 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
-        try connection.syncWrite { try $0.checkpoint(mode) }
+        try connection.syncWrite { try $0.copyLog(mode) }
     }
 
     /// Copies the database into a file that does not exist yet, without free pages. The same secret opens it; of the

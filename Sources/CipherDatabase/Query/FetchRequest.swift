@@ -1,5 +1,5 @@
 /// A request that can make its statement, and whose rows have a type.
-public protocol FetchRequest<RowDecoder>: DatabaseRegionConvertible {
+public protocol FetchRequest<RowDecoder>: DatabaseRegionConvertible, SQLSubqueryable {
     /// The type of the rows: ``Row``, or a value.
     associatedtype RowDecoder
 
@@ -28,6 +28,15 @@ extension FetchRequest {
     /// The region of the request: that of its statement, which is compiled and not run.
     public func databaseRegion(_ db: Database) throws -> DatabaseRegion {
         try makePreparedRequest(db, forSingleResult: false).statement.databaseRegion
+    }
+
+    /// The request within another one: what its statement is there, with its arguments.
+    public var sqlSubquery: SQLSubquery {
+        SQLSubquery(
+            .prepared { db in
+                let statement = try makePreparedRequest(db).statement
+                return SQL(sql: statement.sql.trimmingSQL(), arguments: statement.arguments)
+            })
     }
 
     /// The request with its rows converted by an adapter, which may depend on the database.
@@ -105,6 +114,9 @@ public struct AdaptedFetchRequest<Base: FetchRequest>: FetchRequest {
     public func fetchCount(_ db: Database) throws -> Int { try base.fetchCount(db) }
 
     public func databaseRegion(_ db: Database) throws -> DatabaseRegion { try base.databaseRegion(db) }
+
+    /// The request without its adapter: SQL knows the columns that the statement returns.
+    public var sqlSubquery: SQLSubquery { base.sqlSubquery }
 }
 
 /// A type-erased request.
@@ -112,12 +124,19 @@ public struct AnyFetchRequest<RowDecoder>: FetchRequest {
     private let prepare: @Sendable (Database, Bool) throws -> PreparedRequest
     private let count: @Sendable (Database) throws -> Int
     private let region: @Sendable (Database) throws -> DatabaseRegion
+    public let sqlSubquery: SQLSubquery
 
-    public init(_ request: some FetchRequest<RowDecoder>) {
+    public init(_ request: some FetchRequest<RowDecoder>) { self.init(erasing: request) }
+
+    private init(erasing request: some FetchRequest) {
+        sqlSubquery = request.sqlSubquery
         prepare = { try request.makePreparedRequest($0, forSingleResult: $1) }
         count = { try request.fetchCount($0) }
         region = { try request.databaseRegion($0) }
     }
+
+    /// The same request with another type for its rows.
+    public func asRequest<T>(of type: T.Type) -> AnyFetchRequest<T> { AnyFetchRequest<T>(erasing: self) }
 
     public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
         try prepare(db, singleResult)

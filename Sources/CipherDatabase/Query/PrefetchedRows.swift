@@ -229,3 +229,10 @@ extension Row {
         }
     }
 }
+
+extension Row.PrefetchedRowsView: Equatable {
+    /// Whether both have the same rows for the same keys.
+    public static func == (left: Self, right: Self) -> Bool {
+        left.keys == right.keys && left.keys.allSatisfy { left[$0] == right[$0] }
+    }
+}

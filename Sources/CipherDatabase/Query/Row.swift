@@ -332,9 +332,10 @@ extension Row: CustomStringConvertible, CustomDebugStringConvertible {
 }
 
 extension Row: RandomAccessCollection {
-    public struct Index: Comparable, Sendable {
+    public struct Index: Strideable, Sendable {
         let position: Int
-        public static func < (left: Index, right: Index) -> Bool { left.position < right.position }
+        public func distance(to other: Index) -> Int { other.position - position }
+        public func advanced(by distance: Int) -> Index { Index(position: position + distance) }
     }
     public var startIndex: Index { Index(position: 0) }
     public var endIndex: Index { Index(position: count) }

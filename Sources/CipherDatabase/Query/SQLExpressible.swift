@@ -17,6 +17,7 @@ public struct SQLExpression: Sendable {
     package enum Content: Sendable {
         case value(DatabaseValue)
         case fragment(any SQLFragment)
+        case subquery(SQLSubquery)
     }
 
     package let content: Content
@@ -26,6 +27,16 @@ public struct SQLExpression: Sendable {
 
 extension SQLExpression: SQLExpressible {
     public var sqlExpression: SQLExpression { self }
+}
+
+extension SQLExpressible where Self: RawRepresentable, RawValue: SQLExpressible {
+    /// The raw value.
+    public var sqlExpression: SQLExpression { rawValue.sqlExpression }
+}
+
+extension DatabaseValueConvertible where Self: RawRepresentable, RawValue: SQLExpressible {
+    /// The value itself, which becomes a parameter of the statement.
+    public var sqlExpression: SQLExpression { SQLExpression(.value(databaseValue)) }
 }
 
 extension DatabaseValueConvertible {

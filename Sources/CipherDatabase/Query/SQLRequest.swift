@@ -60,6 +60,8 @@ extension SQLRequest: FetchRequest {
         return PreparedRequest(statement: statement, adapter: adapter)
     }
 
+    public var sqlSubquery: SQLSubquery { SQLSubquery(.literal(literal)) }
+
     public func fetchCount(_ db: Database) throws -> Int {
         try SQLRequest<Int>(literal: "SELECT COUNT(*) FROM (\(self))").fetchOne(db) ?? 0
     }

@@ -96,7 +96,7 @@ extension StatementArguments: ExpressibleByDictionaryLiteral {
     }
 }
 
-extension StatementArguments: Equatable {}
+extension StatementArguments: Hashable {}
 
 extension StatementArguments: CustomStringConvertible {
     /// The values, as in `["id": 1, "Ann"]`. Only expanded descriptions print it.

@@ -143,6 +143,8 @@ extension DatabaseCursor {
     public var columnCount: Int { statement.columnCount }
     /// The names of the statement's columns, from left to right.
     public var columnNames: [String] { statement.columnNames }
+    /// The region that the statement reads.
+    public var databaseRegion: DatabaseRegion { statement.databaseRegion }
 }
 
 /// The rows of a statement, one after the other, each shown by the same ``Row``.

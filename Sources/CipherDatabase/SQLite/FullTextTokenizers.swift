@@ -75,11 +75,15 @@ extension Database {
 
     /// SQLite's interface to FTS5, which lives as long as the connection; nil where the library has no FTS5.
     // Found once: SQLite may make a tokenizer while it compiles a statement, and must not compile another one then.
-    private var fullTextInterface: UnsafeMutablePointer<fts5_api>? {
+    package var fullTextInterface: FullTextInterface? {
         if hooks.fullTextInterface == nil { hooks.fullTextInterface = gated { handle.findFullTextInterface() } }
         return hooks.fullTextInterface
     }
 }
+
+/// SQLite's `fts5_api`, by which C code adds tokenizers and functions.
+/// - SeeAlso: <https://www.sqlite.org/fts5.html#extending_fts5>
+public typealias FullTextInterface = UnsafeMutablePointer<fts5_api>
 
 extension ConnectionHandle {
     fileprivate func findFullTextInterface() -> UnsafeMutablePointer<fts5_api>? {

@@ -25,6 +25,14 @@ public enum DatabaseSchemaID: Hashable, Sendable {
         }
     }
 
+    /// The name of the table that lists the objects of this schema: `sqlite_master` or `sqlite_temp_master`.
+    public var schemaTableName: String {
+        switch self {
+        case .temp: "sqlite_temp_master"
+        case .main, .attached: "sqlite_master"
+        }
+    }
+
     /// The table that lists the objects of this schema, as SQL.
     var schemaTable: String { "\(name.quotedDatabaseIdentifier).sqlite_schema" }
 }
@@ -38,6 +46,8 @@ public struct DatabaseObjectID: Hashable, Sendable {
         self.schemaID = schemaID
         self.name = name
     }
+
+    public init(name: String, schemaID: DatabaseSchemaID) { self.init(schemaID: schemaID, name: name) }
 
     /// Schema and name, ready to be put into SQL.
     var quotedName: String { "\(schemaID.name.quotedDatabaseIdentifier).\(name.quotedDatabaseIdentifier)" }

@@ -89,6 +89,15 @@ extension DatabaseDateComponents: DatabaseValueConvertible {
     }
 }
 
+extension DatabaseDateComponents: StatementColumnConvertible {
+    /// The date of a column; nil for all but a text in one of the formats.
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        let value = DatabaseValue(sqliteStatement: sqliteStatement, index: index)
+        guard let components = DatabaseDateComponents.fromDatabaseValue(value) else { return nil }
+        self = components
+    }
+}
+
 extension DatabaseDateComponents: Codable {
     public init(from decoder: any Decoder) throws {
         let text = try decoder.singleValueContainer().decode(String.self)

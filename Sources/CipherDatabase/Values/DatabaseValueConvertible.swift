@@ -50,6 +50,17 @@ extension StatementColumnConvertible {
     @inlinable
     public static var acceptsNull: Bool { false }
 
+    /// The value of a column of the current row; nil for NULL, and for values that the type cannot hold. An optional
+    /// type has NULL as a value.
+    ///
+    /// - Parameters:
+    ///   - sqliteStatement: A statement that has a current row.
+    ///   - index: One of its columns, counted from 0. It is not compared with their number.
+    @inlinable
+    public static func fromStatement(_ sqliteStatement: SQLiteStatement, atUncheckedIndex index: CInt) -> Self? {
+        Self(column: index, of: StatementHandle(sqliteStatement))
+    }
+
     /// Reads a column of the current row; nil for NULL, and for values that the type cannot hold. Every read of a
     /// column uses this function.
     @inlinable @inline(__always)

@@ -13,11 +13,22 @@ public protocol ValueObservationScheduler: Sendable {
 }
 
 /// A scheduler that delivers on the main actor.
-public protocol ValueObservationMainActorScheduler: ValueObservationScheduler {}
+public protocol ValueObservationMainActorScheduler: ValueObservationScheduler {
+    /// Runs an action on the main actor, later.
+    func scheduleOnMainActor(_ action: @escaping @MainActor () -> Void)
+}
+
+extension ValueObservationMainActorScheduler {
+    public func schedule(_ action: @escaping @Sendable () -> Void) { scheduleOnMainActor(action) }
+}
 
 /// Delivers on a dispatch queue, which must be serial.
 public struct AsyncValueObservationScheduler: ValueObservationScheduler {
     let queue: DispatchQueue
+
+    /// - Parameter queue: A serial queue.
+    public init(queue: DispatchQueue) { self.queue = queue }
+
     public func immediateInitialValue() -> Bool { false }
     public func schedule(_ action: @escaping @Sendable () -> Void) { queue.async(execute: action) }
 }
@@ -37,7 +48,9 @@ public struct ImmediateValueObservationScheduler: ValueObservationMainActorSched
         return true
     }
 
-    public func schedule(_ action: @escaping @Sendable () -> Void) { DispatchQueue.main.async(execute: action) }
+    public func scheduleOnMainActor(_ action: @escaping @MainActor () -> Void) {
+        DispatchQueue.main.async(execute: action)
+    }
 }
 
 extension ValueObservationScheduler where Self == ImmediateValueObservationScheduler {
@@ -49,7 +62,9 @@ extension ValueObservationScheduler where Self == ImmediateValueObservationSched
 /// Delivers on the main actor, all values later.
 public struct DelayedMainActorValueObservationScheduler: ValueObservationMainActorScheduler {
     public func immediateInitialValue() -> Bool { false }
-    public func schedule(_ action: @escaping @Sendable () -> Void) { DispatchQueue.main.async(execute: action) }
+    public func scheduleOnMainActor(_ action: @escaping @MainActor () -> Void) {
+        DispatchQueue.main.async(execute: action)
+    }
 }
 
 extension ValueObservationScheduler where Self == DelayedMainActorValueObservationScheduler {

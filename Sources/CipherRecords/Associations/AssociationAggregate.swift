@@ -411,6 +411,8 @@ public func length<T>(_ aggregate: AssociationAggregate<T>) -> AssociationAggreg
 }
 
 /// `CAST`: the value in another storage class. It keeps the name.
-public func cast<T>(_ aggregate: AssociationAggregate<T>, as type: Database.ColumnType) -> AssociationAggregate<T> {
-    aggregate.changed(keepsKey: true) { Term(.apply(.cast(type), [$0])) }
+public func cast<T>(
+    _ aggregate: AssociationAggregate<T>, as storageClass: Database.StorageClass
+) -> AssociationAggregate<T> {
+    aggregate.changed(keepsKey: true) { Term(.apply(.cast(storageClass), [$0])) }
 }

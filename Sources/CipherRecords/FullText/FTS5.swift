@@ -14,6 +14,14 @@ import CipherDatabase
 public struct FTS5: VirtualTableModule, Sendable {
     public init() {}
 
+    /// SQLite's interface to FTS5, for C code that adds tokenizers or functions. It lives as long as the connection.
+    ///
+    /// Traps where SQLite was built without FTS5.
+    public static func api(_ db: Database) -> UnsafePointer<FullTextInterface.Pointee> {
+        guard let interface = db.fullTextInterface else { preconditionFailure("this SQLCipher was built without FTS5") }
+        return UnsafePointer(interface)
+    }
+
     public var moduleName: String { "fts5" }
     public func makeTableDefinition(configuration: VirtualTableConfiguration) -> FTS5TableDefinition {
         FTS5TableDefinition(configuration)

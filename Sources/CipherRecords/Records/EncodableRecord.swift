@@ -4,7 +4,7 @@ import Foundation
 /// A type that can be stored as the columns of a row.
 ///
 /// Types that are `Encodable` need no `encode(to:)` of a container.
-public protocol EncodableRecord {
+public protocol EncodableRecord: SendableMetatype {
     /// Gives the columns and their values. Each record of a type gives the same columns, ideally in the same order.
     func encode(to container: inout PersistenceContainer) throws
 

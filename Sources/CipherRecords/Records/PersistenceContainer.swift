@@ -121,6 +121,14 @@ public struct PersistenceContainer: Sendable {
     }
 }
 
+extension PersistenceContainer: RandomAccessCollection {
+    public var startIndex: Int { 0 }
+    public var endIndex: Int { values.count }
+
+    /// A column with its value, in the order of the record.
+    public subscript(position: Int) -> (String, DatabaseValue) { (names.list[position], values[position]) }
+}
+
 /// The names of columns, shared by containers.
 @usableFromInline
 final class ColumnNames: Sendable {

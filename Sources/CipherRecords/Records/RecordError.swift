@@ -10,6 +10,9 @@ public enum RecordError: Error, Sendable, Hashable {
     case recordNotFound(databaseTableName: String, key: [String: DatabaseValue])
 }
 
+/// The former name of ``RecordError`` in code for GRDB.
+public typealias PersistenceError = RecordError
+
 extension RecordError: CustomStringConvertible {
     /// The table and the columns of the key.
     public var description: String {

@@ -45,12 +45,9 @@ enum RecordKey {
             of keys: some Collection<some DatabaseValueConvertible>
         ) -> @Sendable (Database, _ table: String) throws -> [DatabaseValue] {
             let keys = keys.map { EncodedKey($0) }
-            // Safe because: a metatype has no state, and the strategies of the record are asked as they are for each
-            // record that an access encodes.
-            nonisolated(unsafe) let encoding = self
             return { db, table in
                 let column = try db.primaryKey(table).columns.first ?? ""
-                return try keys.map { try encoding.value(of: $0, column: column) }.filter { !$0.isNull }
+                return try keys.map { try value(of: $0, column: column) }.filter { !$0.isNull }
             }
         }
     }

@@ -12,7 +12,7 @@ import Synchronization
 /// }
 /// let request = Player.filter { $0.score > 100 }.order { $0.score.desc }
 /// ```
-public protocol TableRecord {
+public protocol TableRecord: SendableMetatype {
     /// The columns of the table, for closures such as `{ $0.score > 100 }`.
     associatedtype Columns = Never
     /// The argument of such closures.
@@ -254,7 +254,7 @@ extension TableRecord {
     public static func aliased(_ alias: TableAlias<Self>) -> QueryInterfaceRequest<Self> { all().aliased(alias) }
 
     /// The rows under an alias.
-    public static func aliased(_ alias: TableAlias<Never>) -> QueryInterfaceRequest<Self> { all().aliased(alias) }
+    public static func aliased(_ alias: TableAlias<Void>) -> QueryInterfaceRequest<Self> { all().aliased(alias) }
 
     /// The rows of a statement that has a common table expression.
     public static func with<T>(_ cte: CommonTableExpression<T>) -> QueryInterfaceRequest<Self> { all().with(cte) }

@@ -1,42 +1,39 @@
 import CipherDatabase
 
-/// The operands of SQL's operators: columns, expressions, `SQL` and requests. Plain values are not among it: `1 + 2`
-/// stays a matter of Swift. `1.databaseValue` is.
-public protocol SQLSpecificExpressible: SQLExpressible, SQLSelectable, SQLOrderingTerm {}
+extension SQLSelection {
+    init(_ content: Selection) {
+        if case .expression(let term) = content {
+            self.init(.expression(term.expression))
+        } else {
+            self.init(.fragment(SelectionFragment(content)))
+        }
+    }
 
-/// The selectable parts of a request.
-public protocol SQLSelectable {
-    var sqlSelection: SQLSelection { get }
+    /// What is selected.
+    var content: Selection {
+        switch part {
+        case .expression(let expression): .expression(Term(expression))
+        case .fragment(let fragment as SelectionFragment): fragment.selection
+        case .fragment: .expression(.failure("this part of an SQL literal is no selection"))
+        }
+    }
 }
 
-/// The ordering terms of a request.
-public protocol SQLOrderingTerm {
-    var sqlOrdering: SQLOrdering { get }
+/// A selection that is no expression.
+private final class SelectionFragment: SQLFragment {
+    let selection: Selection
+
+    init(_ selection: Selection) { self.selection = selection }
+
+    func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
+        try Node(.columns([selection], table: "", qualifier: nil)).sql(db)
+    }
 }
 
-/// The selection of a request: a column, an expression, or several columns.
-public struct SQLSelection: Sendable {
-    let content: Selection
-    init(_ content: Selection) { self.content = content }
-}
+extension SQLOrdering {
+    init(term: Term, direction: Direction) { self.init(term.expression, direction) }
 
-/// An expression with its direction.
-public struct SQLOrdering: Sendable {
-    let term: Term
-    let direction: Ordering.Direction
-}
-
-extension SQLSelection: SQLSelectable {
-    public var sqlSelection: SQLSelection { self }
-}
-
-extension SQLOrdering: SQLOrderingTerm {
-    public var sqlOrdering: SQLOrdering { self }
-}
-
-extension SQLSpecificExpressible {
-    public var sqlSelection: SQLSelection { SQLSelection(.expression(Term(self))) }
-    public var sqlOrdering: SQLOrdering { SQLOrdering(term: Term(self), direction: .ascending) }
+    var term: Term { Term(expression) }
 }
 
 extension SQLExpression: SQLSpecificExpressible {}
@@ -115,6 +112,8 @@ extension ColumnExpression {
 extension ColumnExpression where Self: RawRepresentable, RawValue == String {
     /// The raw value.
     public var name: String { rawValue }
+
+    public var sqlExpression: SQLExpression { Term(.column(name, .request)).expression }
 }
 
 /// A column by its name.
@@ -194,13 +193,13 @@ public struct TableAlias<RowDecoder>: Sendable {
     let id: AliasID
 
     /// An alias whose name is chosen with the statement.
-    public init() where RowDecoder == Never { id = AliasID(name: nil) }
+    public init() where RowDecoder == Void { id = AliasID(name: nil) }
 
     /// An alias with a name of its own.
-    public init(name: String) where RowDecoder == Never { id = AliasID(name: name) }
+    public init(name: String?) where RowDecoder == Void { id = AliasID(name: name) }
 
     /// An alias with a name of its own, or one whose name is chosen with the statement.
-    public init(name: String? = nil) { id = AliasID(name: name) }
+    public init(name: String? = nil, for type: RowDecoder.Type = RowDecoder.self) { id = AliasID(name: name) }
 
     /// A column of the table.
     public subscript(_ column: some ColumnExpression) -> SQLExpression {
@@ -254,11 +253,49 @@ public struct TableAlias<RowDecoder>: Sendable {
     }
 }
 
+extension TableAlias: Hashable {
+    public static func == (left: Self, right: Self) -> Bool { left.id == right.id }
+    public func hash(into hasher: inout Hasher) { hasher.combine(id) }
+}
+
 extension TableAlias where RowDecoder: TableRecord {
-    /// A column of the table, by its name in `Columns`.
-    public subscript<C: ColumnExpression>(
-        dynamicMember keyPath: KeyPath<RowDecoder.DatabaseComponents, C>
+    public typealias DatabaseComponents = RowDecoder.DatabaseComponents
+
+    // What a key path leads to is found by its most specific type: a column that holds JSON is an expression too.
+
+    /// A part of the table's selection, by its name in `Columns`.
+    public subscript<T: SQLSelectable>(dynamicMember keyPath: KeyPath<DatabaseComponents, T>) -> SQLSelection {
+        self[RowDecoder.databaseComponents[keyPath: keyPath]]
+    }
+
+    /// An order by the table's columns, by its name in `Columns`.
+    public subscript<T: SQLOrderingTerm>(dynamicMember keyPath: KeyPath<DatabaseComponents, T>) -> SQLOrdering {
+        self[RowDecoder.databaseComponents[keyPath: keyPath]]
+    }
+
+    /// An expression of the table's columns, by its name in `Columns`.
+    public subscript<T: SQLSpecificExpressible>(
+        dynamicMember keyPath: KeyPath<DatabaseComponents, T>
     ) -> SQLExpression {
+        self[RowDecoder.databaseComponents[keyPath: keyPath]]
+    }
+
+    /// JSON of the table's columns, by its name in `Columns`.
+    public subscript<T: SQLJSONExpressible>(
+        dynamicMember keyPath: KeyPath<DatabaseComponents, T>
+    ) -> AnySQLJSONExpressible {
+        self[RowDecoder.databaseComponents[keyPath: keyPath]]
+    }
+
+    /// A column of the table, by its name in `Columns`.
+    public subscript<C: ColumnExpression>(dynamicMember keyPath: KeyPath<DatabaseComponents, C>) -> SQLExpression {
+        self[RowDecoder.databaseComponents[keyPath: keyPath]]
+    }
+
+    /// A column of the table that holds JSON, by its name in `Columns`.
+    public subscript<C: ColumnExpression & SQLJSONExpressible>(
+        dynamicMember keyPath: KeyPath<DatabaseComponents, C>
+    ) -> AnySQLJSONExpressible {
         self[RowDecoder.databaseComponents[keyPath: keyPath]]
     }
 }

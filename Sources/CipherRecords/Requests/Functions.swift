@@ -112,15 +112,34 @@ public func abs(_ value: some SQLSpecificExpressible) -> SQLExpression { call("A
 public func length(_ value: some SQLSpecificExpressible) -> SQLExpression { call("LENGTH", [Term(value)]) }
 
 /// `CAST`: the value in another storage class.
-public func cast(_ value: some SQLSpecificExpressible, as type: Database.ColumnType) -> SQLExpression {
-    Term(.apply(.cast(type), [Term(value)])).expression
+public func cast(_ value: some SQLSpecificExpressible, as storageClass: Database.StorageClass) -> SQLExpression {
+    Term(.apply(.cast(storageClass), [Term(value)])).expression
+}
+
+extension Database {
+    /// What `CAST` makes of a value: the storage class of that value.
+    /// - SeeAlso: <https://www.sqlite.org/lang_expr.html#castexpr>
+    public struct StorageClass: RawRepresentable, Hashable, Sendable {
+        /// The name in SQL.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        public static let integer = StorageClass(rawValue: "INTEGER")
+        public static let real = StorageClass(rawValue: "REAL")
+        public static let text = StorageClass(rawValue: "TEXT")
+        public static let blob = StorageClass(rawValue: "BLOB")
+    }
 }
 
 /// `COALESCE`: the first value that is not NULL.
-public func coalesce(_ values: [any SQLSpecificExpressible]) -> SQLExpression {
+public func coalesce(_ values: [any SQLSpecificExpressible]) -> SQLExpression { coalesce(values[...]) }
+
+/// `COALESCE`: the first value that is not NULL.
+public func coalesce(_ values: some Collection<any SQLSpecificExpressible>) -> SQLExpression {
     switch values.count {
     case 0: Term(DatabaseValue.null).expression
-    case 1: values[0].sqlExpression
+    case 1: values[values.startIndex].sqlExpression
     default: call("COALESCE", values.map { Term($0.sqlExpression) })
     }
 }

@@ -160,13 +160,13 @@ extension Database {
     }
 
     /// `JSON_VALID`: whether a value is JSON.
-    public static func jsonIsValid(_ value: some SQLExpressible) -> SQLExpression {
-        jsonCall("JSON_VALID", [Term(value)], makesJSON: false)
-    }
-
-    /// `JSON_VALID`: whether a value is JSON of one of these kinds.
-    public static func jsonIsValid(_ value: some SQLExpressible, options: JSONValidationOptions) -> SQLExpression {
-        jsonCall("JSON_VALID", [Term(value), Term(options.rawValue.databaseValue)], makesJSON: false)
+    ///
+    /// - Parameter options: The kinds of JSON that count; nil for JSON as RFC 8259 has it.
+    public static func jsonIsValid(
+        _ value: some SQLExpressible, options: JSONValidationOptions? = nil
+    ) -> SQLExpression {
+        let kinds = options.map { [Term($0.rawValue.databaseValue)] } ?? []
+        return jsonCall("JSON_VALID", [Term(value)] + kinds, makesJSON: false)
     }
 
     // MARK: Values

@@ -161,6 +161,7 @@ extension Subquery {
         switch self {
         case .relation(let relation): relation.forEachValue(body)
         case .literal(let text): text.forEachValue(body)
+        case .deferred: break
         }
     }
 
@@ -168,6 +169,7 @@ extension Subquery {
         switch self {
         case .relation(let relation): .relation(try relation.rewritten(rewriting))
         case .literal(let text): .literal(try text.rewritten(rewriting))
+        case .deferred(let deferred): try rewriting.elements(of: deferred)?.first ?? self
         }
     }
 }

@@ -134,36 +134,38 @@ extension SQLSelection {
     }
 }
 
-/// An operator that joins any number of expressions.
-public struct SQLAssociativeOperator: Sendable {
-    let chain: Chain
+extension SQLExpression {
+    /// An operator that joins any number of expressions.
+    public struct AssociativeBinaryOperator: Hashable, Sendable {
+        let chain: Chain
 
-    /// `+`; 0 for no expressions.
-    public static let add = SQLAssociativeOperator(chain: .add)
-    /// `*`; 1 for no expressions.
-    public static let multiply = SQLAssociativeOperator(chain: .multiply)
-    /// `AND`; true for no expressions.
-    public static let and = SQLAssociativeOperator(chain: .and)
-    /// `OR`; false for no expressions.
-    public static let or = SQLAssociativeOperator(chain: .or)
-    /// `||`; an empty text for no expressions.
-    public static let concat = SQLAssociativeOperator(chain: .concat)
-    /// `&`; -1 for no expressions.
-    public static let bitwiseAnd = SQLAssociativeOperator(chain: .bitwiseAnd)
-    /// `|`; 0 for no expressions.
-    public static let bitwiseOr = SQLAssociativeOperator(chain: .bitwiseOr)
+        /// `+`; 0 for no expressions.
+        public static let add = Self(chain: .add)
+        /// `*`; 1 for no expressions.
+        public static let multiply = Self(chain: .multiply)
+        /// `AND`; true for no expressions.
+        public static let and = Self(chain: .and)
+        /// `OR`; false for no expressions.
+        public static let or = Self(chain: .or)
+        /// `||`; an empty text for no expressions.
+        public static let concat = Self(chain: .concat)
+        /// `&`; -1 for no expressions.
+        public static let bitwiseAnd = Self(chain: .bitwiseAnd)
+        /// `|`; 0 for no expressions.
+        public static let bitwiseOr = Self(chain: .bitwiseOr)
+    }
 }
 
 extension Sequence where Element: SQLSpecificExpressible {
     /// The expressions with an operator between them.
-    public func joined(operator: SQLAssociativeOperator) -> SQLExpression {
+    public func joined(operator: SQLExpression.AssociativeBinaryOperator) -> SQLExpression {
         Term.chain(`operator`.chain, map { Term($0) }).expression
     }
 }
 
 extension Sequence where Element == any SQLSpecificExpressible {
     /// The expressions with an operator between them.
-    public func joined(operator: SQLAssociativeOperator) -> SQLExpression {
+    public func joined(operator: SQLExpression.AssociativeBinaryOperator) -> SQLExpression {
         Term.chain(`operator`.chain, map { Term($0.sqlExpression) }).expression
     }
 }

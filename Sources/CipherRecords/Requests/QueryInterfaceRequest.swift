@@ -121,25 +121,31 @@ extension QueryInterfaceRequest: FetchRequest {
 
 // MARK: - Subqueries
 
-/// A query that may stand within another one.
-public protocol SQLSubqueryable: SQLSpecificExpressible {
-    /// The query.
-    var sqlSubquery: SQLSubquery { get }
+extension SQLSubquery {
+    init(content: Subquery) { self.init(.fragment(SubqueryFragment(content))) }
+
+    var content: Subquery {
+        switch query {
+        case .literal(let literal): .literal(LiteralText(literal))
+        case .fragment(let fragment as SubqueryFragment): fragment.query
+        case .fragment(let fragment): .literal(LiteralText(SQL(fragment: fragment)))
+        case .prepared(let prepare): .deferred(Deferred { [.literal(LiteralText(try prepare($0)))] })
+        }
+    }
 }
 
-/// A query within another one.
-public struct SQLSubquery: Sendable {
-    let content: Subquery
-}
+/// A query of the query interface.
+private final class SubqueryFragment: SQLFragment {
+    let query: Subquery
 
-extension SQLSubquery: SQLSubqueryable {
-    public var sqlSubquery: SQLSubquery { self }
+    init(_ query: Subquery) { self.query = query }
+
+    func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
+        try Node(.bareQuery(query)).sql(db)
+    }
 }
 
 extension SQLSubqueryable {
-    /// The request as a query in parentheses: the value of its first row and column.
-    public var sqlExpression: SQLExpression { Term(.subquery(sqlSubquery.content)).expression }
-
     /// Whether an expression has the value of one of the rows: `IN`.
     public func contains(_ element: some SQLSpecificExpressible) -> SQLExpression {
         Term(.apply(.inRows(negated: false), [Term(element), Term(.subquery(sqlSubquery.content))])).expression
@@ -157,12 +163,8 @@ extension SQLSubqueryable {
     }
 }
 
-extension QueryInterfaceRequest: SQLSubqueryable {
+extension QueryInterfaceRequest {
     public var sqlSubquery: SQLSubquery { SQLSubquery(content: .relation(relation.withoutPrefetches)) }
-}
-
-extension SQLRequest: SQLSelectable, SQLOrderingTerm, SQLExpressible, SQLSpecificExpressible, SQLSubqueryable {
-    public var sqlSubquery: SQLSubquery { SQLSubquery(content: .literal(LiteralText(literal))) }
 }
 
 // MARK: - Common table expressions

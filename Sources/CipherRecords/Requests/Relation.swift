@@ -115,42 +115,36 @@ struct Ordering: Hashable, Sendable {
         case deferred(Deferred<Element>)
     }
 
-    enum Direction: Sendable {
-        case ascending
-        case explicitlyAscending
-        case descending
-        case ascendingNullsLast
-        case descendingNullsFirst
-        /// That of SQL text, which may have directions in it, and commas.
-        case unknown
-
-        /// The value behind the expression.
-        var sql: String {
-            switch self {
-            case .ascending, .unknown: ""
-            case .explicitlyAscending: " ASC"
-            case .descending: " DESC"
-            case .ascendingNullsLast: " ASC NULLS LAST"
-            case .descendingNullsFirst: " DESC NULLS FIRST"
-            }
-        }
-
-        /// The opposite direction; nil where it is unknown.
-        var reversed: Direction? {
-            switch self {
-            case .unknown: nil
-            case .ascending, .explicitlyAscending: .descending
-            case .descending: .explicitlyAscending
-            case .ascendingNullsLast: .descendingNullsFirst
-            case .descendingNullsFirst: .ascendingNullsLast
-            }
-        }
-    }
+    typealias Direction = SQLOrdering.Direction
 
     var elements: [Element] = []
     var isReversed = false
     /// Whether rows that are equal in all this have the order of their primary key.
     var isStable = false
+}
+
+extension SQLOrdering.Direction {
+    /// The value behind the expression.
+    var sql: String {
+        switch self {
+        case .ascending, .unknown: ""
+        case .explicitlyAscending: " ASC"
+        case .descending: " DESC"
+        case .ascendingNullsLast: " ASC NULLS LAST"
+        case .descendingNullsFirst: " DESC NULLS FIRST"
+        }
+    }
+
+    /// The opposite direction; nil where it is unknown.
+    var reversed: Self? {
+        switch self {
+        case .unknown: nil
+        case .ascending, .explicitlyAscending: .descending
+        case .descending: .explicitlyAscending
+        case .ascendingNullsLast: .descendingNullsFirst
+        case .descendingNullsFirst: .ascendingNullsLast
+        }
+    }
 }
 
 /// A common table expression.

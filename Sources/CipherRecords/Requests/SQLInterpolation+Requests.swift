@@ -16,8 +16,8 @@ extension SQLInterpolation {
     }
 
     /// The name of a record's table: `DELETE FROM \(tableOf: player)`.
-    public mutating func appendInterpolation<Record: TableRecord>(tableOf record: Record) {
-        appendInterpolation(identifier: Record.databaseTableName)
+    public mutating func appendInterpolation(tableOf record: any TableRecord) {
+        appendInterpolation(identifier: type(of: record).databaseTableName)
     }
 
     /// The name of a table.
@@ -43,14 +43,14 @@ extension SQLInterpolation {
 
     /// An expression, without parentheses; a value becomes a parameter.
     @_disfavoredOverload
-    public mutating func appendInterpolation(_ expression: any SQLExpressible) {
-        append(Term(expression.sqlExpression))
+    public mutating func appendInterpolation(_ expression: (any SQLExpressible)?) {
+        append(expression.map { Term($0.sqlExpression) } ?? Term(DatabaseValue.null))
     }
 
-    /// The selection of a type: `SELECT \(selection)`.
+    /// The selection of a type: `SELECT \(selection)`; NULL for nil.
     @_disfavoredOverload
-    public mutating func appendInterpolation(_ selection: any SQLSelectable) {
-        appendInterpolation(selection.sqlSelection)
+    public mutating func appendInterpolation(_ selection: (any SQLSelectable)?) {
+        if let selection { appendInterpolation(selection.sqlSelection) } else { append(Term(DatabaseValue.null)) }
     }
 
     /// An order: `ORDER BY \(ordering)`.
@@ -77,8 +77,8 @@ extension SQLInterpolation {
     }
 
     /// A request as a query, without parentheses: `SELECT COUNT(*) FROM (\(request))`.
-    public mutating func appendInterpolation<T>(_ request: QueryInterfaceRequest<T>) {
-        append(Node(.bareQuery(.relation(request.relation.withoutPrefetches))))
+    public mutating func appendInterpolation(_ request: some SQLSubqueryable) {
+        append(Node(.bareQuery(request.sqlSubquery.content)))
     }
 
     /// The name of a common table expression: `SELECT * FROM \(best)`.
@@ -135,9 +135,8 @@ extension Database {
     /// Makes a view of what a request selects; its values become SQL literals.
     ///
     /// - SeeAlso: <https://www.sqlite.org/lang_createview.html>
-    public func create<RowDecoder>(
-        view name: String, options: ViewOptions = [], columns: [String]? = nil,
-        as request: QueryInterfaceRequest<RowDecoder>
+    public func create(
+        view name: String, options: ViewOptions = [], columns: [String]? = nil, as request: some SQLSubqueryable
     ) throws {
         try create(view: name, options: options, columns: columns, asLiteral: "\(request)")
     }

@@ -159,7 +159,7 @@ extension Table {
     public func aliased(_ alias: TableAlias<RowDecoder>) -> QueryInterfaceRequest<RowDecoder> { all().aliased(alias) }
 
     /// The rows under an alias.
-    public func aliased(_ alias: TableAlias<Never>) -> QueryInterfaceRequest<RowDecoder> { all().aliased(alias) }
+    public func aliased(_ alias: TableAlias<Void>) -> QueryInterfaceRequest<RowDecoder> { all().aliased(alias) }
 
     /// The rows of a statement that has a common table expression.
     public func with<T>(_ cte: CommonTableExpression<T>) -> QueryInterfaceRequest<RowDecoder> { all().with(cte) }

@@ -40,6 +40,7 @@ enum Term: Hashable, Sendable {
         case .value(let value): self.init(value)
         case .fragment(let fragment as Node): self = .node(fragment)
         case .fragment: self = .failure("a query stands alone in an expression")
+        case .subquery(let subquery): self.init(.subquery(subquery.content))
         }
     }
 
@@ -154,6 +155,8 @@ extension Term {
 enum Subquery: Hashable, Sendable {
     case relation(Relation)
     case literal(LiteralText)
+    /// A query that is known when there is a connection.
+    case deferred(Deferred<Subquery>)
 }
 
 /// Operators and functions, by the text that they become.
@@ -173,7 +176,7 @@ enum Operator: Hashable, Sendable {
     /// Two operands, and a third with an escape character.
     case like(negated: Bool)
     case collate(String)
-    case cast(Database.ColumnType)
+    case cast(Database.StorageClass)
     case function(Function)
     /// `CASE`: pairs of condition and result, and a last operand for all else where `hasElse` says so.
     case choice(hasBase: Bool, hasElse: Bool)

@@ -153,6 +153,7 @@ extension SQLGenerator {
             try write(literal)
             scopes.removeLast()
             current = outer
+        case .deferred: throw misuse("a query that needs a connection stands where there is none")
         }
     }
 }

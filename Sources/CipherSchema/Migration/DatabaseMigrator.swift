@@ -291,19 +291,25 @@ extension DatabaseWriter {
     /// its length: later writes reuse its pages.
     ///
     /// - Throws: ``DatabaseError``; nothing is lost then.
-    public func erase() throws {
-        try writeWithoutTransaction { db in
-            try db.withForeignKeysSuspended {
-                try db.inTransaction(.immediate) {
-                    try db.dropAllObjects()
-                    return .commit
-                }
-            }
-        }
-    }
+    public func erase() throws { try writeWithoutTransaction { try $0.eraseInTransaction() } }
+
+    /// Drops all tables, views, indexes and triggers with all their rows, in one transaction: the same as the
+    /// synchronous function of this name.
+    ///
+    /// - Throws: ``DatabaseError``; nothing is lost then.
+    public func erase() async throws { try await writeWithoutTransaction { try $0.eraseInTransaction() } }
 }
 
 extension Database {
+    fileprivate func eraseInTransaction() throws {
+        try withForeignKeysSuspended {
+            try inTransaction(.immediate) {
+                try dropAllObjects()
+                return .commit
+            }
+        }
+    }
+
     /// Drops every object that is not SQLite's or the library's own, and the list of applied migrations. Inside a
     /// transaction, while foreign keys are not enforced.
     func dropAllObjects() throws {

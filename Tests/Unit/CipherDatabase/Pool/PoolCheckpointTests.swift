@@ -34,8 +34,10 @@ import Testing
             for mode in [Database.CheckpointMode.passive, .full, .restart, .truncate] {
                 #expect(try db.checkpoint(mode).walFrameCount > 0)
             }
-            #expect(try db.checkpoint().isComplete)
-            #expect(try db.checkpoint(.passive, on: nil).isComplete)
+            for name in ["main", nil] {
+                let (frames, checkpointed) = try db.checkpoint(.passive, on: name)
+                #expect(frames > 0 && frames == checkpointed)
+            }
             #expect(databaseError { try db.checkpoint(.passive, on: "other") }?.message == "unknown database: other")
             try db.inTransaction {
                 #expect(databaseError { try db.checkpoint() }?.resultCode == .SQLITE_LOCKED)

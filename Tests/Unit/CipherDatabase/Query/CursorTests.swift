@@ -159,7 +159,7 @@ import Testing
             #expect(try Int.fetchCursor(db, sql: numbers).reduce(into: []) { $0.append($1) } == [1, 2, 3, 4])
             #expect(try Int.fetchCursor(db, sql: numbers).first { $0 > 2 } == 3)
             #expect(try !Int.fetchCursor(db, sql: numbers).contains { $0 > 4 })
-            #expect(try Int.fetchCursor(db, sql: "SELECT 1 WHERE 0").isEmpty())
+            #expect(try Int.fetchCursor(db, sql: "SELECT 1 WHERE 0").isEmpty)
             #expect(try Set(Int.fetchCursor(db, sql: "VALUES (1), (1), (2)")) == [1, 2])
             var seen: [Int] = []
             try Int.fetchCursor(db, sql: numbers).forEach { seen.append($0) }

@@ -1,0 +1,7 @@
+import CipherDatabase
+
+// The facts about a schema that SQLite gives as rows, as records.
+
+extension ColumnInfo: FetchableRecord {}
+
+extension ForeignKeyViolation: FetchableRecord {}
