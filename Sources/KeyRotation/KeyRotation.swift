@@ -53,8 +53,8 @@ public struct KeyRotation: Sendable {
     ///   - progress: Called with the progress, on any thread, up to ten times a second.
     /// - Throws: `StoreError`: `storeInUse` when another rotation runs, when a process does not pause, or when writers
     ///   are faster than the copy; `pageDamaged`, `truncated`; `rotationPending` when a file that is no copy has the
-    ///   copy's name, and when a step failed after the switch was announced. In the second case, opening the store for
-    ///   writing completes the rotation, and the error says which keys of a direct store must be kept: both, or only
+    ///   copy's name, and when a step failed after the switch was announced. After a failed step, the next opening
+    ///   for writing completes the rotation. The error says which keys of a direct store must be kept: both, or only
     ///   the new one if the copy has replaced the database. `SystemError` when the disk is full: the store keeps its
     ///   present key. `CancellationError`. A finding of `integrity_check` in a store whose pages are authentic is a notice
     ///   of the report.

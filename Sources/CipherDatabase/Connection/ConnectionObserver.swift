@@ -1,6 +1,6 @@
 import PageFormat
 
-/// Follows all changes that a connection makes. A connection has one; who it tells of them is its own affair.
+/// Receives all changes that a connection makes, and passes them on: see `ObservationBroker`. A connection has one.
 ///
 /// All functions are called on the thread of the access. Where it does not say otherwise they must not use the
 /// connection.

@@ -320,7 +320,7 @@ public final class Database {
     /// Discards the connection. Statements of the user that are still alive keep it open until they are gone.
     func discard() {
         if isClosed || abandonAfterFork() { return }
-        // Cached statements hold their connection: together they would stay forever, and with them the file's locks.
+        // Ends a retain cycle: cached statements keep their connection, which would keep the locks of the file.
         finalizeOwnStatements()
         gating.gate.disarm()
         handle.close()

@@ -139,8 +139,8 @@ extension FileDiagnosis {
             why: name.prefix(1).uppercased() + name.dropFirst()
                 + " holds the locks. A user who may only read the file can do that, too.",
             remedy: owner == nil
-                ? "Try again. As root the command names the process; end that process, and give backups to readers who are "
-                    + "not trusted so far." : "Try again, or end that process.")
+                ? "Try again. Run the command as root to learn the process, and end it. Give users whom you do not trust "
+                    + "a backup instead of the right to read." : "Try again, or end that process.")
     }
 
     /// Why a connection that only reads could not use the WAL; nil when the reason is unknown.

@@ -63,11 +63,11 @@ package struct ForeignCommits {
     /// - Returns: What other connections have committed since the last look.
     /// - Throws: ``DatabaseError``; the next look finds what this one has missed.
     package mutating func look(_ db: Database) throws -> ForeignChange {
-        // Before the snapshot: a commit in between makes for one transaction too many, never for one too few.
+        // Before the snapshot: after a commit in between, the next look reads once more than necessary, and misses nothing.
         let position = db.commitPosition
         if case .version(_, let known?) = seen, known == position { return .nothing }
         let former: Int64? = if case .version(let number, _) = seen { number } else { nil }
-        // The locks and the pages of one snapshot: with many processes, what a look costs is what the last one waits.
+        // All reads share one transaction: the last of many processes waits for the looks of all.
         let finding = try db.withoutReports { [history] in
             try db.isolated(readOnly: true) {
                 var finding = Finding(version: try db.foreignVersion())

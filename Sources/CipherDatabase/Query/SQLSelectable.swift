@@ -106,7 +106,9 @@ extension SQLSpecificExpressible where Self: RawRepresentable, RawValue: SQLSpec
 
 extension Optional: SQLSelectable where Wrapped: SQLSelectable {
     /// The wrapped selection; NULL for nil.
-    public var sqlSelection: SQLSelection { self?.sqlSelection ?? SQLSelection(.expression(SQLExpression(.value(.null)))) }
+    public var sqlSelection: SQLSelection {
+        self?.sqlSelection ?? SQLSelection(.expression(SQLExpression(.value(.null))))
+    }
 }
 
 extension Optional: SQLOrderingTerm where Wrapped: SQLOrderingTerm {

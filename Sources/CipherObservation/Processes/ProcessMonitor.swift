@@ -11,9 +11,9 @@ package struct ProcessMonitorCounts: Sendable, Equatable {
     package var notices = 0
     /// Wakes by changes of files.
     package var fileChanges = 0
-    /// Looks because of the time, and those of them that found commits: of a commit that was found so, nobody has given
-    /// notice.
+    /// Looks that a timer started.
     package var polls = 0
+    /// Those that found a commit without a notice.
     package var pollFinds = 0
     /// All looks.
     package var looks = 0
@@ -179,7 +179,7 @@ final class ProcessMonitor: Sendable {
         }
     }
 
-    /// Waits for the commit of which the beginning was seen.
+    /// The WAL was written: waits until the commit is complete.
     ///
     /// - Parameter known: The commits that were known when the files were armed.
     private func lookForCommit(since known: Int) -> Bool {

@@ -468,7 +468,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         hasReported = false
         runs = []
         route = nil
-        // To those of the library's own that were not notified of a change, the end means nothing.
+        // The library's own observers need the end only if they were notified of a change.
         let told = observations.filter { $0.wasTold || !$0.isRegionObserver }
         for observation in told { (observation.isStopped, observation.wasTold) = (false, false) }
         if told.contains(where: { $0.extent == .nextTransaction }) {

@@ -24,7 +24,8 @@ public protocol TransactionObserver: AnyObject {
     /// any case.
     func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool
 
-    /// The program has reported changes that the connection could not see: see `notifyChanges(in:)`.
+    /// Rows of an observed region have changed, and they are not reported one by one: other processes have written them,
+    /// the schema has changed, or the program has called `notifyChanges(in:)`.
     func databaseDidChange()
 
     /// A row has changed.

@@ -15,7 +15,7 @@ import Foundation
 public protocol FetchableRecord {
     /// Makes a record of a row.
     ///
-    /// One `Row` shows all rows of a result, one after another: a record that keeps it keeps `row.copy()`.
+    /// The same `Row` object is reused for each row of a result. To keep a row, store `row.copy()`.
     init(row: Row) throws
 
     // MARK: Decodable records

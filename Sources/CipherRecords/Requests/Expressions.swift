@@ -9,7 +9,7 @@ extension SQLSelection {
         }
     }
 
-    /// What is selected.
+    /// The selected columns.
     var content: Selection {
         switch part {
         case .expression(let expression): .expression(Term(expression))
@@ -261,7 +261,7 @@ extension TableAlias: Hashable {
 extension TableAlias where RowDecoder: TableRecord {
     public typealias DatabaseComponents = RowDecoder.DatabaseComponents
 
-    // What a key path leads to is found by its most specific type: a column that holds JSON is an expression too.
+    // Swift takes the subscript of the most specific type: a column that holds JSON is an expression too.
 
     /// A part of the table's selection, by its name in `Columns`.
     public subscript<T: SQLSelectable>(dynamicMember keyPath: KeyPath<DatabaseComponents, T>) -> SQLSelection {

@@ -117,7 +117,7 @@ public func cast(_ value: some SQLSpecificExpressible, as storageClass: Database
 }
 
 extension Database {
-    /// What `CAST` makes of a value: the storage class of that value.
+    /// The storage class of the value that `CAST` returns.
     /// - SeeAlso: <https://www.sqlite.org/lang_expr.html#castexpr>
     public struct StorageClass: RawRepresentable, Hashable, Sendable {
         /// The name in SQL.

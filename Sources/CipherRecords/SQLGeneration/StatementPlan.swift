@@ -69,7 +69,7 @@ package struct RequestStatistics {
 final class RecordStorage: ConnectionFeature {
     static let key = FeatureKey<RecordStorage>(.records)
 
-    /// The most requests of different shapes that are kept; more of them start anew.
+    /// The most requests of different shapes that are kept: at this number all plans are dropped.
     static let mostRequests = 500
 
     private var generation: Int
@@ -92,10 +92,10 @@ final class RecordStorage: ConnectionFeature {
 
     init(generation: Int) { self.generation = generation }
 
-    /// Its statements keep their connection: together they would stay forever.
+    /// Ends a retain cycle: the connection keeps this object, whose statements keep the connection.
     func willClose(_ db: Database) { db.features[Self.key] = nil }
 
-    /// Forgets everything that another schema was the reason of.
+    /// Drops all plans if the schema has changed.
     func compare(_ generation: Int) {
         if generation == self.generation { return }
         self.generation = generation

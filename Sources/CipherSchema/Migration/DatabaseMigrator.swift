@@ -268,7 +268,7 @@ extension DatabaseMigrator {
             .erasureRefused, what: "The migrator may erase all rows of the store, so it was not applied.",
             why: "Its eraseDatabaseOnSchemaChange is true, and other processes may have a shared store open.",
             remedy: "Set eraseDatabaseOnSchemaChange to false. To start over during development, end all programs of "
-                + "the store and remove it with `cipherctl destroy` (StoreDestruction.destroy(at:) in a program).")
+                + "the store and remove it with `cipherctl destroy` (SharedStore.destroy(at:) in a program).")
     }
 
     /// Empties the database if it has schema changes.

@@ -219,16 +219,22 @@ package final class RotationJournal: Sendable {
     }
 
     private func stateError(_ why: String) -> StoreError {
-        StoreError(
-            .rotationPending, what: "The rotation of \"\(databasePath)\" cannot continue from its present state.",
-            why: why,
+        let what = "The rotation of \"\(databasePath)\" cannot continue from its present state."
+        if files.content(of: .main) == nil, files.content(of: .backup) == nil {
+            return StoreError(
+                .saltMissing, what: what, why: "Both copies of the sidecar were removed.",
+                remedy: "If a program has the store open, let it call `store.keys.restoreSidecar()`. Otherwise put a copy "
+                    + "of the sidecar back, or restore a backup.")
+        }
+        return StoreError(
+            .rotationPending, what: what, why: why,
             remedy: "Open the store once for writing: that completes or undoes the pending rotation.")
     }
 
     /// Without its locks a caller would overwrite the change of another process.
     ///
-    /// - Throws: ``StoreError`` `storeMoved`. A caller without locks is a mistake of this library; but whoever may write
-    ///   to the folder can also move the lock file away, and must not end a process by that.
+    /// - Throws: ``StoreError`` `storeMoved`. A caller without locks is a mistake of this library. But another user
+    ///   who may write to the folder can move the lock file away, and must not end a process by that.
     private func requireLocked() throws(StoreError) {
         if isHeld(.admin) && isHeld(.opening) { return }
         throw StoreError(

@@ -58,7 +58,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// All connections are closed, the last of them with its own checkpoint; the lease is still held.
     case closingConnectionsClosed
 
-    /// The file to be adopted is closed, its WAL folded in, SQLite's lock bytes held.
+    /// The file to be adopted is closed, the pages of its WAL copied into it, SQLite's lock bytes held.
     case adoptionLocked
     /// The store that replaces it is complete and durable beside it.
     case adoptionPrepared

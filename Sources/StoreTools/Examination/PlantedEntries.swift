@@ -47,7 +47,7 @@ struct PlantedEntries {
                 return Finding(
                     .note, "foreignFolder",
                     "\"\(name)\" is a folder of user \(status.owner) with a name of the store's own",
-                    remedy: "ask that user: nobody else can say whether a command of his has left it")
+                    remedy: "ask that user whether one of their commands has left it")
             }
             return nil
         }

@@ -98,7 +98,8 @@ enum RotateNotes {
         "--compromised renews the master key as well, and so every keyslot. Those that the given key and the keys of "
             + "the options with --also- open keep their numbers. If there are others, the command refuses to run "
             + "unless --drop-other-slots allows that they are removed.",
-        "A direct store takes its new key from the options with --new-, and its other processes must ask for it again. "
+        "Give the new key of a direct store by an option that begins with --new-. Its other processes get keyRotated and "
+            + "open it with the new key. "
             + "A --new-key-command runs again before the switch and must print the same key: that proves that a secret "
             + "manager has stored it.",
         "--resume continues an interrupted rotation as it was started. A direct store requires the same new key again: "
@@ -109,6 +110,6 @@ enum RotateNotes {
             + "opens the store.",
         "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the "
             + "former key. What to do in which case: cipherctl help keys",
-        "Of several stores each is rotated even if another one failed; the exit code is that of the worst.",
+        "Of several stores each is rotated even if another one failed; the exit code is the one of the worst failure.",
     ]
 }

@@ -74,7 +74,9 @@ extension Calls {
             try becomes(db, #"("tons" > ?) AND ("tons" < ?)"#, [tons > 1, tons < 9].joined(operator: .and))
         }
         call(".add .multiply .and .or .concat .bitwiseAnd .bitwiseOr") { db in
-            let all: [SQLExpression.AssociativeBinaryOperator] = [.add, .multiply, .and, .or, .concat, .bitwiseAnd, .bitwiseOr]
+            let all: [SQLExpression.AssociativeBinaryOperator] = [
+                .add, .multiply, .and, .or, .concat, .bitwiseAnd, .bitwiseOr,
+            ]
             return try all.allSatisfy { try !Fleet.sql(db, Ship.filter([tons, name].joined(operator: $0))).isEmpty }
         }
         call("??") { db in try Ship.filter((Column("nickname") ?? "none") == "none").fetchCount(db) == 3 }

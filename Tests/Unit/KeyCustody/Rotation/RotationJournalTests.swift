@@ -68,6 +68,16 @@ struct RotationJournalTests {
         #expect(try fixture.state() == .ready)
     }
 
+    // The error said to open the store for writing, and no opening was possible.
+    @Test("a rotation whose sidecar was removed names the sidecar")
+    func removedSidecar() throws {
+        let fixture = try RotationFixture(.newDataKey)
+        try fixture.journal.begin(.newDataKey)
+        #expect(unlink(fixture.files.mainPath) == 0 && unlink(fixture.files.backupPath) == 0)
+        let error = #expect(throws: StoreError.self) { try fixture.journal.announceSwitch(pages: 12) }
+        #expect(error?.code == .saltMissing)
+    }
+
     @Test(
         "a rotation that is given up leaves what was before, and nothing of the key to come",
         arguments: RotationCase.allCases)
