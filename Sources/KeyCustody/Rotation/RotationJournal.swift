@@ -223,8 +223,8 @@ package final class RotationJournal: Sendable {
         if files.content(of: .main) == nil, files.content(of: .backup) == nil {
             return StoreError(
                 .saltMissing, what: what, why: "Both copies of the sidecar were removed.",
-                remedy: "If a program has the store open, let it call `store.keys.restoreSidecar()`. Otherwise put a copy "
-                    + "of the sidecar back, or restore a backup.")
+                remedy: "If a program has the store open, let it call `store.keys.restoreSidecar()`. Otherwise put a "
+                    + "copy of the sidecar back, or restore a backup.")
         }
         return StoreError(
             .rotationPending, what: what, why: why,
