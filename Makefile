@@ -7,6 +7,8 @@ WARNINGS ?= -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Wextra -Xcc -Werror
 # libpq, for the PostgreSQL remote and its tests; a program that uses this package decides for itself.
 TRAITS ?= --traits PostgreSQL
 BUILD = $(TRAITS) $(WARNINGS)
+# The demo and the examples are a package of their own; it shares what is built of the library.
+WORKBENCH = $(SWIFT) build --package-path Sources/Workbench --scratch-path .build
 # OPTIMIZED=1 optimizes the library and the programs in debug builds, not the tests (Package.swift): they take longer to build.
 ifneq ($(OPTIMIZED),)
 export CIPHERSTORE_OPTIMIZED = 1
@@ -83,16 +85,16 @@ conformance: setup  ## read the vectors of Keys/conformance with this code and w
 
 demo: setup  ## encrypt a real database, share it between four processes, verify every page
 	$(SWIFT) build -c release --product cipherctl
-	$(SWIFT) build -c release --product StoreDemo
-	"$$($(SWIFT) build -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
+	$(WORKBENCH) -c release --product StoreDemo
+	"$$($(WORKBENCH) -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
 
 demo-sync: setup  ## two devices, offline and online, and one that joins: a remote that reads nothing, equal digests at the end
 	$(SWIFT) build --product cipherctl $(BUILD)
 	.ci/demo-sync "$$($(SWIFT) build --show-bin-path $(BUILD))/cipherctl"
 
-examples: setup  ## run the programs of Sources/Examples, each with a second process
+examples: setup  ## run the programs of Sources/Workbench/Examples, each with a second process
 	@for name in PlayersAndTeams Bookshelf Inbox LiveTable SyncTwoDevices; do \
-		$(SWIFT) build --product $$name $(BUILD) && "$$($(SWIFT) build --show-bin-path $(BUILD))/$$name" || exit 1; \
+		$(WORKBENCH) --product $$name $(BUILD) && "$$($(WORKBENCH) --show-bin-path $(BUILD))/$$name" || exit 1; \
 	done
 
 bench: setup  ## measure the library beside plain C (JSON=FILE writes figures, REPORT=1 Docs/Performance.md, ONLY=TEXT)

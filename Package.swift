@@ -23,22 +23,10 @@ let package = Package(
             description: "A PostgreSQL server as a remote (PostgreSQLRemote). It needs libpq; nothing else here does.")
     ],
     targets: [
-        .systemLibrary(
-            name: "CSQLCipher",
-            pkgConfig: "sqlcipher",
-            providers: [.apt(["libsqlcipher-dev"]), .brew(["sqlcipher"])]
-        ),
-        .systemLibrary(
-            name: "COpenSSL",
-            pkgConfig: "libcrypto",
-            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
-        ),
+        .system("CSQLCipher", package: "sqlcipher", apt: "libsqlcipher-dev", brew: "sqlcipher"),
+        .system("COpenSSL", package: "libcrypto", apt: "libssl-dev", brew: "openssl@3"),
         // Only with the trait.
-        .systemLibrary(
-            name: "CPostgreSQL",
-            pkgConfig: "libpq",
-            providers: [.apt(["libpq-dev"]), .brew(["libpq"])]
-        ),
+        .system("CPostgreSQL", package: "libpq", apt: "libpq-dev", brew: "libpq"),
         .target(name: "CPlatform"),
         .target(name: "StorePlatform", dependencies: ["CPlatform"]),
         .target(name: "StoreSharing", dependencies: ["StorePlatform"]),
@@ -49,14 +37,12 @@ let package = Package(
             name: "CipherDatabase",
             dependencies: [
                 "CSQLCipher", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
-            ]
-        ),
+            ]),
         .target(
             name: "RotationCore",
             dependencies: [
                 "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
-            ]
-        ),
+            ]),
         .target(name: "CipherSchema", dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform"]),
         .target(name: "CipherRecords", dependencies: ["CipherDatabase", "CipherSchema"]),
         .target(name: "CipherObservation", dependencies: ["CipherDatabase", "CipherRecords", "StorePlatform"]),
@@ -64,31 +50,26 @@ let package = Package(
             name: "CipherStore",
             dependencies: [
                 "CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema", "KeyCustody", "PageFormat",
-                "RotationCore", "StorePlatform", "StoreSharing", "StoreCrypto",
-                "CSQLCipher",
-            ]
-        ),
+                "RotationCore", "StorePlatform", "StoreSharing", "StoreCrypto", "CSQLCipher",
+            ]),
         .target(
             name: "KeyRotation",
             dependencies: [
                 "CipherDatabase", "CipherSchema", "CipherStore", "KeyCustody", "PageFormat", "RotationCore",
                 "StoreCrypto", "StorePlatform", "StoreSharing",
-            ]
-        ),
+            ]),
         .target(
             name: "StoreTools",
             dependencies: [
                 "CipherDatabase", "CipherSchema", "CipherStore", "KeyCustody", "PageFormat", "RotationCore",
                 "StoreCrypto", "StorePlatform", "StoreSharing",
-            ]
-        ),
+            ]),
         .target(
             name: "EncryptionConformance",
             dependencies: [
                 "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
                 "StoreSharing", "StoreTools",
-            ]
-        ),
+            ]),
         .target(
             name: "ChangesetSync",
             dependencies: [
@@ -102,217 +83,60 @@ let package = Package(
             name: "PostgreSQLRemote",
             dependencies: [
                 "ChangesetSync", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
-            ]
-        ),
+            ]),
         .executableTarget(
             name: "cipherctl",
             dependencies: [
                 "ChangesetSync", "CipherStore", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat",
                 "PostgreSQLRemote", "RotationCore", "StoreCrypto", "StorePlatform", "StoreSharing", "StoreTools",
-            ]
-        ),
-        .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
-        // Programs to copy: each of them shares an encrypted store between two processes, and checks what it reads.
-        .executableTarget(
-            name: "PlayersAndTeams", dependencies: ["CipherStore"], path: "Sources/Examples/PlayersAndTeams",
-            exclude: ["README.md"]),
-        .executableTarget(
-            name: "Bookshelf", dependencies: ["CipherStore"], path: "Sources/Examples/Bookshelf",
-            exclude: ["README.md"]),
-        .executableTarget(
-            name: "Inbox", dependencies: ["CipherStore"], path: "Sources/Examples/Inbox", exclude: ["README.md"]),
-        .executableTarget(
-            name: "LiveTable", dependencies: ["CipherStore"], path: "Sources/Examples/LiveTable",
-            exclude: ["README.md", "screenshot.py"]),
-        .executableTarget(
-            name: "SyncTwoDevices", dependencies: ["ChangesetSync", "CipherStore"],
-            path: "Sources/Examples/SyncTwoDevices", exclude: ["README.md"]),
+            ]),
         .executableTarget(
             name: "StoreBenchmark",
-            dependencies: [
-                "CBaseline", "ChangesetSync", "CipherStore", "EncryptionConformance", "KeyRotation", "PageFormat",
-                "PostgreSQLRemote", "StoreCrypto", "StoreTools",
-            ]),
+            dependencies: ["CBaseline", "EncryptionConformance", "KeyRotation", "PostgreSQLRemote"]),
         .target(name: "CBaseline", dependencies: ["COpenSSL", "CSQLCipher"]),
-
-        // Tests: one folder for each kind (Docs/Testing.md).
-        .target(
-            name: "TestKit",
-            dependencies: [
-                "CipherStore", "CTestKit", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing",
-            ],
-            path: "Tests/Support/TestKit"
-        ),
-        .target(name: "FaultShim", path: "Tests/Support/FaultShim"),
+        // Tests (Docs/Testing.md). A target names the highest layers that it imports; the lower ones come with them.
+        .support("TestKit", ["CipherStore", "CTestKit"]),
+        .support("FaultShim"),
         .executableTarget(
             name: "StoreActor",
-            dependencies: [
-                "ChangesetSync", "CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "KeyCustody", "KeyRotation",
-                "PostgreSQLRemote", "StoreCrypto", "StorePlatform", "StoreSharing", "TestKit",
-            ],
-            path: "Tests/Support/StoreActor"
-        ),
-        .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
-        // Stores that sync, by seeded schedules (Docs/Testing.md).
-        .target(
-            name: "SyncSimulation",
-            dependencies: [
-                "ChangesetSync", "CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema", "StoreCrypto",
-                "StorePlatform", "TestKit",
-            ],
-            path: "Tests/Support/SyncSimulation"
-        ),
-        .target(name: "SeededRandom", path: "Tests/Support/SeededRandom"),
+            dependencies: ["ChangesetSync", "FaultShim", "KeyRotation", "PostgreSQLRemote", "TestKit"],
+            path: "Tests/Support/StoreActor"),
+        .support("CTestKit"),
+        // Stores that sync, by seeded schedules.
+        .support("SyncSimulation", ["ChangesetSync", "CipherObservation", "TestKit"]),
+        .support("SeededRandom"),
         .executableTarget(
             name: "SyncSimulator", dependencies: ["SeededRandom", "SyncSimulation"],
             path: "Tests/Support/SyncSimulator"),
-        .target(
-            name: "FuzzTargets",
-            dependencies: [
-                "ChangesetSync", "CipherDatabase", "CipherStore", "CSQLCipher", "KeyCustody", "PageFormat",
-                "StoreCrypto",
-            ],
-            path: "Tests/Fuzz/FuzzTargets"
-        ),
+        .target(name: "FuzzTargets", dependencies: ["ChangesetSync", "CipherStore"], path: "Tests/Fuzz/FuzzTargets"),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzTargets"], path: "Tests/Fuzz/FuzzTests"),
-        // Runs the tests of all targets, on threads that they may block (Docs/Testing.md).
-        .target(name: "TestHarness", dependencies: ["CallWatch"], path: "Tests/Support/TestHarness"),
-        .target(name: "CallWatch", path: "Tests/Support/CallWatch"),
-        .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
-        .testTarget(
-            name: "StoreSharingTests",
-            dependencies: ["StorePlatform", "StoreSharing", "TestKit"],
-            path: "Tests/Unit/StoreSharing"
-        ),
-        .testTarget(
-            name: "StoreCryptoTests",
-            dependencies: ["COpenSSL", "StoreCrypto", "StorePlatform"],
-            path: "Tests/Unit/StoreCrypto"
-        ),
-        .testTarget(
-            name: "PageFormatTests",
-            dependencies: ["PageFormat", "StoreCrypto", "StoreSharing", "CSQLCipher"],
-            path: "Tests/Unit/PageFormat"
-        ),
-        .testTarget(
-            name: "KeyCustodyTests",
-            dependencies: ["KeyCustody", "StorePlatform", "StoreSharing", "StoreCrypto"],
-            path: "Tests/Unit/KeyCustody"
-        ),
-        .testTarget(
-            name: "CipherDatabaseTests",
-            dependencies: [
-                "CipherDatabase", "CipherSchema", "KeyCustody", "StorePlatform", "StoreSharing", "CSQLCipher",
-                "TestHarness", "TestKit",
-            ],
-            path: "Tests/Unit/CipherDatabase"
-        ),
-        .testTarget(
-            name: "CipherRecordsTests",
-            dependencies: ["CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema"],
-            path: "Tests/Unit/CipherRecords"
-        ),
-        .testTarget(
-            name: "CipherObservationTests",
-            dependencies: ["CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema", "CSQLCipher"],
-            path: "Tests/Unit/CipherObservation"
-        ),
-        .testTarget(
-            name: "CipherStoreTests",
-            dependencies: [
-                "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing",
-                "TestHarness",
-                "TestKit", "StoreActor",
-            ],
-            path: "Tests/Unit/CipherStore"
-        ),
-        .testTarget(
-            name: "RotationCoreTests",
-            dependencies: [
-                "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto", "StorePlatform",
-                "StoreSharing",
-                "TestKit",
-            ],
-            path: "Tests/Unit/RotationCore"
-        ),
-        .testTarget(
-            name: "KeyRotationTests",
-            dependencies: [
-                "CipherStore", "KeyCustody", "KeyRotation", "RotationCore", "StorePlatform", "StoreSharing", "TestKit",
-                "StoreActor",
-            ],
-            path: "Tests/Unit/KeyRotation"
-        ),
-        .testTarget(
-            name: "StoreToolsTests",
-            dependencies: [
-                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StorePlatform", "StoreSharing", "StoreTools",
-                "TestKit",
-            ],
-            path: "Tests/Unit/StoreTools"
-        ),
-        .testTarget(
-            name: "EncryptionConformanceTests",
-            dependencies: [
-                "CipherStore", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat", "StoreCrypto",
-                "StorePlatform", "StoreSharing", "StoreTools", "TestKit",
-            ],
-            path: "Tests/Unit/EncryptionConformance"
-        ),
-        .testTarget(
-            name: "ChangesetSyncTests",
-            dependencies: [
-                "ChangesetSync", "CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema", "CSQLCipher",
-                "KeyCustody", "StoreCrypto", "StorePlatform", "StoreSharing", "SyncSimulation", "TestKit",
-            ],
-            path: "Tests/Unit/ChangesetSync"
-        ),
-        .testTarget(
-            name: "CommitJoinTests",
-            dependencies: ["CipherDatabase", "CommitJoin", "KeyCustody", "StoreCrypto", "StorePlatform", "TestKit"],
-            path: "Tests/Unit/CommitJoin"
-        ),
-        .testTarget(
-            name: "PostgreSQLRemoteTests",
-            dependencies: [
-                "ChangesetSync", "CipherDatabase", "PostgreSQLRemote", "TestKit",
-                .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
-            ],
-            path: "Tests/Unit/PostgreSQLRemote"
-        ),
-        .testTarget(
-            name: "MultiProcessTests",
-            dependencies: ["CipherStore", "StorePlatform", "StoreSharing", "TestKit", "StoreActor"],
-            path: "Tests/MultiProcess"
-        ),
-        .testTarget(
-            name: "ConformanceTests",
-            dependencies: [
-                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "RotationCore", "StoreCrypto",
-                "StorePlatform",
-                "StoreSharing", "StoreTools", "TestKit", "StoreActor",
-            ],
-            path: "Tests/Conformance"
-        ),
-        .testTarget(
-            name: "CrashTests",
-            dependencies: ["CipherStore", "KeyCustody", "StorePlatform", "StoreSharing", "TestKit", "StoreActor"],
-            path: "Tests/Crash"
-        ),
-        .testTarget(
-            name: "CommandLineTests",
-            dependencies: [
-                "ChangesetSync", "CipherStore", "KeyCustody", "KeyRotation", "StoreTools", "TestKit", "StoreActor",
-                "cipherctl",
-            ],
-            path: "Tests/CommandLine"
-        ),
-        .testTarget(
-            name: "PropertyTests",
-            dependencies: ["CipherDatabase", "TestKit"],
-            path: "Tests/Property"
-        ),
-        .testTarget(name: "TidyTests", dependencies: ["StoreCrypto", "TestHarness"], path: "Tests/Tidy"),
+        // Runs all tests, on threads that they may block.
+        .support("TestHarness", ["CallWatch"]),
+        .support("CallWatch"),
+        .unit("StorePlatform"),
+        .unit("StoreSharing", ["TestKit"]),
+        .unit("StoreCrypto"),
+        .unit("PageFormat", ["CSQLCipher"]),
+        .unit("KeyCustody"),
+        .unit("CipherDatabase", ["CipherSchema", "TestHarness", "TestKit"]),
+        .unit("CipherRecords", ["CipherObservation"]),
+        .unit("CipherObservation"),
+        .unit("CipherStore", ["TestHarness", "TestKit", "StoreActor"]),
+        .unit("RotationCore", ["TestKit"]),
+        .unit("KeyRotation", ["TestKit", "StoreActor"]),
+        .unit("StoreTools", ["KeyRotation", "TestKit"]),
+        .unit("EncryptionConformance", ["KeyRotation", "TestKit"]),
+        .unit("ChangesetSync", ["SyncSimulation", "TestKit"]),
+        .unit("CommitJoin", ["TestKit"]),
+        .unit(
+            "PostgreSQLRemote",
+            ["TestKit", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"]))]),
+        .kind("MultiProcess", ["TestKit", "StoreActor"]),
+        .kind("Conformance", ["KeyRotation", "StoreTools", "TestKit", "StoreActor"]),
+        .kind("Crash", ["TestKit", "StoreActor"]),
+        .kind("CommandLine", ["StoreTools", "TestKit", "StoreActor", "cipherctl"]),
+        .kind("Property", ["TestKit"]),
+        .kind("Tidy", ["StoreCrypto", "TestHarness"]),
     ],
     swiftLanguageModes: [.v6]
 )
@@ -323,28 +147,28 @@ if Context.environment["CIPHERSTORE_FUZZ"] != nil {
         .executableTarget(name: "StoreFuzzer", dependencies: ["FuzzTargets"], path: "Tests/Fuzz/StoreFuzzer"))
 }
 
-// Only these tests are built, with commas between them, and what they need: .ci/run does so on a second system, where building
-// takes longer than running.
+// Only these tests and what they need, with commas between them: building takes longer than running.
 if let names = Context.environment["CIPHERSTORE_TEST_TARGETS"] {
-    let dependencies = Dictionary(
-        uniqueKeysWithValues: package.targets.map { ($0.name, $0.dependencies.compactMap(\.targetName)) })
+    let dependencies = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0.dependencies) })
     var needed: Set<String> = []
-    var pending = names.split(separator: ",").map(String.init)
-    while let name = pending.popLast() {
-        if needed.insert(name).inserted { pending += dependencies[name] ?? [] }
+    var pending = names.split(separator: ",").map { Target.Dependency.byName(name: String($0)) }
+    while let next = pending.popLast() {
+        switch next {
+        case .targetItem(let name, _), .byNameItem(let name, _):
+            if needed.insert(name).inserted { pending += dependencies[name] ?? [] }
+        default: break
+        }
     }
     package.targets.removeAll { !needed.contains($0.name) }
     package.products.removeAll { !needed.contains($0.name == "FaultShimPreload" ? "FaultShim" : $0.name) }
 }
 
-// The README of each target under Sources, and of each kind of tests, tells what it is for.
-for target in package.targets where target.type != .system {
-    let isKind = target.type == .test && target.path?.split(separator: "/").count == 2
-    if target.path == nil || isKind { target.exclude.append("README.md") }
+// The README of each target under Sources tells what it is for.
+for target in package.targets where target.path == nil && target.type != .system {
+    target.exclude.append("README.md")
 }
 
-// `make` optimizes what is tested, but not the tests: they run in less than half of the time. Assertions and the parts
-// of a debug build stay. A package that depends on this one sets no such variable, since it may not have unsafe flags.
+// `make` optimizes what is tested, but not the tests. Assertions and the parts of debug builds stay.
 if Context.environment["CIPHERSTORE_OPTIMIZED"] != nil {
     for target in package.targets where target.type == .regular || target.type == .executable {
         let flags = SwiftSetting.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))
@@ -352,12 +176,24 @@ if Context.environment["CIPHERSTORE_OPTIMIZED"] != nil {
     }
 }
 
-extension Target.Dependency {
-    /// The name of a target of this package; nil for a product of another one.
-    var targetName: String? {
-        switch self {
-        case .targetItem(let name, _), .byNameItem(let name, _): name
-        default: nil
-        }
+extension Target {
+    /// A library of the system.
+    static func system(_ name: String, package: String, apt: String, brew: String) -> Target {
+        .systemLibrary(name: name, pkgConfig: package, providers: [.apt([apt]), .brew([brew])])
+    }
+
+    /// What tests share.
+    static func support(_ name: String, _ dependencies: [Dependency] = []) -> Target {
+        .target(name: name, dependencies: dependencies, path: "Tests/Support/" + name)
+    }
+
+    /// The tests of one target.
+    static func unit(_ name: String, _ others: [Dependency] = []) -> Target {
+        .testTarget(name: name + "Tests", dependencies: [.byName(name: name)] + others, path: "Tests/Unit/" + name)
+    }
+
+    /// The tests of one kind, of several targets.
+    static func kind(_ name: String, _ dependencies: [Dependency]) -> Target {
+        .testTarget(name: name + "Tests", dependencies: dependencies, path: "Tests/" + name, exclude: ["README.md"])
     }
 }

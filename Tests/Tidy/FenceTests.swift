@@ -228,7 +228,6 @@ struct FenceTests {
             "Sources/A/README.md": "`Here.swift`, `Parts/`, `Parts/One.swift`, `Database`\n`Gone.swift`\n`Missing/`\n"
                 + "[one](../../Sources/B/Here.swift) [two](../../Tests/Gone)\n",
             "Sources/C/Here.swift": "", "Sources/C/README.md": String(repeating: "line\n", count: 40),
-            "Sources/Examples/D/main.swift": "",
         ]
         let found = [
             "Sources/A/README.md:2", "Sources/A/README.md:3", "Sources/A/README.md:4", "Sources/B/README.md",

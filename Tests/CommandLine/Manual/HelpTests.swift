@@ -57,7 +57,7 @@ struct HelpTests {
         let sources = Workplace.repositoryRoot.appendingPathComponent("Sources")
         let files = FileManager.default.enumerator(atPath: sources.path)?.compactMap { $0 as? String } ?? []
         var count = 0
-        for file in files where file.hasSuffix(".swift") && !file.hasPrefix("StoreDemo") {
+        for file in files where file.hasSuffix(".swift") && !file.hasPrefix("Workbench") {
             let text = try String(contentsOf: sources.appendingPathComponent(file), encoding: .utf8)
             let lines = text.split(separator: "\n").filter { !$0.drop { $0 == " " }.hasPrefix("//") }
             for match in lines.joined(separator: "\n").matches(

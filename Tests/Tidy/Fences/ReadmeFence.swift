@@ -6,7 +6,7 @@ enum ReadmeFence {
     static func findings(in tree: SourceTree) -> [Finding] {
         let sources = tree.swiftFiles(in: "Sources").map(\.path)
         let targets = Set(sources.compactMap { $0.split(separator: "/").dropFirst().first.map(String.init) })
-        return targets.subtracting(["Examples"]).sorted().flatMap { readme(of: $0, in: tree) }
+        return targets.sorted().flatMap { readme(of: $0, in: tree) }
     }
 
     private static func readme(of target: String, in tree: SourceTree) -> [Finding] {
