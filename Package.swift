@@ -182,7 +182,7 @@ extension Target {
         .systemLibrary(name: name, pkgConfig: package, providers: [.apt([apt]), .brew([brew])])
     }
 
-    /// What tests share.
+    /// A target that tests share.
     static func support(_ name: String, _ dependencies: [Dependency] = []) -> Target {
         .target(name: name, dependencies: dependencies, path: "Tests/Support/" + name)
     }

@@ -115,9 +115,6 @@ public final class Statement {
     /// The names of the columns, from left to right.
     public var columnNames: [String] { columns.names }
 
-    /// The leftmost column of a name, in any case, counted from 0; nil when there is none.
-    public func index(ofColumn name: String) -> Int? { columns.index(of: name) }
-
     /// The columns, as of the last step: the first step after a schema change may find others.
     var columns: RowColumns {
         let recompilationCount = handle.recompilationCount

@@ -134,6 +134,11 @@ public protocol DatabaseCursor<Element>: Cursor {
     var statement: Statement { get }
 }
 
+extension Statement {
+    /// The leftmost column of a name, in any case, counted from 0; nil when there is none.
+    public func index(ofColumn name: String) -> Int? { columns.index(of: name) }
+}
+
 extension DatabaseCursor {
     /// The SQL text of the statement.
     public var sql: String { statement.sql }

@@ -79,7 +79,7 @@ struct RequestTypeTests {
             let request: SQLRequest<Int64> = "SELECT MAX(id) FROM reading"
             #expect(try Reading.filter { $0.id == request }.fetchOne(db)?.id == 2)
             func first(_ query: some SQLSubqueryable) throws -> Int? {
-                try Int.fetchOne(db, SQLRequest<Int>("SELECT \(query)"))
+                try Int.fetchOne(db, SQLRequest<Int>("SELECT (\(query))"))
             }
             #expect(try first(Reading.select(max(Column("id")))) == 2)
             #expect(try first(request) == 2)

@@ -298,7 +298,7 @@ struct OperatorMatrixTests {
     func notEquatable() {
         let expressions: [Any] = [
             Column("a").sqlExpression, Column("a").asJSON, SQL("a"), Case(),
-            SQLDateModifier.day(1), Column("a").sqlSelection, Column("a").desc, AllColumns(), TableAlias<Item>(),
+            SQLDateModifier.day(1), Column("a").sqlSelection, Column("a").desc, AllColumns(),
             Item.all(), Item.all().sqlSubquery, SQLRequest<Item>(sql: "a"), Column("a").set(to: 1),
             Team.hasMany(Player.self).count, CommonTableExpression<Item>(named: "a", sql: "b"),
             AllColumnsExcluding(["a"]),
