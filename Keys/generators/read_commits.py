@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Reads a folder remote of the second engine of synchronization without any code of CipherStore, and lists its commits.
 
-Written from Docs/Formats/Commit.md, Segment.md and Members.md alone, with Python and PyPI's `cryptography`. It opens every object,
+Written from Docs/Formats/Commit.md, Segment.md, Snapshot.md and Members.md alone, with Python and PyPI's `cryptography`. It opens every object,
 verifies the hash in its name, the signatures of members and authors, and that each commit is the one encoding of its content.
 Who was a member when is decided by what each record knew; the rules for records that do not know each other are not applied.
 
 Usage: read_commits.py FOLDER INVITATION --raw-key-file F     one JSON line for each member, epoch, snapshot and commit
+                                 --rows                        also one line for each key of a snapshot that is whole
        read_commits.py --example                              the examples of the documents
 
 The exit code is 1 where something is refused.
@@ -263,6 +264,115 @@ def commit_hash(repository: bytes, author: bytes, number: int, previous: bytes, 
     return hashlib.sha256(start + body).digest()
 
 
+# Snapshots (Docs/Formats/Snapshot.md)
+
+class SnapshotContent:
+    """The items of a snapshot, in order."""
+
+    def __init__(self, content: bytes):
+        self.authors, self.commits, self.tables, self.columns, self.vectors = [], [], [], [], []
+        self.time, self.state, self.keys = None, None, []
+        reader = Reader(content)
+        while not reader.ended():
+            item = Reader(reader.take(reader.varint()))
+            kind = item.byte()
+            check(1 <= kind <= 8 and (self.time is None) == (kind == 1), f"{kind} is no item here")
+            check((self.state is not None) == (kind == 8) or kind == 6, f"the item {kind} is out of order")
+            getattr(self, ["head", "author", "commit", "table", "column", "vector", "read_state", "key"][kind - 1])(item)
+            check(item.ended(), f"bytes follow an item of kind {kind}")
+        check(self.state is not None, "a snapshot has no state")
+
+    def entry(self, reader, table):
+        number = reader.varint()
+        check(1 <= number <= len(table), "a number has no item")
+        return table[number - 1]
+
+    def rest(self, reader):
+        return reader.take(len(reader.data) - reader.at).decode()
+
+    def head(self, reader):
+        check(reader.byte() == 1, "a snapshot has another version")
+        self.time = reader.number(">Q")
+
+    def author(self, reader):
+        self.authors.append(reader.take(16))
+
+    def commit(self, reader):
+        author, number = self.entry(reader, self.authors), reader.varint()
+        parent, begins = reader.varint(), reader.varint()
+        check(number >= 1 and parent <= len(self.commits) and begins <= 1, "a commit is not valid")
+        time, digest = reader.number(">Q"), reader.take(32)
+        self.commits.append({"author": author, "number": number, "time": time, "hash": digest, "begins": begins == 1})
+
+    def table(self, reader):
+        name = self.rest(reader)
+        check(not self.tables or self.tables[-1].encode() < name.encode(), "tables are not in order")
+        self.tables.append(name)
+
+    def column(self, reader):
+        table, reuse = self.entry(reader, self.tables), reader.varint()
+        self.columns.append((table, column_text((self.rest(reader), reuse))))
+
+    def vector(self, reader):
+        self.vectors.append(reader.list(lambda: self.dot(reader)))
+
+    def dot(self, reader):
+        commit = self.entry(reader, self.commits)
+        return f"{commit['author'].hex()}:{commit['number']}:{commit['hash'][:16].hex()}"
+
+    def read_state(self, reader):
+        self.state = self.entry(reader, self.vectors)
+        reader.list(lambda: (self.dot(reader), self.entry(reader, self.vectors)))
+        reader.list(lambda: (self.entry(reader, self.authors), self.entry(reader, self.vectors)))
+
+    def stamp(self, reader):
+        return {"era": reader.varint(), "dot": self.dot(reader)}
+
+    def own_column(self, reader, table):
+        column = self.entry(reader, self.columns)
+        check(column[0] == table, "a column is one of another table")
+        return column[1]
+
+    @staticmethod
+    def signed(reader):
+        raw = reader.varint()
+        return raw >> 1 if raw % 2 == 0 else -(raw >> 1) - 1
+
+    def row(self, reader, table):
+        born = self.stamp(reader)
+        cells = reader.list(lambda: (self.own_column(reader, table), self.stamp(reader), cell(reader)))
+        sums = reader.list(lambda: (self.own_column(reader, table), reader.list(
+            lambda: (self.dot(reader), self.dot(reader), self.dot(reader), self.signed(reader)))))
+        values = {column: value for column, _, value in cells}
+        totals = {column: sum(entry[3] for entry in entries) for column, entries in sums}
+        return {"born": born, "cells": values, "stamps": {column: stamp for column, stamp, _ in cells}, "counters": totals}
+
+    def tombstone(self, data, table):
+        reader = Reader(data)
+        first = reader.varint()
+        if first:
+            check(reader.ended() and first <= len(self.commits), "a deletion has no commit")
+            return
+        reader.list(lambda: self.dot(reader))
+        reader.list(lambda: self.dot(reader))
+        reader.list(lambda: (self.stamp(reader), reader.list(lambda: (self.own_column(reader, table), cell(reader))),
+                             reader.list(lambda: (self.own_column(reader, table), self.signed(reader)))))
+        flag = reader.byte()
+        check(flag <= 1, "a flag of a tombstone is unknown")
+        if flag:
+            self.row(reader, table)
+        check(reader.ended(), "bytes follow a tombstone")
+
+    def key(self, reader):
+        table = self.entry(reader, self.tables)
+        key = reader.list(lambda: cell(reader))
+        living = reader.list(lambda: {"incarnation": self.dot(reader)} | self.row(reader, table))
+        dead = reader.list(lambda: (self.dot(reader), self.entry(reader, self.vectors), reader.take(reader.varint())))
+        for _, _, detail in dead:
+            self.tombstone(detail, table)
+        self.keys.append({"table": table, "key": key, "living": living, "dead": [incarnation for incarnation, _, _ in dead]})
+
+
 # Objects (Docs/Formats/Segment.md)
 
 def padded(count: int) -> int:
@@ -498,6 +608,16 @@ class Remote:
 
         return [s for s in (self.attempt(f"s/{name}", lambda: read(name)) for name in self.objects["s"]) if s]
 
+    def rows(self, snapshot: dict) -> list:
+        def read():
+            by_digest = {name[-32:]: name for name in self.objects["p"]}
+            content = SnapshotContent(b"".join(self.content("p", by_digest[part]) for part in snapshot["parts"]))
+            tips = sorted(f"{author}:{tip}" for author, tips in snapshot["vector"].items() for tip in tips)
+            check(sorted(content.state) == tips, "the vector is not that of the manifest")
+            return content.keys
+
+        return (self.attempt(f"s/{snapshot['snapshot']}", read) or []) if snapshot["isWhole"] else []
+
 
 # Examples
 
@@ -506,6 +626,26 @@ def show(title: str, data: bytes) -> None:
     for at in range(0, len(data), 16):
         print(f"{at:4}  " + " ".join(f"{byte:02x}" for byte in data[at : at + 16]))
     print()
+
+
+def example_snapshot(author: bytes) -> bytes:
+    time = lambda second: struct.pack(">Q", (1_800_000_000_000 + 1000 * second) << 16)
+    items = [
+        b"\1\1" + time(1),                                                 # head
+        b"\2" + author,
+        b"\3" + b"\1\1\0\0" + time(0) + bytes([0x81] * 32),               # commit 1
+        b"\3" + b"\1\2\1\0" + time(1) + bytes([0x82] * 32),               # commit 2, after commit 1
+        b"\4t",
+        b"\5\1\0x",
+        b"\6\1\2",                                                         # vector 1: commit 2
+        b"\6\1\1",                                                         # vector 2: commit 1
+        b"\7\1" + b"\1\2\2" + b"\0",                                     # the author of commit 2 had vector 2
+        b"\x08\1" + b"\1\1\7" + b"\1\1" + b"\0\1" + b"\1\1\0\1" + bytes([15]) + b"a" + b"\0" + b"\0",
+        b"\x08\1" + b"\1\1\x08" + b"\0" + b"\1\1\2" + b"\1\2",
+    ]
+    content = b"".join(varint(len(item)) + item for item in items)
+    print(json.dumps(SnapshotContent(content).keys), "\n")
+    return content
 
 
 def example() -> None:
@@ -532,6 +672,7 @@ def example() -> None:
     roster = ObjectKey(bytes([0x44] * 32), bytes(16), repository)
     digest_name = hashlib.sha256(sealed).digest()[:16].hex()
     print(f"name c/{roster.tag('author', author)}-1-1-{roster.tag('tip', digest)}-1-1-{digest_name}\n")
+    show("snapshot", example_snapshot(author))
     agreement = X25519PrivateKey.from_private_bytes(bytes([0x55] * 32)).public_key().public_bytes_raw()
     member = author + pair.public_key().public_bytes_raw() + agreement + text("laptop")
     record = b"\1\0" + bytes(16) + author + struct.pack(">Q", 1_800_000_000_000) + b"\0" + member + bytes([0x66] * 16)
@@ -544,6 +685,7 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("invitation", nargs="?", type=Path)
     parser.add_argument("--raw-key-file", type=Path)
+    parser.add_argument("--rows", action="store_true")
     parser.add_argument("--example", action="store_true")
     arguments = parser.parse_args()
     if arguments.example:
@@ -561,6 +703,9 @@ def main() -> int:
                           "isReadable": identifier[:16] in remote.keys}))
     for entry in remote.snapshots() + remote.commits():
         print(json.dumps(entry))
+    for snapshot in remote.snapshots() if arguments.rows else []:
+        for key in remote.rows(snapshot):
+            print(json.dumps(key))
     for problem in remote.problems:
         print(problem, file=sys.stderr)
     return 1 if remote.problems or remote.members.missing else 0

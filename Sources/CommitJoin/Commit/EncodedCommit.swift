@@ -96,14 +96,7 @@ extension Commit {
         sink.append(beginsBranch ? 1 : 0)
         sink.append(bigEndian: time.rawValue)
         sink.append(varint: context.count)
-        for entry in context {
-            sink.append(contentsOf: entry.author.bytes)
-            sink.append(varint: entry.tips.count)
-            for tip in entry.tips {
-                sink.append(varint: tip.number)
-                sink.append(contentsOf: tip.tag.bytes)
-            }
-        }
+        for entry in context { sink.append(entry) }
         sink.append(text: meta)
         sink.append(varint: events.count)
         for event in events { try sink.append(event) }
@@ -143,6 +136,15 @@ private enum EventKind {
 }
 
 extension ByteSink {
+    mutating func append(_ entry: AuthorTips) {
+        append(contentsOf: entry.author.bytes)
+        append(varint: entry.tips.count)
+        for tip in entry.tips {
+            append(varint: tip.number)
+            append(contentsOf: tip.tag.bytes)
+        }
+    }
+
     fileprivate mutating func append(_ event: RepositoryEvent) throws(CommitError) {
         switch event {
         case .remove(let member):

@@ -122,7 +122,7 @@ extension Exchange {
         {
             var commits = Array(run[...wanted])
             let signature = try CommitSignature.make(run[wanted].hash, by: store.keys)
-            try store.keep(signature, of: run[wanted].hash)
+            try store.keep(signature, of: run[wanted])
             commits[commits.count - 1] = run[wanted].signed(signature)
             return commits
         }

@@ -63,6 +63,7 @@ package final class Exchange {
             try fetchSegments()
             try fetchSnapshots()
             try answerComplaints()
+            if list.needsEpoch(among: secrets) { try step { _ = try sealingKey() } }
             try putRecords()
             try putSegments()
             try tidySegments()

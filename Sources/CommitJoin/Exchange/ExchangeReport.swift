@@ -33,6 +33,24 @@ package struct ExchangeReport: Sendable {
     /// Calls of the remote that failed. The next exchange repeats them.
     package internal(set) var failures: [RemoteFailure] = []
 
+    /// Adds the report of the exchange that followed. The open work is that of the later report.
+    mutating func add(_ next: ExchangeReport) {
+        receivedCommits += next.receivedCommits
+        receivedSnapshots += next.receivedSnapshots
+        receivedRecords += next.receivedRecords
+        sentCommits += next.sentCommits
+        sentSnapshots += next.sentSnapshots
+        sentObjects += next.sentObjects
+        sentBytes += next.sentBytes
+        deletedObjects += next.deletedObjects
+        lostCommits += next.lostCommits
+        (waiting, unsent) = (next.waiting, next.unsent)
+        refused += next.refused
+        damaged += next.damaged
+        twoContents.formUnion(next.twoContents)
+        failures += next.failures
+    }
+
     /// Whether everything is here and there.
     package var isComplete: Bool {
         waiting.isEmpty && refused.isEmpty && damaged.isEmpty && unsent == 0 && failures.isEmpty

@@ -43,7 +43,7 @@ package protocol ExchangeStore: AnyObject {
     /// twice.
     func addToInbox(_ commits: [VerifiedCommit]) throws
     /// Keeps the signature of a commit of this replica.
-    func keep(_ signature: [UInt8], of hash: CommitHash) throws
+    func keep(_ signature: [UInt8], of commit: StoredCommit) throws
 
     // Snapshots
     /// Begins a snapshot; nil while the rows are ahead of the vector (F9).

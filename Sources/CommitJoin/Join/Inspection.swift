@@ -36,7 +36,9 @@ package struct Inspection {
     /// All living rows and tombstones of the base.
     package func rows() throws -> (living: [LivingRow], dead: [DeadRow]) {
         var (living, dead) = ([LivingRow](), [DeadRow]())
-        for place in try BaseKeys(work: work).next(after: nil, limit: Int(Int32.max)) {
+        for place in try BaseKeys(db: work.db, catalog: work.catalog, stored: work.base.stored)
+            .next(after: nil, limit: Int(Int32.max))
+        {
             let state = try work.base.state(place)
             for (incarnation, row) in state.rows { living.append(try named(place, incarnation, row)) }
             for (incarnation, tombstone) in state.dead {

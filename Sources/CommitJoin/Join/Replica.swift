@@ -17,6 +17,8 @@ package final class Replica {
     package var settings: Settings
     private let definitions = DefinitionCache()
     private var joining: Joining?
+    /// The last row that was adopted, of the table that is being adopted.
+    private var adopted: RowKey?
 
     package init(settings: Settings = Settings()) { self.settings = settings }
 
@@ -26,6 +28,29 @@ package final class Replica {
             try db.execute(sql: EngineTables.creation)
             try ReplicaState.create(db, repository: repository, author: author)
         }
+    }
+
+    /// Makes the store a replica of another repository: all that it has of the former one goes, and no row of the program.
+    /// Inside a transaction.
+    static func replace(_ db: Database, repository: RepositoryID, author: ReplicaID) throws {
+        // Numbers of tables and columns stay: the tables of their stamps have them in their names.
+        let kept = [EngineTables.table, EngineTables.column, EngineTables.shape].map {
+            String($0.dropFirst("main.".count))
+        }
+        let versions = try db.cachedStatement(sql: "SELECT catalog, revision FROM \(EngineTables.state)")
+            .first([]) { ($0.integer(0), $0.integer(1)) }
+        let names = try String.fetchAll(
+            db, sql: "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND substr(name, 1, ?) = ?",
+            arguments: [EngineTables.prefix.count, EngineTables.prefix])
+        for name in names where !kept.contains(name) {
+            try db.execute(sql: "DELETE FROM main.\(name.quotedDatabaseIdentifier)")
+        }
+        try db.execute(sql: "UPDATE \(EngineTables.table) SET local = NULL, deletions_win = 0, adopting = 0")
+        try db.execute(sql: "UPDATE \(EngineTables.column) SET local = NULL, counter = 0")
+        try ReplicaState.create(db, repository: repository, author: author)
+        try db.execute(
+            sql: "UPDATE \(EngineTables.state) SET catalog = ? + 1, revision = ? + 1",
+            arguments: [versions?.0 ?? 0, versions?.1 ?? 0])
     }
 
     /// Whether a join has begun and has not ended.
@@ -49,6 +74,7 @@ package final class Replica {
             }
         } catch {
             self.joining = joining
+            definitions.forget()
             throw error
         }
     }
@@ -124,6 +150,76 @@ package final class Replica {
         try inTransaction(db, clock) { try $0.ready() }
     }
 
+    /// Joins what is ready: the next slice of a join that has begun, or so many commits as one transaction takes.
+    ///
+    /// - Returns: Whether there is more, and the commits that this store has made: revivals.
+    package func pull(_ db: Database, clock: HybridTime) throws -> (hasMore: Bool, made: [EncodedCommit]) {
+        if joining != nil { return (true, try stepOrRefuse(db, clock)) }
+        if try beginReceived(db, clock) { return (true, []) }
+        var current: Inbox.Waiting?
+        do {
+            return try inTransaction(db, clock) { work in
+                defer { current = work.joining }
+                let (rest, isAtEnd) = try work.joinReady()
+                joining = rest
+                return (!isAtEnd, work.made)
+            }
+        } catch let error as EngineError where error.code == .unknownCommit {
+            guard let current else { throw error }
+            try inTransaction(db, clock) { try $0.inbox.refuse(current.author, current.tip) }
+            return (true, [])
+        }
+    }
+
+    /// Begins to join a snapshot that was received, if one has a commit that is not joined.
+    private func beginReceived(_ db: Database, _ clock: HybridTime) throws -> Bool {
+        guard let next = try ReceivedSnapshots(db: db).next() else { return false }
+        let isJoined = try inTransaction(db, clock) { work in
+            guard let vector = try LocalVector(next.vector, work.index),
+                try work.state.vector.includes(vector, work.index)
+            else { return false }
+            try ReceivedSnapshots(db: db).remove(next.n)
+            return true
+        }
+        if isJoined { return true }
+        do {
+            try begin(db, clock, ReceivedParts(snapshot: next.n))
+        } catch let error where Self.isOfContent(error) {
+            try refuse(next.n, db, clock)
+        }
+        return true
+    }
+
+    private func stepOrRefuse(_ db: Database, _ clock: HybridTime) throws -> [EncodedCommit] {
+        do {
+            return try step(db, clock: clock)
+        } catch let error where Self.isOfContent(error) {
+            guard case .snapshot(let snapshot) = joining, let parts = snapshot.parts as? ReceivedParts else {
+                if joining == nil { return [] }
+                throw error
+            }
+            try refuse(parts.snapshot, db, clock)
+            return []
+        }
+    }
+
+    /// Whether the content of a commit or snapshot is one that no honest member makes.
+    private static func isOfContent(_ error: any Error) -> Bool {
+        error is CommitError || (error as? EngineError)?.code == .unknownCommit
+    }
+
+    private func refuse(_ snapshot: Int64, _ db: Database, _ clock: HybridTime) throws {
+        joining = nil
+        try inTransaction(db, clock) { _ in try ReceivedSnapshots(db: db).refuse(snapshot) }
+    }
+
+    /// Stores commits and joins nothing.
+    func receive(_ db: Database, clock: HybridTime, _ commits: [VerifiedCommit]) throws {
+        try inTransaction(db, clock) { work in
+            for commit in commits { try work.receive(commit) }
+        }
+    }
+
     /// Joins a commit, or its first slice.
     ///
     /// - Returns: The commits that this store has made: revivals.
@@ -146,15 +242,19 @@ package final class Replica {
             return try body()
         } catch let error as EngineError where error.code == .unknownCommit {
             joining = nil
-            try inTransaction(db, clock) { try $0.commits.refuse(author, tip) }
+            try inTransaction(db, clock) { try $0.inbox.refuse(author, tip) }
             throw error
         }
     }
 
     /// Begins to join a snapshot. Nothing of it is joined before ``step(_:clock:)``.
     package func begin(_ db: Database, clock: HybridTime, _ snapshot: Snapshot) throws {
+        try begin(db, clock, snapshot)
+    }
+
+    private func begin(_ db: Database, _ clock: HybridTime, _ parts: any SnapshotParts) throws {
         if joining != nil { throw EngineError(.betweenSlices) }
-        try inTransaction(db, clock) { joining = try $0.begin(snapshot) }
+        try inTransaction(db, clock) { joining = try $0.begin(parts) }
     }
 
     /// Joins the next slice.
@@ -177,9 +277,32 @@ package final class Replica {
         }
     }
 
-    /// Makes a snapshot; nil between two slices.
-    package func snapshot(_ db: Database, clock: HybridTime) throws -> Snapshot? {
-        try inTransaction(db, clock) { try $0.snapshot() }
+    /// Makes a snapshot in memory; nil between two slices.
+    package func snapshot(
+        _ db: Database, clock: HybridTime, partBytes: Int = ExchangeLimits.segmentBytes
+    ) throws -> Snapshot? {
+        try inTransaction(db, clock) { work in
+            guard let maker = try SnapshotMaker(work, partBytes: partBytes) else { return nil }
+            var parts: [[UInt8]] = []
+            while let part = try maker.nextPart() { parts.append(part) }
+            return Snapshot(parts: parts)
+        }
+    }
+
+    /// Makes a snapshot and stores its parts; nil between two slices.
+    func makeParts(
+        _ db: Database, clock: HybridTime
+    ) throws -> (snapshot: Int64, vector: VersionVector, time: HybridTime)? {
+        try inTransaction(db, clock) { work in
+            guard let maker = try SnapshotMaker(work) else { return nil }
+            let rows = ReceivedSnapshots(db: db)
+            let (snapshot, numbers) = (try rows.beginOwn(), sequence(first: 0) { $0 + 1 })
+            for number in numbers {
+                guard let part = try maker.nextPart() else { break }
+                try rows.add(part, number, to: snapshot)
+            }
+            return (snapshot, maker.vector, maker.time)
+        }
     }
 
     /// The bodies of commits go, which a snapshot covers; and the rows of those who died, if their tombstones are gone.
@@ -210,5 +333,20 @@ package final class Replica {
     /// Tracks a table of the program, which has no rows yet; or looks again at the columns of one that is tracked.
     package func track(_ db: Database, clock: HybridTime, _ table: TrackedTable) throws {
         try inTransaction(db, clock) { try $0.track(table) }
+    }
+
+    /// Tracks a table of the program that may have rows, unless its columns are tracked already.
+    func trackIfChanged(_ db: Database, clock: HybridTime, _ table: String) throws {
+        try inTransaction(db, clock) { try $0.trackIfChanged(table) }
+    }
+
+    /// Makes a commit of the next rows that tables had before they were tracked.
+    ///
+    /// - Returns: Whether there may be more.
+    func adopt(_ db: Database, clock: HybridTime) throws -> Bool {
+        var last = adopted
+        let hasMore = try inTransaction(db, clock) { try $0.adopt(after: &last) }
+        adopted = last
+        return hasMore
     }
 }

@@ -3,29 +3,46 @@ import CipherDatabase
 /// Receiving commits.
 extension Work {
     /// Stores a commit and joins nothing.
-    func fetch(_ commit: EncodedCommit) throws {
-        if let n = try index.find(commit.commit.author, commit.tip), try state.vector.covers(n, index) { return }
-        try commits.addWaiting(commit)
+    func fetch(_ commit: EncodedCommit, signature: [UInt8]? = nil) throws {
+        if let n = try index.find(commit.commit.author, commit.tip), try state.vector.covers(n, index) {
+            if let signature { try commits.keepSignature(signature, of: n) }
+            return
+        }
+        guard let waiting = try inbox.add(commit, signature: signature) else { return }
+        state.revision += 1
+        vouchedTips = nil
+        try examine(waiting)
+    }
+
+    /// Stores a commit that came from a remote.
+    func receive(_ commit: VerifiedCommit) throws {
+        let (author, tip) = (commit.encoded.commit.author, commit.encoded.tip)
+        let isKnown = try covers(author, tip) || inbox.waiting(author, tip) != nil
+        // Another store has this one's name, or this one was restored: sums of counters go on in a branch (F16).
+        if !isKnown, try index.knownAuthor(author) == state.author { state.beginsBranch = true }
+        try fetch(commit.encoded, signature: commit.signature)
     }
 
     /// The fetched commits that can be joined now, in the order in which they are.
-    func ready() throws -> [EncodedCommit] {
-        var ready: [EncodedCommit] = []
-        for waiting in try commits.waiting() where try isNext(waiting) {
-            let commit = try commits.body(of: waiting)
-            if try isReady(commit, seen: waiting.seen) { ready.append(commit) }
-        }
-        return ready.sorted {
-            ($0.commit.time, $0.commit.author, $0.tip) < ($1.commit.time, $1.commit.author, $1.tip)
-        }
+    func ready() throws -> [EncodedCommit] { try accepted(limit: .max).map(inbox.commit) }
+
+    /// Notes which commit a waiting one lacks.
+    private func examine(_ waiting: Inbox.Waiting) throws { try inbox.setLacked(lacked(by: waiting), by: waiting) }
+
+    /// Examines the commits that waited for a commit that is joined.
+    func wake(_ author: ReplicaID, _ number: UInt64) throws {
+        for waiting in try inbox.lacking(author, number) { try examine(waiting) }
     }
 
-    /// Whether the author's previous commit is joined, and this one is not.
-    private func isNext(_ waiting: CommitRows.Waiting) throws -> Bool {
-        let tip = Tip(number: waiting.number, tag: waiting.hash.tag)
-        if let n = try index.find(waiting.author, tip), try state.vector.covers(n, index) { return false }
-        if waiting.number == 1 { return true }
-        return try covers(waiting.author, Tip(number: waiting.number - 1, tag: waiting.previous.tag))
+    /// Examines all commits that wait, after the vector has grown by more than one commit. Those that it covers go.
+    func wakeAll() throws {
+        for waiting in try inbox.all() {
+            if try covers(waiting.author, waiting.tip) {
+                try inbox.remove(waiting.author, waiting.tip)
+            } else {
+                try examine(waiting)
+            }
+        }
     }
 
     private func covers(_ author: ReplicaID, _ tip: Tip) throws -> Bool {
@@ -33,28 +50,68 @@ extension Work {
         return try state.vector.covers(n, index)
     }
 
-    private func isReady(_ commit: EncodedCommit, seen: [Dot]) throws -> Bool {
-        guard try isAccepted(commit) else { return false }
+    /// The first commit that has to be joined before a waiting one.
+    private func lacked(by waiting: Inbox.Waiting) throws -> Dot? {
+        if let parent = waiting.parent, try !covers(waiting.author, parent) { return parent.dot(of: waiting.author) }
         // The context before the author's previous commit is covered, because that one is joined.
-        for entry in commit.commit.context {
-            for tip in entry.tips where try !covers(entry.author, tip) { return false }
+        for entry in waiting.context {
+            for tip in entry.tips where try !covers(entry.author, tip) { return tip.dot(of: entry.author) }
         }
-        for dot in seen {
-            guard let tag = dot.tag, try covers(dot.author, Tip(number: dot.number, tag: tag)) else { return false }
+        return try waiting.seen.first { dot in
+            guard let tag = dot.tag else { return true }
+            return try !covers(dot.author, Tip(number: dot.number, tag: tag))
         }
-        return true
+    }
+
+    /// How many commits are read at once in the search for one that can be joined.
+    private static let candidates = 16
+
+    /// The first commits that can be joined.
+    private func accepted(limit: Int) throws -> [Inbox.Waiting] {
+        var (found, offset) = ([Inbox.Waiting](), 0)
+        while found.count < limit {
+            let candidates = try inbox.complete(limit: Self.candidates, offset: offset)
+            if candidates.isEmpty { break }
+            offset += candidates.count
+            for candidate in candidates where try found.count < limit && isAccepted(candidate) {
+                found.append(candidate)
+            }
+        }
+        return found
+    }
+
+    /// Joins commits that can be joined, whole ones until the transaction has enough rows.
+    ///
+    /// - Returns: A commit that is too long for one transaction and has begun, and whether anything was joined.
+    func joinReady() throws -> (rest: Joining?, isAtEnd: Bool) {
+        let limit = settings.sliceRows > 0 ? settings.sliceRows : Int.max
+        var rows = 0
+        while rows < limit {
+            guard let waiting = try accepted(limit: 1).first else { return (nil, true) }
+            joining = waiting
+            let commit = try inbox.commit(of: waiting)
+            let count = commit.commit.writes.count
+            // A commit that does not fit has its own transactions.
+            if rows > 0, count > limit - rows { break }
+            if let rest = try begin(waiting, commit) { return (rest, false) }
+            joining = nil
+            rows += max(count, 1)
+        }
+        return (nil, false)
     }
 
     /// Joins a commit, or its first slice.
     ///
     /// - Returns: What is left of it.
     func begin(_ author: ReplicaID, _ tip: Tip) throws -> Joining? {
-        guard let waiting = try commits.waiting(author, tip), try isNext(waiting) else { throw EngineError(.notReady) }
-        let commit = try commits.body(of: waiting)
-        guard try isReady(commit, seen: waiting.seen) else { throw EngineError(.notReady) }
-        let parent =
-            try waiting.number == 1
-            ? nil : index.find(author, Tip(number: waiting.number - 1, tag: waiting.previous.tag))
+        guard let waiting = try inbox.waiting(author, tip), try lacked(by: waiting) == nil, try isAccepted(waiting)
+        else { throw EngineError(.notReady) }
+        return try begin(waiting, inbox.commit(of: waiting))
+    }
+
+    private func begin(_ waiting: Inbox.Waiting, _ commit: EncodedCommit) throws -> Joining? {
+        let author = waiting.author
+        let parent = try waiting.parent.flatMap { try index.find(author, $0) }
         var context = try commits.vector(after: parent)
         for entry in commit.commit.context {
             let tips = try entry.tips.compactMap { try index.find(entry.author, $0) }
@@ -118,26 +175,35 @@ extension Work {
     // MARK: Removed members
 
     /// Whether the author may write, or a member vouches for what it wrote before its removal was known (F15).
-    private func isAccepted(_ commit: EncodedCommit) throws -> Bool {
-        guard let author = try index.knownAuthor(commit.commit.author), let removal = state.removed[author] else {
+    private func isAccepted(_ waiting: Inbox.Waiting) throws -> Bool {
+        if state.removed.isEmpty { return true }
+        guard let author = try index.knownAuthor(waiting.author), let removal = state.removed[author] else {
             return true
         }
-        if let n = try index.find(commit.commit.author, commit.tip), try removal.covers(n, index) { return true }
-        return try commits.waiting().contains { waiting in
-            let voucher = try index.knownAuthor(waiting.author)
-            if let voucher, state.removed[voucher] != nil { return false }
-            let context = try commits.body(of: waiting).commit.context
-            guard let entry = context.first(where: { $0.author == commit.commit.author }) else { return false }
-            return try entry.tips.contains { try follows($0, commit) }
+        if let n = try index.find(waiting.author, waiting.tip), try removal.covers(n, index) { return true }
+        let vouched = try vouchedTips ?? tipsInContexts()
+        vouchedTips = vouched
+        return try (vouched[waiting.author] ?? []).contains { try follows($0, waiting) }
+    }
+
+    /// The tips of removed members in the contexts of waiting commits by other members.
+    private func tipsInContexts() throws -> [ReplicaID: Set<Tip>] {
+        let removed = try Set(state.removed.keys.map(index.authorID))
+        var tips: [ReplicaID: Set<Tip>] = [:]
+        for waiting in try inbox.all() where !removed.contains(waiting.author) {
+            for entry in waiting.context where removed.contains(entry.author) {
+                tips[entry.author, default: []].formUnion(entry.tips)
+            }
         }
+        return tips
     }
 
     /// Whether a tip of the author of a waiting commit is that commit, or follows it.
-    private func follows(_ tip: Tip, _ commit: EncodedCommit) throws -> Bool {
+    private func follows(_ tip: Tip, _ commit: Inbox.Waiting) throws -> Bool {
         var tip = tip
-        while tip.number > commit.tip.number {
-            guard let waiting = try commits.waiting(commit.commit.author, tip) else { return false }
-            tip = Tip(number: tip.number - 1, tag: waiting.previous.tag)
+        while tip.number > commit.number {
+            guard let waiting = try inbox.waiting(commit.author, tip), let parent = waiting.parent else { return false }
+            tip = parent
         }
         return tip == commit.tip
     }
@@ -154,4 +220,8 @@ extension Work {
             }
         }
     }
+}
+
+extension Tip {
+    func dot(of author: ReplicaID) -> Dot { Dot(author: author, number: number, tag: tag) }
 }

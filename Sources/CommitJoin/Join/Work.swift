@@ -11,6 +11,7 @@ final class Work {
     let index: CommitIndex
     let catalog: Catalog
     let commits: CommitRows
+    let inbox: Inbox
     let translator: WriteTranslator
     let base: Base
     var state: ReplicaState
@@ -21,14 +22,19 @@ final class Work {
     var touchedChildren: [Reference: [[UInt8]: Set<RowPlace>]] = [:]
     /// The commits that this store has made in this transaction.
     private(set) var made: [EncodedCommit] = []
+    /// The waiting commit that is being joined with others.
+    var joining: Inbox.Waiting?
+    /// The tips of removed members for which waiting commits vouch; nil if they have to be read.
+    var vouchedTips: [ReplicaID: Set<Tip>]?
 
     init(_ db: Database, _ settings: Replica.Settings, _ definitions: DefinitionCache, clock: HybridTime) throws {
         (self.db, self.settings, self.clock) = (db, settings, clock)
         index = CommitIndex(db)
-        catalog = try Catalog(db, definitions)
         state = try ReplicaState(db, index)
         formerState = state
-        commits = CommitRows(db: db, index: index, repository: state.repository)
+        catalog = try Catalog(db, definitions, version: state.catalog)
+        commits = CommitRows(db: db, index: index)
+        inbox = Inbox(db: db, repository: state.repository)
         translator = WriteTranslator(index, catalog)
         base = Base(db, index, catalog)
         references = References(catalog)
@@ -39,7 +45,9 @@ final class Work {
     /// Shows and stores what has changed.
     func finish() throws {
         try Shown(base).update()
+        if catalog.isChanged { state.catalog += 1 }
         try state.save(db, was: formerState)
+        catalog.keep(version: state.catalog)
     }
 
     // MARK: Time
@@ -202,7 +210,9 @@ final class Work {
 
     func apply(_ event: RepositoryEvent, _ context: LocalVector) throws {
         switch event {
-        case .remove(let member): try state.remove(index.author(member), knowing: context, index)
+        case .remove(let member):
+            try state.remove(index.author(member), knowing: context, index)
+            vouchedTips = nil
         case .policy(let policy): try catalog.apply(policy)
         case .rename, .vouch: break
         }
@@ -212,7 +222,9 @@ final class Work {
     func finish(_ n: Int64, _ commit: EncodedCommit, _ context: LocalVector) throws {
         try state.vector.advance(to: n, index)
         adopt(commit.commit.time)
-        try commits.setContent(n, commit, context)
-        try commits.removeWaiting(commit.commit.author, commit.tip)
+        let author = commit.commit.author
+        try commits.setContent(n, commit, context, signature: inbox.signature(author, commit.tip))
+        try inbox.remove(author, commit.tip)
+        try wake(author, commit.commit.number)
     }
 }

@@ -81,6 +81,16 @@ package struct MemberList: Sendable {
         }?.hash
     }
 
+    /// Whether this replica has a secret that a present member lacks and that no epoch for all members carries. Without a new
+    /// epoch that member would wait until somebody writes (F21).
+    func needsEpoch(among secrets: EpochSecrets) -> Bool {
+        let present = Set(members.keys)
+        let isPartial = epochs.contains { epoch in
+            secrets.secrets[epoch.hash] != nil && !present.isSubset(of: epoch.content.boxes.map(\.member))
+        }
+        return isPartial && sealingEpoch(among: secrets) == nil
+    }
+
     // MARK: New records
 
     /// Begins a repository.

@@ -1,119 +1,108 @@
 import CipherDatabase
 
-/// Making snapshots, joining them, and forgetting.
+/// Joining snapshots, and forgetting.
 extension Work {
-    /// How many keys are read at once while a snapshot is made.
-    private static let batch = 1_000
+    /// How many items before the keys are read in one transaction.
+    private static let names = 20_000
 
-    /// - Returns: nil between two slices: the rows are ahead of the vector (F9).
-    func snapshot() throws -> Snapshot? {
-        if try state.isAhead(index) { return nil }
-        var snapshot = Snapshot()
-        snapshot.time = state.time
-        snapshot.vector = state.vector.all
-        for tip in snapshot.vector { snapshot.contexts[tip] = try commits.context(of: tip).all }
-        snapshot.removed = state.removed.mapValues(\.all)
-        for member in state.removed.keys { snapshot.authors[member] = try index.authorID(member) }
-        for table in catalog.tables.values {
-            snapshot.tables[table.n] = table.name
-            for column in table.columns.values { snapshot.columns[column.n] = (table.n, column.id) }
-        }
-        snapshot.commits = try namedCommits()
-        var last: (table: Name, key: RowKey)?
-        while true {
-            let places = try BaseKeys(work: self).next(after: last, limit: Self.batch)
-            guard let end = places.last else { return snapshot }
-            last = (try catalog.table(end.table).name, end.key)
-            for place in places {
-                let state = try base.state(place)
-                let dead = Dictionary(
-                    uniqueKeysWithValues: state.dead.map { incarnation, tombstone in
-                        var tombstone = tombstone
-                        let grave = state.graves[incarnation]?.row
-                        tombstone.row = tombstone.owed.isEmpty ? nil : grave ?? tombstone.row
-                        return (incarnation, tombstone)
-                    })
-                snapshot.keys.append(Snapshot.Key(table: place.table, key: place.key, rows: state.rows, dead: dead))
-            }
-        }
-    }
-
-    private func namedCommits() throws -> [Snapshot.NamedCommit] {
-        var found: [Snapshot.NamedCommit] = []
-        try db.cachedStatement(
-            sql: """
-                SELECT c.n, a.id, c.number, c.hash, c.parent, c.time, c.branch FROM \(EngineTables.commit) AS c
-                JOIN \(EngineTables.author) AS a ON a.n = c.author ORDER BY c.author, c.number
-                """
-        ).forEach([]) { row in
-            guard let author = ReplicaID(bytes: row.bytes(1)) else { throw EngineError(.damagedStore) }
-            found.append(
-                Snapshot.NamedCommit(
-                    n: row.integer(0), author: author, number: UInt64(row.integer(2)), hash: row.bytes(3),
-                    parent: row.optionalInteger(4), time: HybridTime(rawValue: UInt64(row.integer(5))),
-                    beginsBranch: row.integer(6) == row.integer(0)))
-        }
-        return found
-    }
-
-    // MARK: Joining
-
-    func begin(_ snapshot: Snapshot) throws -> Joining {
-        var numbers = Translation()
-        for commit in snapshot.commits {
-            let parent = try commit.parent.map(numbers.commit)
-            numbers.commits[commit.n] = try index.add(
-                author: commit.author, number: commit.number, hash: commit.hash, parent: parent, time: commit.time,
-                beginsBranch: commit.beginsBranch)
-        }
-        for (n, name) in snapshot.tables { numbers.tables[n] = try catalog.number(of: name) }
-        for (n, column) in snapshot.columns {
-            guard let table = numbers.tables[column.table] else { throw EngineError(.unknownCommit) }
-            numbers.columns[n] = try catalog.column(column.id, of: table)
-        }
-        let vector = try LocalVector(snapshot.vector.map(numbers.commit), index)
-        for (tip, context) in snapshot.contexts {
-            try commits.setContext(
-                numbers.commit(tip), LocalVector(context.map(numbers.commit), index))
-        }
-        adopt(snapshot.time)
-        try state.enter(vector, index)
-        return .snapshot(JoiningSnapshot(snapshot: snapshot, numbers: numbers, vector: vector))
+    func begin(_ parts: any SnapshotParts) throws -> Joining {
+        var joining = JoiningSnapshot(parts)
+        try readNames(&joining)
+        return .snapshot(joining)
     }
 
     /// Joins the next slice of a snapshot: whole keys, also those that only this store has.
     func step(_ joining: JoiningSnapshot) throws -> Joining? {
         var rest = joining
+        if rest.state == nil {
+            try readNames(&rest)
+            return .snapshot(rest)
+        }
         let limit = settings.sliceRows > 0 ? settings.sliceRows : Int.max
         // One more tells whether this slice is the last one.
         let most = min(limit, Int(Int32.max)) + 1
-        var here = try BaseKeys(work: self).next(after: joining.last, limit: most)[...]
-        if here.isEmpty { try lookAhead(rest, limit) }
+        var here = try keys(after: rest.last, limit: most)[...]
         var losses: [Loss] = []
         var joined = 0
         while joined < limit {
-            let there = rest.position < rest.snapshot.keys.count ? rest.snapshot.keys[rest.position] : nil
-            let theirs = there.flatMap { key in
+            if try fill(&rest), here.isEmpty { try lookAhead(rest) }
+            let theirs = rest.block.first.flatMap { key in
                 rest.numbers.tables[key.table].map { RowPlace(table: $0, key: key.key) }
             }
             guard let place = try first(theirs, here.first) else { break }
             if place == here.first { here.removeFirst() }
-            let key = place == theirs ? there : nil
-            if key != nil { rest.position += 1 }
-            try join(place, key, rest, &losses)
+            try join(place, place == theirs ? rest.takeKey() : nil, rest, &losses)
             rest.last = (try catalog.table(place.table).name, place.key)
             joined += 1
         }
         let beyond = try rest.vector.all.filter { try !state.vector.covers($0, index) }
         try revive(losses, seen: Set(beyond))
-        if rest.position < rest.snapshot.keys.count || !here.isEmpty { return .snapshot(rest) }
+        _ = try fill(&rest)
+        if !rest.block.isEmpty || !here.isEmpty { return .snapshot(rest) }
         try end(rest)
         return nil
     }
 
+    private func keys(after last: (table: Name, key: RowKey)?, limit: Int) throws -> [RowPlace] {
+        try BaseKeys(db: db, catalog: catalog, stored: base.stored).next(after: last, limit: limit)
+    }
+
+    // MARK: Names
+
+    private func readNames(_ joining: inout JoiningSnapshot) throws {
+        for _ in 0..<Self.names where joining.state == nil {
+            guard let item = try joining.nextItem(db) else { throw CommitError(.truncated) }
+            try adopt(item, &joining)
+        }
+        // A commit that was only named so far may have a line now.
+        state.revision += 1
+    }
+
+    private func adopt(_ item: SnapshotItem, _ joining: inout JoiningSnapshot) throws {
+        switch item {
+        case .head(let time): adopt(time)
+        case .author(let id):
+            joining.numbers.authors[Int64(joining.numbers.authors.count + 1)] = try index.author(id)
+        case .commit(let commit): try adopt(commit, &joining)
+        case .table(let name):
+            joining.numbers.tables[Int64(joining.numbers.tables.count + 1)] = try catalog.number(of: name)
+        case .column(let table, let id):
+            guard let own = joining.numbers.tables[table] else { throw EngineError(.unknownCommit) }
+            joining.numbers.columns[Int64(joining.numbers.columns.count + 1)] = try catalog.column(id, of: own)
+        case .vector(let commits):
+            joining.vectors[Int64(joining.vectors.count + 1)] = try LocalVector(
+                commits.map(joining.numbers.commit), index)
+        case .state(let given):
+            joining.state = given
+            for context in given.contexts {
+                guard let known = joining.vectors[context.vector] else { throw EngineError(.unknownCommit) }
+                try commits.setContext(joining.numbers.commit(context.of), known)
+            }
+            try state.enter(joining.vector, index)
+        case .key: throw CommitError(.contextOrder)
+        }
+    }
+
+    private func adopt(_ commit: SnapshotItem.NamedCommit, _ joining: inout JoiningSnapshot) throws {
+        guard let author = joining.numbers.authors[commit.author] else { throw EngineError(.unknownCommit) }
+        let parent = try commit.parent == 0 ? nil : joining.numbers.commit(commit.parent)
+        joining.numbers.commits[Int64(joining.numbers.commits.count + 1)] = try index.add(
+            author: index.authorID(author), number: commit.number, hash: commit.hash.bytes, parent: parent,
+            time: commit.time, beginsBranch: commit.beginsBranch)
+    }
+
+    // MARK: Keys
+
+    private func fill(_ joining: inout JoiningSnapshot) throws -> Bool {
+        try joining.fill(db) { item, joining in
+            guard case .vector = item else { throw CommitError(.contextOrder) }
+            try adopt(item, &joining)
+        }
+    }
+
     /// Looks for the next keys of a snapshot at once, table by table.
-    private func lookAhead(_ joining: JoiningSnapshot, _ limit: Int) throws {
-        let keys = joining.snapshot.keys.dropFirst(joining.position).prefix(limit)
+    private func lookAhead(_ joining: JoiningSnapshot) throws {
+        let keys = joining.block
         var start = keys.startIndex
         while start < keys.endIndex {
             let table = keys[start].table
@@ -133,13 +122,16 @@ extension Work {
     }
 
     private func join(
-        _ place: RowPlace, _ key: Snapshot.Key?, _ joining: JoiningSnapshot, _ losses: inout [Loss]
+        _ place: RowPlace, _ key: SnapshotItem.Key?, _ joining: JoiningSnapshot, _ losses: inout [Loss]
     ) throws {
         let (numbers, vector, index) = (joining.numbers, state.vector, self.index)
         var (rows, dead) = ([Int64: BaseRow](), [Int64: Tombstone]())
-        for (incarnation, row) in key?.rows ?? [:] { rows[try numbers.commit(incarnation)] = try numbers.row(row) }
-        for (incarnation, tombstone) in key?.dead ?? [:] {
-            dead[try numbers.commit(incarnation)] = try numbers.tombstone(tombstone, index)
+        for living in key?.rows ?? [] { rows[try numbers.commit(living.incarnation)] = try numbers.row(living.row) }
+        for one in key?.dead ?? [] {
+            guard let known = joining.vectors[one.known] else { throw EngineError(.unknownCommit) }
+            var tombstone = try numbers.tombstone(one.tombstone)
+            tombstone.known = known
+            dead[try numbers.commit(one.incarnation)] = tombstone
         }
         let own = try base.state(place)
         let incarnations = Set(rows.keys).union(dead.keys).union(own.rows.keys).union(own.dead.keys)
@@ -160,21 +152,15 @@ extension Work {
 
     private func end(_ joining: JoiningSnapshot) throws {
         state.vector = try state.vector.union(joining.vector, index)
-        for (member, known) in joining.snapshot.removed {
-            let author = try authorNumber(member, joining)
-            try state.remove(author, knowing: LocalVector(known.map(joining.numbers.commit), index), index)
-        }
-        for waiting in try commits.waiting() {
-            let tip = Tip(number: waiting.number, tag: waiting.hash.tag)
-            if let n = try index.find(waiting.author, tip), try state.vector.covers(n, index) {
-                try commits.removeWaiting(waiting.author, tip)
+        for removal in joining.state?.removed ?? [] {
+            guard let author = joining.numbers.authors[removal.of], let known = joining.vectors[removal.vector] else {
+                throw EngineError(.unknownCommit)
             }
+            try state.remove(author, knowing: known, index)
         }
-    }
-
-    private func authorNumber(_ member: Int64, _ joining: JoiningSnapshot) throws -> Int64 {
-        guard let id = joining.snapshot.authors[member] else { throw EngineError(.unknownCommit) }
-        return try index.author(id)
+        vouchedTips = nil
+        try joining.parts.remove(db)
+        try wakeAll()
     }
 
     // MARK: Forgetting

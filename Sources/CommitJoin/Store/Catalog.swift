@@ -26,28 +26,42 @@ struct BaseTable: Sendable {
 /// The names of tables and columns by their numbers, and the tables of the program. Inside a transaction.
 final class Catalog {
     private let db: Database
-    private(set) var tables: [Int64: BaseTable] = [:]
-    private var numbers: [Name: Int64] = [:]
-    private var locals: [String: Int64] = [:]
-    private var columnNumbers: [Int64: [ColumnID: Int64]] = [:]
-    private var shapes: [[Int64]: Int64] = [:]
-    private var columnsOfShapes: [Int64: [Int64]] = [:]
-
     private let definitions: DefinitionCache
+    private var content = CatalogContent()
+    /// Whether tables or columns differ from those that another transaction has read.
+    private(set) var isChanged = false
+    /// The version of the program's schema that was read.
+    private var schema: Int32?
 
-    init(_ db: Database, _ definitions: DefinitionCache) throws {
+    var tables: [Int64: BaseTable] { content.tables }
+
+    /// - Parameter version: The version of the tables of the engine that the catalog reads.
+    init(_ db: Database, _ definitions: DefinitionCache, version: Int64) throws {
         (self.db, self.definitions) = (db, definitions)
-        try read()
+        if let known = try definitions.catalog(db, version: version) {
+            content = known
+        } else {
+            try read()
+        }
+        schema = definitions.schema
+        isChanged = false
     }
+
+    /// Keeps the content for the next transaction. A transaction that fails has to forget it (``DefinitionCache/forget()``).
+    func keep(version: Int64) { definitions.keep(content, version: version, of: schema) }
 
     /// Reads the tables again, after the program has changed its schema.
     func read() throws {
-        (tables, numbers, locals, columnNumbers) = ([:], [:], [:], [:])
+        isChanged = true
+        let shapes = (content.shapes, content.columnsOfShapes)
+        content = CatalogContent()
+        (content.shapes, content.columnsOfShapes) = shapes
         var rows: [(n: Int64, name: String, local: String?, deletionsWin: Bool)] = []
         try db.cachedStatement(sql: "SELECT n, name, local, deletions_win FROM \(EngineTables.table)").forEach([]) {
             rows.append(($0.integer(0), $0.text(1), $0.optionalText(2), $0.integer(3) != 0))
         }
         for row in rows { try add(row.n, row.name, row.local, row.deletionsWin) }
+        schema = definitions.schema
     }
 
     private func add(_ n: Int64, _ name: String, _ local: String?, _ deletionsWin: Bool) throws {
@@ -62,43 +76,45 @@ final class Catalog {
             }
         var places = [BaseColumn?](repeating: nil, count: definition?.columns.count ?? 0)
         for column in columns.values { if let place = column.place { places[place] = column } }
-        tables[n] = BaseTable(
+        content.tables[n] = BaseTable(
             n: n, name: Name(name), deletionsWin: deletionsWin, local: definition, columns: columns,
             columnsOfPlaces: places)
-        numbers[Name(name)] = n
-        if let definition { locals[definition.name.lowercased()] = n }
-        columnNumbers[n] = Dictionary(uniqueKeysWithValues: columns.values.map { ($0.id, $0.n) })
+        content.numbers[Name(name)] = n
+        if let definition { content.locals[definition.name.lowercased()] = n }
+        content.columnNumbers[n] = Dictionary(uniqueKeysWithValues: columns.values.map { ($0.id, $0.n) })
     }
 
     func table(_ n: Int64) throws -> BaseTable {
-        guard let table = tables[n] else { throw EngineError(.damagedStore) }
+        guard let table = content.tables[n] else { throw EngineError(.damagedStore) }
         return table
     }
 
     /// The table of the program with this name.
-    func local(_ name: String) -> BaseTable? { locals[name.lowercased()].flatMap { tables[$0] } }
+    func local(_ name: String) -> BaseTable? { content.locals[name.lowercased()].flatMap { content.tables[$0] } }
 
     /// The table with a name in commits, which becomes known here.
     func number(of name: Name) throws -> Int64 {
-        if let known = numbers[name] { return known }
+        if let known = content.numbers[name] { return known }
         try db.cachedStatement(sql: "INSERT INTO \(EngineTables.table) (name) VALUES (?)")
             .execute(exact: [ExactValue(text: name.text)])
         let n = db.lastInsertedRowID
-        numbers[name] = n
-        columnNumbers[n] = [:]
-        tables[n] = BaseTable(
+        isChanged = true
+        content.numbers[name] = n
+        content.columnNumbers[n] = [:]
+        content.tables[n] = BaseTable(
             n: n, name: name, deletionsWin: false, local: nil, columns: [:], columnsOfPlaces: [])
         return n
     }
 
     /// The column with an identity, which becomes known here.
     func column(_ id: ColumnID, of table: Int64) throws -> Int64 {
-        if let known = columnNumbers[table]?[id] { return known }
+        if let known = content.columnNumbers[table]?[id] { return known }
         try db.cachedStatement(sql: "INSERT INTO \(EngineTables.column) (tbl, name, reuse) VALUES (?, ?, ?)")
             .execute(exact: [.integer(table), ExactValue(text: id.name.text), .integer(Int64(id.reuse))])
         let n = db.lastInsertedRowID
-        columnNumbers[table, default: [:]][id] = n
-        tables[table]?.columns[n] = BaseColumn(n: n, id: id, isCounter: false)
+        isChanged = true
+        content.columnNumbers[table, default: [:]][id] = n
+        content.tables[table]?.columns[n] = BaseColumn(n: n, id: id, isCounter: false)
         return n
     }
 
@@ -119,7 +135,7 @@ final class Catalog {
 
     /// The number of a set of columns.
     func shape(_ columns: [Int64]) throws -> Int64 {
-        if let known = shapes[columns] { return known }
+        if let known = content.shapes[columns] { return known }
         var writer = LocalWriter()
         writer.append(columns)
         let bytes = ExactValue(writer.bytes)
@@ -130,34 +146,65 @@ final class Catalog {
             )
         }
         let n = found ?? db.lastInsertedRowID
-        shapes[columns] = n
-        columnsOfShapes[n] = columns
+        content.shapes[columns] = n
+        content.columnsOfShapes[n] = columns
         return n
     }
 
     func columns(ofShape n: Int64) throws -> [Int64] {
-        if let known = columnsOfShapes[n] { return known }
+        if let known = content.columnsOfShapes[n] { return known }
         let found = try db.cachedStatement(sql: "SELECT columns FROM \(EngineTables.shape) WHERE n = ?")
             .first([.integer(n)]) { row in
                 var reader = LocalReader(row.bytes(0)[...])
                 return try reader.numbers()
             }
         guard let found else { throw EngineError(.damagedStore) }
-        columnsOfShapes[n] = found
+        content.columnsOfShapes[n] = found
         return found
     }
 }
 
-/// The definitions of the program's tables, as long as the schema stays. One for each connection.
+/// The tables, columns and shapes that a ``Catalog`` has read.
+struct CatalogContent {
+    var tables: [Int64: BaseTable] = [:]
+    var numbers: [Name: Int64] = [:]
+    var locals: [String: Int64] = [:]
+    var columnNumbers: [Int64: [ColumnID: Int64]] = [:]
+    var shapes: [[Int64]: Int64] = [:]
+    var columnsOfShapes: [Int64: [Int64]] = [:]
+}
+
+/// The definitions of the program's tables and what the catalog makes of them, as long as the schema stays. One for each
+/// connection.
 package final class DefinitionCache {
-    private var version: Int32?
+    /// The version of the program's schema.
+    private(set) var schema: Int32?
     private var definitions: [String: TableDefinition?] = [:]
+    private var catalog: (version: Int64, content: CatalogContent)?
 
     package init() {}
 
-    func definition(of name: String, _ db: Database) throws -> TableDefinition? {
+    /// The catalog of the last transaction, if the schema and the tables of the engine are the same.
+    func catalog(_ db: Database, version: Int64) throws -> CatalogContent? {
+        try examineSchema(db)
+        return catalog?.version == version ? catalog?.content : nil
+    }
+
+    /// Keeps a catalog, unless the program has changed its schema since it was read.
+    func keep(_ content: CatalogContent, version: Int64, of schema: Int32?) {
+        catalog = schema == self.schema ? (version, content) : nil
+    }
+
+    /// A transaction has failed: rows that it inserted are not there.
+    func forget() { (schema, catalog) = (nil, nil) }
+
+    private func examineSchema(_ db: Database) throws {
         let version = try db.schemaVersion()
-        if self.version != version { (self.version, definitions) = (version, [:]) }
+        if schema != version { (schema, definitions, catalog) = (version, [:], nil) }
+    }
+
+    func definition(of name: String, _ db: Database) throws -> TableDefinition? {
+        try examineSchema(db)
         if let known = definitions[name] { return known }
         let definition = try TableDefinition(named: name, in: db)
         definitions[name] = definition

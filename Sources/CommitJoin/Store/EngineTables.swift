@@ -7,7 +7,7 @@ import CipherDatabase
 /// | table | what it has |
 /// |---|---|
 /// | `author`, `commit` | commits that are joined, or that a stamp names; `line` and `branch` see ``CommitIndex`` |
-/// | `inbox` | fetched commits that wait |
+/// | `inbox` | fetched commits that wait, each by the first commit that it needs and that is not joined |
 /// | `state`, `removed` | one row for the replica; the removed members |
 /// | `table`, `column`, `shape` | names of tables and columns, and the sets of columns that an insertion wrote |
 /// | `range_T`, `row_T` | the stamps of plain rows (``PlainRows``), for each table T |
@@ -44,15 +44,19 @@ package enum EngineTables {
         CREATE INDEX \(commit)_number ON \(prefix)commit (author, number);
         CREATE TABLE \(inbox) (
             n INTEGER PRIMARY KEY, author BLOB NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
-            previous BLOB NOT NULL, seen BLOB NOT NULL, refused INTEGER NOT NULL DEFAULT 0, body BLOB NOT NULL);
+            previous BLOB NOT NULL, time INTEGER NOT NULL, context BLOB NOT NULL, seen BLOB NOT NULL, lacked BLOB,
+            lacked_number INTEGER, refused INTEGER NOT NULL DEFAULT 0, signature BLOB, body BLOB NOT NULL);
         CREATE INDEX \(inbox)_number ON \(prefix)inbox (author, number);
+        CREATE INDEX \(inbox)_lacked ON \(prefix)inbox (lacked, lacked_number) WHERE lacked IS NOT NULL;
+        CREATE INDEX \(inbox)_ready ON \(prefix)inbox (time, author, number, hash) WHERE lacked IS NULL AND refused = 0;
         CREATE TABLE \(state) (
             id INTEGER PRIMARY KEY CHECK (id = 1), repository BLOB NOT NULL, author INTEGER NOT NULL, tip INTEGER,
             former BLOB NOT NULL, time INTEGER NOT NULL, vector BLOB NOT NULL, ahead BLOB NOT NULL,
-            branches INTEGER NOT NULL);
+            branches INTEGER NOT NULL, catalog INTEGER NOT NULL DEFAULT 0, revision INTEGER NOT NULL DEFAULT 1);
         CREATE TABLE \(removed) (author INTEGER PRIMARY KEY, known BLOB NOT NULL);
         CREATE TABLE \(table) (
-            n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, local TEXT, deletions_win INTEGER NOT NULL DEFAULT 0);
+            n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, local TEXT, deletions_win INTEGER NOT NULL DEFAULT 0,
+            adopting INTEGER NOT NULL DEFAULT 0);
         CREATE TABLE \(column) (
             n INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, name TEXT NOT NULL, reuse INTEGER NOT NULL, local TEXT,
             counter INTEGER NOT NULL DEFAULT 0, UNIQUE (tbl, name, reuse));
@@ -75,6 +79,7 @@ package enum EngineTables {
             tbl INTEGER NOT NULL, kind INTEGER NOT NULL, form BLOB NOT NULL, of INTEGER NOT NULL, key BLOB NOT NULL,
             PRIMARY KEY (tbl, kind, form, of, key)) WITHOUT ROWID;
         CREATE INDEX \(link)_key ON \(prefix)link (of, key);
+        \(exchangeCreation)
         """
 
     /// The tables for the stamps of one table.

@@ -14,6 +14,7 @@ struct LocalWriter {
     /// A number that may be negative.
     mutating func append(signed number: Int64) { append((number << 1) ^ (number >> 63)) }
     mutating func append(_ value: CellValue) { bytes.append(cell: value) }
+    mutating func append(bytes more: [UInt8]) { bytes += more }
 
     mutating func append(_ numbers: some Collection<Int64>) {
         append(Int64(numbers.count))

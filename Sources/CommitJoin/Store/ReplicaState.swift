@@ -1,7 +1,7 @@
 import CipherDatabase
 
 /// The one row of the engine's state: who this store is, and what it has joined. Inside a transaction.
-struct ReplicaState {
+struct ReplicaState: Equatable {
     let repository: RepositoryID
     /// The author of this store's commits, as a local number.
     var author: Int64
@@ -18,14 +18,21 @@ struct ReplicaState {
     var beginsBranch: Bool
     /// The knowledge of the removals of members (F15).
     var removed: [Int64: LocalVector]
+    /// Another number after each change of the tables and columns that ``Catalog`` reads.
+    var catalog: Int64
+    /// Another number after each change of what an exchange shows to others.
+    var revision: Int64
 
     init(_ db: Database, _ index: CommitIndex) throws {
         let state = try db.cachedStatement(
-            sql: "SELECT repository, author, tip, former, time, vector, ahead, branches FROM \(EngineTables.state)"
+            sql: """
+                SELECT repository, author, tip, former, time, vector, ahead, branches, catalog, revision
+                FROM \(EngineTables.state)
+                """
         ).first([]) { row in
             (
                 RepositoryID(bytes: row.bytes(0)), row.integer(1), row.optionalInteger(2), row.bytes(3), row.integer(4),
-                row.bytes(5), row.bytes(6), row.integer(7)
+                row.bytes(5), row.bytes(6), row.integer(7), row.integer(8), row.integer(9)
             )
         }
         guard let state, let repository = state.0 else { throw EngineError(.damagedStore) }
@@ -38,6 +45,7 @@ struct ReplicaState {
         reader = LocalReader(state.6[...])
         ahead = try (0..<(try reader.count())).map { _ in try LocalVector(reader.numbers(), index) }
         beginsBranch = state.7 != 0
+        (catalog, revision) = (state.8, state.9)
         removed = [:]
         var known: [(Int64, [UInt8])] = []
         try db.cachedStatement(sql: "SELECT author, known FROM \(EngineTables.removed)").forEach([]) {
@@ -47,6 +55,7 @@ struct ReplicaState {
     }
 
     func save(_ db: Database, was former: ReplicaState) throws {
+        if self == former { return }
         var (names, aheads) = (LocalWriter(), LocalWriter())
         names.append(self.former)
         aheads.append(Int64(ahead.count))
@@ -54,11 +63,13 @@ struct ReplicaState {
         try db.cachedStatement(
             sql: """
                 UPDATE \(EngineTables.state)
-                SET author = ?, tip = ?, former = ?, time = ?, vector = ?, ahead = ?, branches = ?
+                SET author = ?, tip = ?, former = ?, time = ?, vector = ?, ahead = ?, branches = ?, catalog = ?,
+                    revision = ?
                 """
         ).execute(exact: [
             .integer(author), ExactValue(tip), ExactValue(names.bytes), .integer(Int64(time.rawValue)),
             ExactValue(vector.bytes), ExactValue(aheads.bytes), .integer(beginsBranch ? 1 : 0),
+            .integer(catalog), .integer(vector == former.vector ? revision : revision + 1),
         ])
         for (author, known) in removed where former.removed[author] != known {
             try db.cachedStatement(sql: "INSERT OR REPLACE INTO \(EngineTables.removed) (author, known) VALUES (?, ?)")

@@ -92,9 +92,11 @@ final class TestReplica {
         clock += 1
         try queue.writeWithoutTransaction { db in
             for commit in commits { try replica.fetch(db, clock: now, commit) }
-            while let commit = try replica.ready(db, clock: now).first {
-                self.commits += try replica.begin(db, clock: now, commit.commit.author, commit.tip)
-                while replica.isJoining { self.commits += try replica.step(db, clock: now) }
+            var hasMore = true
+            while hasMore {
+                let pulled = try replica.pull(db, clock: now)
+                self.commits += pulled.made
+                hasMore = pulled.hasMore
             }
         }
     }
@@ -107,7 +109,7 @@ final class TestReplica {
     }
 
     func snapshot() throws -> Snapshot? {
-        try queue.writeWithoutTransaction { try replica.snapshot($0, clock: now) }
+        try queue.writeWithoutTransaction { try replica.snapshot($0, clock: now, partBytes: 100) }
     }
 
     /// The rows of a query, each as a text.

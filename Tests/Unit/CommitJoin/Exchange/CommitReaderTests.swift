@@ -35,15 +35,22 @@ struct CommitReaderTests {
         let content = InvitationContent(
             repository: store.repository, record: record.hash, key: key, rosterSecret: store.rosterSecret,
             epochs: store.secrets, address: "folder")
+        return try read(content, status: status)
+    }
+
+    private func read(
+        _ content: InvitationContent, _ options: [String] = [], status: Int32 = 0
+    ) throws -> [[String: Any]] {
         let raw = [UInt8](repeating: 0x2a, count: 32)
         let invitation = try Invitation(content, lockedBy: .rawKey(try RawKey(bytes: raw)))
         try Data(invitation.bytes).write(to: folder.url.appending(path: "invitation"))
         try Data(raw).write(to: folder.url.appending(path: "key"))
         let script = (0..<5).reduce(URL(filePath: #filePath)) { url, _ in url.deletingLastPathComponent() }
             .appending(path: "Keys/generators/read_commits.py").path
-        let outcome = try Self.run([
-            "-B", script, folder.path("remote"), folder.path("invitation"), "--raw-key-file", folder.path("key"),
-        ])
+        let outcome = try Self.run(
+            [
+                "-B", script, folder.path("remote"), folder.path("invitation"), "--raw-key-file", folder.path("key"),
+            ] + options)
         #expect(outcome.status == status, "\(outcome.errors)")
         return try outcome.output.split(separator: "\n").map {
             try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
@@ -87,6 +94,30 @@ struct CommitReaderTests {
         _ = try Exchange(a, with: remote, named: "remote").compact(now: 1)
         let after = try read(a)
         #expect(after.contains { $0["isWhole"] as? Bool == true } && !after.contains { $0["hash"] != nil })
+    }
+
+    @Test("it reads the rows of a snapshot", .enabled(if: CommitReaderTests.isPossible))
+    func snapshotRows() throws {
+        try FileManager.default.createDirectory(
+            at: folder.url.appending(path: "remote"), withIntermediateDirectories: true)
+        let device = try Device(folder.path("a.db"))
+        let remote = FolderStore(path: folder.path("remote"), repository: try device.repository.store().repository)
+        let other = try Device(folder.path("b.db"), invitedBy: device, at: remote)
+        try device.write(
+            "INSERT INTO player VALUES (-1, 'Zoë', 1), (2, NULL, 2); INSERT INTO team VALUES ('x', 'Oslo')")
+        try device.sync(remote)
+        try other.sync(remote)
+        try other.write("UPDATE player SET score = 3 WHERE id = 2; DELETE FROM team")
+        try other.sync(remote)
+        try device.sync(remote)
+        #expect(try device.repository.compact(remote, named: "remote").sentSnapshots == 1)
+        let invitation = try device.repository.invite(as: .reader, until: .max)
+        try device.sync(remote)
+        let keys = try read(invitation, ["--rows"]).filter { $0["living"] != nil }
+        let living = keys.compactMap { ($0["living"] as? [[String: Any]])?.first?["cells"] as? [String: Any] }
+        #expect(keys.map { "\($0["table"] ?? "")" } == ["player", "player", "team"])
+        #expect(living.count == 2 && living[0]["name"] as? String == "Zoë" && living[1]["score"] as? Int == 3)
+        #expect((keys[2]["living"] as? [Any])?.isEmpty == true && (keys[2]["dead"] as? [Any])?.count == 1)
     }
 
     @Test(

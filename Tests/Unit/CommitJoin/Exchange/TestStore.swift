@@ -161,8 +161,8 @@ final class TestStore: ExchangeStore {
     func addToInbox(_ commits: [VerifiedCommit]) throws {
         for commit in commits { add(commit.encoded, signature: commit.signature) }
     }
-    func keep(_ signature: [UInt8], of hash: CommitHash) throws {
-        bodies[hash] = bodies[hash]?.signed(signature)
+    func keep(_ signature: [UInt8], of commit: StoredCommit) throws {
+        bodies[commit.hash] = bodies[commit.hash]?.signed(signature)
     }
 
     // MARK: Snapshots

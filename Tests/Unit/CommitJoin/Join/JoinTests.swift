@@ -212,8 +212,13 @@ struct LieTests {
         let unknown = Dot(author: try ReplayStore.id("nobody"), number: 7, tag: nil)
         let bad = try lie([Write(shape, key: Cells([.integer(1)]), incarnation: unknown, values: Cells([.null]))])
         try a.write("INSERT INTO t VALUES (1, 'honest')")
-        #expect(throws: EngineError.self) { try b.join([bad] + a.commits) }
-        try b.join(a.commits)
+        let c = try TestReplica("c", Self.sql, tracking: [TrackedTable("t")])
+        try c.queue.writeWithoutTransaction { db in
+            let clock = HybridTime(rawValue: 1_000_000)
+            try c.replica.fetch(db, clock: clock, bad)
+            #expect(throws: EngineError.self) { try c.replica.begin(db, clock: clock, bad.commit.author, bad.tip) }
+        }
+        try b.join([bad] + a.commits)
         #expect(try b.texts("SELECT * FROM t") == ["1 honest"])
     }
 

@@ -1,0 +1,70 @@
+import CipherDatabase
+
+/// Tracking tables that have rows.
+extension Work {
+    /// Tracks a table, unless its columns are tracked already.
+    func trackIfChanged(_ name: String) throws {
+        if let known = catalog.local(name), let definition = known.local {
+            let places = Set(known.columnsOfPlaces.indices.filter { known.columnsOfPlaces[$0] != nil })
+            if places.union(definition.keyColumns).count == definition.columns.count { return }
+        }
+        let isNew = catalog.local(name) == nil
+        try track(TrackedTable(name))
+        guard isNew, let table = catalog.local(name) else { return }
+        try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = 1 WHERE n = \(table.n)")
+    }
+
+    /// Makes a commit of rows that a table had before it was tracked.
+    ///
+    /// - Parameter last: The key before them; nil from the beginning. The next slice begins after it.
+    /// - Returns: Whether there may be more.
+    func adopt(after last: inout RowKey?) throws -> Bool {
+        let number = try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.table) WHERE adopting LIMIT 1")
+            .first([]) { $0.integer(0) }
+        guard let number, let table = catalog.tables[number]?.local else { return false }
+        let limit = settings.sliceRows > 0 ? settings.sliceRows : Int(Int32.max)
+        let rows = try self.rows(of: table, after: last, limit: limit)
+        var changes: [ProgramChange] = []
+        for row in rows {
+            let key = table.key(of: row)
+            if key.values.contains(where: \.isNull) { throw EngineError(.nullKey, table.name) }
+            // After a kill some of them are adopted.
+            if try !isStored(RowPlace(table: number, key: key)) {
+                changes.append(ProgramChange(table: table.name, old: nil, new: row))
+            }
+        }
+        _ = try record(changes, meta: "{}")
+        last = rows.last.map(table.key)
+        if rows.isEmpty { try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = 0 WHERE n = \(number)") }
+        return true
+    }
+
+    /// Whether the base has anything of a key. It reads no more than that.
+    private func isStored(_ place: RowPlace) throws -> Bool {
+        if try base.stored.plainRows(catalog.table(place.table)).stamps(of: place.key) != nil { return true }
+        for name in [EngineTables.aside, EngineTables.dead, EngineTables.grave]
+        where try base.stored.has(name, place.table) {
+            let sql = "SELECT EXISTS (SELECT 1 FROM \(name) WHERE tbl = ? AND key = ?)"
+            let found = try db.cachedStatement(sql: sql)
+                .first([.integer(place.table), ExactValue(place.key.stored)]) { $0.integer(0) != 0 }
+            if found == true { return true }
+        }
+        return false
+    }
+
+    private func rows(of table: TableDefinition, after last: RowKey?, limit: Int) throws -> [[CellValue]] {
+        let keys = table.keyColumns.map(table.quoted)
+        let places = keys.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
+        let condition = last == nil ? "" : "WHERE (\(keys.joined(separator: ", "))) > (\(places))"
+        let statement = try db.makeStatement(
+            sql: """
+                SELECT \(table.columnList) FROM \(table.qualifiedName) \(condition)
+                ORDER BY \(keys.joined(separator: ", ")) LIMIT \(limit)
+                """)
+        var rows: [[CellValue]] = []
+        try statement.forEach((last?.values ?? []).map(\.exact)) { row in
+            rows.append(table.columns.indices.map { row.value($0) })
+        }
+        return rows
+    }
+}

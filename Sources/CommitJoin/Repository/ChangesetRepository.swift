@@ -1,0 +1,156 @@
+import CipherDatabase
+import Foundation
+import StoreCrypto
+
+/// The repository of a store: the commits of its tracked tables, for exchange with other devices.
+///
+/// ```swift
+/// let repository = try ChangesetRepository(dbWriter)
+/// let player = try repository.commit { db in try Player(name: "Ann").inserted(db) }
+/// try repository.sync(remote, named: "folder")
+/// ```
+///
+/// The rows are the join of all commits that were pulled. Any process that has the store open may use the repository.
+// Safe because: the replica is used inside write accesses of the writer alone, which are serial.
+package final class ChangesetRepository: @unchecked Sendable {
+    /// The tables to track.
+    package enum Tracking: Sendable {
+        /// Every table that has a primary key.
+        case all
+        case only([String])
+    }
+
+    let writer: any DatabaseWriter
+    let replica: Replica
+    let tracking: Tracking
+    let clock: @Sendable () -> HybridTime
+    /// The version of the schema whose tables are tracked.
+    private var trackedSchema: Int32?
+
+    /// Makes the tables of the repository if there are none, and tracks tables with the rows that they have.
+    ///
+    /// - Parameters:
+    ///   - dbWriter: A pool or a queue.
+    ///   - name: The name of this device for other members.
+    ///   - clock: The clock of the device.
+    /// - Throws: ``EngineError`` `.nullKey` if a row has NULL in its key; `.unsuitableTable`; `DatabaseError`.
+    package init(
+        _ dbWriter: any DatabaseWriter, tracking: Tracking = .all, named name: String = "",
+        settings: Replica.Settings = Replica.Settings(), clock: @escaping @Sendable () -> HybridTime = Clock.now
+    ) throws {
+        (writer, self.tracking, self.clock) = (dbWriter, tracking, clock)
+        replica = Replica(settings: settings)
+        try writer.unsafeReentrantWrite { db in
+            if try !Self.exists(db) { try Self.found(db, named: name, now: clock()) }
+        }
+        try prepare()
+    }
+
+    /// Reads the rows, and the records ``Changeset`` and ``Head``.
+    package var reader: any DatabaseReader { writer }
+
+    /// The clock of this device.
+    package enum Clock {
+        package static let now: @Sendable () -> HybridTime = {
+            HybridTime(wallClock: Int64(Date().timeIntervalSince1970 * 1_000))
+        }
+    }
+
+    // MARK: Founding
+
+    private static func exists(_ db: Database) throws -> Bool {
+        let name = EngineTables.state.dropFirst("main.".count)
+        return try Bool.fetchOne(
+            db, sql: "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE name = ?)", arguments: [String(name)])
+            ?? false
+    }
+
+    private static func found(_ db: Database, named name: String, now: HybridTime) throws {
+        let keys = try ReplicaKeys.random()
+        let (list, secrets) = try MemberList.founding(keys, named: name, time: now.milliseconds)
+        try create(
+            db, list.repository, keys, roster: SecretBytes.random(count: EpochContent.secretBytes),
+            Array(list.records.values), secrets)
+    }
+
+    static func create(
+        _ db: Database, _ repository: RepositoryID, _ keys: ReplicaKeys, roster: SecretBytes,
+        _ records: [MemberRecord], _ secrets: EpochSecrets
+    ) throws {
+        try db.writingOwnRows {
+            try db.inTransaction(.immediate) {
+                if try exists(db) {
+                    try Replica.replace(db, repository: repository, author: keys.id)
+                } else {
+                    try Replica.create(db, repository: repository, author: keys.id)
+                }
+                let rows = MemberRows(db: db)
+                try rows.setIdentity(keys, roster: roster)
+                _ = try rows.add(records)
+                _ = try rows.keep(secrets)
+                return .commit
+            }
+        }
+    }
+
+    // MARK: Tracking
+
+    /// Tracks the tables that the program has made since, and adopts their rows.
+    func prepare() throws {
+        let isReady = try writer.unsafeReentrantWrite { db in
+            let schema = try db.schemaVersion()
+            if trackedSchema == schema { return true }
+            for name in try tableNames(db) { try replica.trackIfChanged(db, clock: clock(), name) }
+            trackedSchema = try db.schemaVersion()
+            return false
+        }
+        if isReady { return }
+        // Each slice is a transaction, so others write in between.
+        while try writer.unsafeReentrantWrite({ try replica.adopt($0, clock: clock()) }) {}
+    }
+
+    private func tableNames(_ db: Database) throws -> [String] {
+        if case .only(let names) = tracking { return names }
+        let names = try String.fetchAll(
+            db,
+            sql: """
+                SELECT l.name FROM pragma_table_list AS l WHERE l.schema = 'main' AND l.type = 'table'
+                AND EXISTS (SELECT 1 FROM pragma_table_xinfo(l.name, 'main') WHERE pk > 0) ORDER BY l.name
+                """)
+        return names.filter { !$0.hasPrefix("sqlite_") && !Database.isStoreInternalObject($0) }
+    }
+
+    // MARK: Commits
+
+    /// Writes in a transaction, and makes the changes of the tracked tables a commit.
+    ///
+    /// If nothing has changed there is no commit.
+    ///
+    /// - Parameter meta: JSON of the program that describes the commit.
+    /// - Returns: The value of the block.
+    /// - Throws: The error of `updates`; ``EngineError`` `.nullKey`; `DatabaseError`. Nothing is changed then.
+    package func commit<T>(meta: String = "{}", _ updates: (Database) throws -> T) throws -> T {
+        try prepare()
+        return try writer.unsafeReentrantWrite { db in
+            var value: T?
+            _ = try replica.record(db, clock: clock(), meta: meta) {
+                let capture = try InterimCapture(db)
+                value = try updates(db)
+                return try capture.changes()
+            }
+            guard let value else { throw EngineError(.damagedStore) }
+            return value
+        }
+    }
+
+    /// Joins what was fetched, in slices: other writers wait for one slice at most.
+    ///
+    /// - Returns: Whether rows were joined.
+    @discardableResult
+    package func join() throws -> Bool {
+        try prepare()
+        var isChanged = false
+        while try writer.unsafeReentrantWrite({ try replica.pull($0, clock: clock()) }).hasMore { isChanged = true }
+        return isChanged
+    }
+}
