@@ -190,7 +190,8 @@ struct KilledExchangeTests {
             try b.close()
         }
         let callCount = try Self.sync(copy("count"), killAt: 0, isAfter: false)
-        #expect(callCount >= 5)
+        // A listing, two objects that are got, and one that is put.
+        #expect(callCount >= 4)
         for call in 1...callCount {
             for isAfter in [false, true] {
                 let path = try copy("\(call)-\(isAfter)")
