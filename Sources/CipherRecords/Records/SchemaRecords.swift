@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 
 // The facts about a schema that SQLite gives as rows, as records.
 

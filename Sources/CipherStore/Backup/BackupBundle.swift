@@ -9,7 +9,7 @@ import StoreSharing
 package struct BackupBundle: Sendable {
     package static let databaseName = "store.db"
     static let sidecarName = "store.db-sidecar"
-    static let manifestName = "manifest.json"
+    package static let manifestName = "manifest.json"
 
     package let folder: String
 

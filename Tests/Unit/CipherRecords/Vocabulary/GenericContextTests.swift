@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherRecords
+import CipherSchema
 import Foundation
 import Testing
 

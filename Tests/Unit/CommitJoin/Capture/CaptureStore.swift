@@ -42,7 +42,7 @@ final class CaptureStore {
             var changes: [ProgramChange] = []
             try db.writingOwnRows {
                 try db.inTransaction(.immediate) {
-                    let catalog = try Catalog(db, DefinitionCache())
+                    let catalog = try Catalog(db, DefinitionCache(), version: 0)
                     changes = try db.captureSession.capturing(db, catalog) {
                         try db.runningProgram { try body(db) }
                     }.changes.rows()
