@@ -114,7 +114,8 @@ extension StorePaths {
     ///
     /// - Throws: ``StoreError`` `alreadyExists`; `SystemError`.
     package func requireFreeCompanions() throws {
-        for name in fixedNames {
+        // A key log that cannot be written prevents no creation, and the copies of later commands are their own affair.
+        for name in [wal, sharedMemory, journal, lock, notifications, sidecar, sidecarBackup] {
             guard let status = try Files.ownStatus(of: name) else { continue }
             let isOfSQLite = [wal, sharedMemory, journal].contains(name)
             guard let what = status.oddKind ?? (isOfSQLite && status.linkCount > 1 ? "a file with a second name" : nil)

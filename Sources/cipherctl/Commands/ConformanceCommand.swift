@@ -162,7 +162,12 @@ private struct NewReport {
 
     /// Makes the file, and removes it if it cannot be filled.
     private func make(_ fill: (borrowing FileDescriptor) throws -> Void) throws -> OwnedName {
-        let folder = try OpenFolder(opening: Files.directory(of: path))
+        let folder: OpenFolder
+        do {
+            folder = try OpenFolder(opening: Files.directory(of: path))
+        } catch {
+            throw SystemError(call: "open", path: path, errorNumber: error.errorNumber)
+        }
         let name = Files.name(of: path)
         let file = try open(name, in: folder)
         let own = try OwnedName(name, in: folder, of: file.status().identity)

@@ -70,7 +70,11 @@ final class WokenObserver: Sendable {
         }
         cancellable = observation.start(
             in: store, scheduling: .async(onQueue: DispatchQueue(label: "woken")),
-            onError: { bank.report("the observation of \(name) has ended: \($0)") }, onChange: { place.observed($0) })
+            onError: { error in
+                // The end of the process closes the store.
+                if (error as? StoreError)?.code == .storeClosed { return }
+                bank.report("the observation of \(name) has ended: \(error)")
+            }, onChange: { place.observed($0) })
         Thread.detachNewThread {
             while true {
                 place.awaitChange()

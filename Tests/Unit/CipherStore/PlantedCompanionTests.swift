@@ -8,8 +8,7 @@ import Testing
 /// Links, folders and pipes with the names of the files beside a store, and second names of those files.
 @Suite struct PlantedCompanionTests {
     private static let endings = [
-        "-wal", "-shm", "-journal", "-lock", "-notify", "-sidecar", "-sidecar.bak", "-keylog", "-rotating",
-        "-restoring", "-destroying",
+        "-wal", "-shm", "-journal", "-lock", "-notify", "-sidecar", "-sidecar.bak",
     ]
 
     enum Plant: String, CaseIterable, Sendable { case folder, pipe, link, dangling }

@@ -90,7 +90,7 @@ struct DamagedBackupTests {
         try fixture.expect(.noSuchStore) { try fixture.restore(from: fixture.path) }
         let empty = fixture.folder.path("empty")
         try FileManager.default.createDirectory(atPath: empty, withIntermediateDirectories: false)
-        try fixture.expect(.backupDamaged) { try fixture.restore(from: empty) }
+        try fixture.expect(.noSuchStore) { try fixture.restore(from: empty) }
     }
 
     @Test("a manifest of a later version is told from damage")

@@ -26,7 +26,9 @@ import Testing
         }
         let entries = try entries()
         #expect(entries.map(\.event) == ["store-created"])
-        #expect(entries.first?.details == [KeyLogField(name: "scheme", value: .word(scheme.rawValue))])
+        let details = try #require(entries.first?.details)
+        #expect(details.first == KeyLogField(name: "scheme", value: .word(scheme.rawValue)))
+        #expect(details.map(\.name) == ["scheme", "store"])
     }
 
     @Test("a key log that cannot be written keeps no store from being created, and is told")

@@ -80,6 +80,8 @@ import Testing
                 let (made, keys) = try Sidecar.creating(settings: .plaintextHeader, slots: [slot])
                 var foreign = made.next(.ready)
                 foreign.epoch = 1
+                // The log would tell that the sidecar is that of another store.
+                try FileManager.default.removeItem(atPath: folder.path("app.db") + "-keylog")
                 try SidecarFiles(databasePath: folder.path("app.db")).write(foreign, keys: keys)
                 other.epoch = 1
             }
