@@ -200,15 +200,15 @@ struct RotationJournalTests {
         try refuses { try fixture.journal.announceSwitch(pages: 1) }
     }
 
-    @Test("a switch that can be announced in one copy only is taken back")
+    @Test("a switch is not announced while something else has the name of one copy")
     func halfAnnounced() throws {
         let fixture = try RotationFixture(.compromised)
         try fixture.journal.begin(fixture.kind.mode())
-        // A folder in the backup's place: no file can take it.
+        // A folder in the backup's place: the library made none.
         try Files.remove(fixture.files.backupPath)
         try FileManager.default.createDirectory(
             atPath: fixture.files.backupPath + "/full", withIntermediateDirectories: true)
-        #expect(throws: SystemError.self) { try fixture.journal.announceSwitch(pages: 1) }
+        #expect(throws: StoreError.self) { try fixture.journal.announceSwitch(pages: 1) }
         #expect(try fixture.state() == .rotating)
         try FileManager.default.removeItem(atPath: fixture.files.backupPath)
         try fixture.journal.abandon()
