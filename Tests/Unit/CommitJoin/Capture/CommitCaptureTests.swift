@@ -6,7 +6,7 @@ import Testing
 @testable import CommitJoin
 
 @Suite("Capture of what the program writes")
-struct CaptureTests {
+struct CommitCaptureTests {
     // One that passes: of 8, with the value 8, program 10 captures a row twice (README of the target).
     private static let seed =
         ProcessInfo.processInfo.environment["CIPHERSTORE_SEED"] == nil ? Seed(value: 1) : Seed()

@@ -4,8 +4,8 @@ import Testing
 @testable import CommitJoin
 
 /// Writes of a program that a trigger does not report, or reports otherwise.
-@Suite("Writes that triggers do not see")
-struct UnseenWriteTests {
+@Suite("Writes that triggers of a commit do not see")
+struct CommitUnseenWriteTests {
     private func code(_ body: () throws -> Void) -> EngineError.Code? {
         do { try body() } catch { return (error as? EngineError)?.code }
         return nil
