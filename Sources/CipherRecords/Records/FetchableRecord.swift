@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherSchema
 import Foundation
 
 /// A type that is read from rows.
@@ -266,3 +267,9 @@ extension FetchableRecord where Self: TableRecord & Hashable {
     /// The different records of the table.
     public static func fetchSet(_ db: Database) throws -> Set<Self> { try all().fetchSet(db) }
 }
+
+// The facts about a schema that SQLite gives as rows.
+
+extension ColumnInfo: FetchableRecord {}
+
+extension ForeignKeyViolation: FetchableRecord {}
