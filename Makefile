@@ -7,8 +7,9 @@ WARNINGS ?= -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Wextra -Xcc -Werror
 # libpq, for the PostgreSQL remote and its tests; a program that uses this package decides for itself.
 TRAITS ?= --traits PostgreSQL
 BUILD = $(TRAITS) $(WARNINGS)
-# The demo and the examples are a package of their own; it shares what is built of the library.
-WORKBENCH = $(SWIFT) build --package-path Sources/Workbench --scratch-path .build
+# The examples and the consumer are a package of their own. It has a folder of its own: SwiftPM keeps one description of a
+# build in each, and takes that of another package for its own.
+WORKBENCH = --package-path Sources/Workbench --scratch-path .build/workbench $(WARNINGS)
 # OPTIMIZED=1 optimizes the library and the programs in debug builds, not the tests (Package.swift): they take longer to build.
 ifneq ($(OPTIMIZED),)
 export CIPHERSTORE_OPTIMIZED = 1
@@ -35,7 +36,7 @@ SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test conformance soak simulation fuzz lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync bench-conformance tsan asan docs install clean help
+.PHONY: setup build check test conformance soak simulation fuzz lint demo demo-sync examples consumer bench bench-sharing bench-rotation bench-observation bench-sync bench-conformance tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -85,8 +86,8 @@ conformance: setup  ## read the vectors of Keys/conformance with this code and w
 
 demo: setup  ## encrypt a real database, share it between four processes, verify every page
 	$(SWIFT) build -c release --product cipherctl
-	$(WORKBENCH) -c release --product StoreDemo
-	"$$($(WORKBENCH) -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
+	$(SWIFT) build -c release --product StoreDemo
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
 
 demo-sync: setup  ## two devices, offline and online, and one that joins: a remote that reads nothing, equal digests at the end
 	$(SWIFT) build --product cipherctl $(BUILD)
@@ -94,8 +95,14 @@ demo-sync: setup  ## two devices, offline and online, and one that joins: a remo
 
 examples: setup  ## run the programs of Sources/Workbench/Examples, each with a second process
 	@for name in PlayersAndTeams Bookshelf Inbox LiveTable SyncTwoDevices; do \
-		$(WORKBENCH) --product $$name $(BUILD) && "$$($(WORKBENCH) --show-bin-path $(BUILD))/$$name" || exit 1; \
+		$(SWIFT) run $(WORKBENCH) $$name || exit 1; \
 	done
+
+consumer: setup  ## build and run code that uses the package as its users do, in both language modes
+	$(SWIFT) build --build-tests $(WORKBENCH)
+	for name in ConsumerMode5 ConsumerMode6; do $(SWIFT) run $(WORKBENCH) --skip-build $$name || exit 1; done
+	$(SWIFT) test $(WORKBENCH) --skip-build
+	.ci/refused .build/workbench/debug
 
 bench: setup  ## measure the library beside plain C (JSON=FILE writes figures, REPORT=1 Docs/Performance.md, ONLY=TEXT)
 	$(SWIFT) build -c release --product StoreBenchmark
@@ -151,7 +158,7 @@ install: setup  ## install cipherctl, its manual page and completions (PREFIX=/u
 	.ci/install "$$($(SWIFT) build -c release --show-bin-path)/cipherctl" "$(DESTDIR)$(PREFIX)"
 
 clean:  ## remove everything that was built here
-	rm -rf .build Tests/Consumer/.build
+	rm -rf .build Sources/Workbench/.build
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 21

@@ -94,6 +94,7 @@ let package = Package(
             name: "StoreBenchmark",
             dependencies: ["CBaseline", "EncryptionConformance", "KeyRotation", "PostgreSQLRemote"]),
         .target(name: "CBaseline", dependencies: ["COpenSSL", "CSQLCipher"]),
+        .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
         // Tests (Docs/Testing.md). A target names the highest layers that it imports; the lower ones come with them.
         .support("TestKit", ["CipherStore", "CTestKit"]),
         .support("FaultShim"),

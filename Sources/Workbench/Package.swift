@@ -1,39 +1,45 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-/// The demo and the examples: programs that use the library as its users do, by its public interface. `make demo` and
-/// `make examples` build them into the scratch path of the library, which is built once then.
+/// Programs that use the library as its users do: what compiles here sees the public interface only. `make examples`
+/// and `make consumer` build them, without the library's traits.
 let package = Package(
     name: "Workbench",
     platforms: [.macOS(.v15), .iOS(.v18)],
-    // None of these programs needs it. With the same traits, what is built of the library is the same.
-    traits: [.trait(name: "PostgreSQL", description: "A PostgreSQL server as a remote.")],
-    dependencies: [
-        .package(
-            name: "CipherStore", path: "../..",
-            traits: [.trait(name: "PostgreSQL", condition: .when(traits: ["PostgreSQL"]))])
-    ],
+    dependencies: [.package(name: "CipherStore", path: "../..")],
     targets: [
-        .executableTarget(name: "StoreDemo", dependencies: [.store], path: "StoreDemo", exclude: ["README.md"]),
         // Programs to copy: each of them shares an encrypted store between two processes, and checks what it reads.
         .example("PlayersAndTeams"),
         .example("Bookshelf"),
         .example("Inbox"),
         .example("LiveTable", exclude: ["screenshot.py"]),
-        .example("SyncTwoDevices", dependencies: [.sync]),
+        .example("SyncTwoDevices", ["ChangesetSync"]),
+        // Code in GRDB's style, in both language modes.
+        .consumer("ConsumerMode5", ["CipherStore"], .v5),
+        .consumer("ConsumerMode6", ["CipherStore", "StoreTools"], .v6),
+        // A service that holds its store against all checks, in Swift Testing and in XCTest.
+        .testTarget(
+            name: "ConformanceConsumerTests",
+            dependencies: [.library("CipherStore"), .library("EncryptionConformance")],
+            path: "Consumer/ConformanceConsumerTests"),
     ],
     swiftLanguageModes: [.v6]
 )
 
 extension Target.Dependency {
-    static let store = product(name: "CipherStore", package: "CipherStore")
-    static let sync = product(name: "ChangesetSync", package: "CipherStore")
+    static func library(_ name: String) -> Self { .product(name: name, package: "CipherStore") }
 }
 
 extension Target {
-    static func example(_ name: String, dependencies: [Dependency] = [], exclude: [String] = []) -> Target {
+    static func example(_ name: String, _ libraries: [String] = [], exclude: [String] = []) -> Target {
         .executableTarget(
-            name: name, dependencies: [.store] + dependencies, path: "Examples/\(name)",
+            name: name, dependencies: (["CipherStore"] + libraries).map { .library($0) }, path: "Examples/" + name,
             exclude: ["README.md"] + exclude)
+    }
+
+    static func consumer(_ name: String, _ libraries: [String], _ mode: SwiftLanguageMode) -> Target {
+        .executableTarget(
+            name: name, dependencies: libraries.map { .library($0) }, path: "Consumer/" + name,
+            swiftSettings: [.swiftLanguageMode(mode)])
     }
 }

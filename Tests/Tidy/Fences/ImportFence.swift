@@ -13,7 +13,7 @@ enum ImportFence {
         ["CipherStore"],
         ["KeyRotation", "StoreTools", "ChangesetSync", "CommitJoin"],
         ["EncryptionConformance", "PostgreSQLRemote"],
-        ["cipherctl", "StoreBenchmark", "Workbench"],
+        ["cipherctl", "StoreBenchmark", "StoreDemo", "Workbench"],
     ]
 
     /// The modules that stand for C, and where they may be imported. Tests may compare with the system's libraries.

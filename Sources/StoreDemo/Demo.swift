@@ -20,7 +20,7 @@ struct Demo {
         self.itself = itself
         cipherctl = itself.deletingLastPathComponent().appendingPathComponent("cipherctl")
         guard FileManager.default.isExecutableFile(atPath: cipherctl.path) else {
-            throw DemoError("there is no cipherctl beside the demo: run `make demo`, or swift build")
+            throw DemoError("the demo needs a program beside it, cipherctl: run `make demo`, or swift build")
         }
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("cipherstore-demo-\(UUID().uuidString)")
     }
