@@ -25,7 +25,7 @@ public final class SharedStore: DatabaseWriter {
     let connections: StoreConnections
 
     init(
-        pool: DatabasePool, lease: Lease?, identity: StoreIdentity, keyring: Keyring
+        pool: DatabasePool, lease: Lease?, identity: StoreIdentity, fileKey: FileKey
     ) throws {
         configuration = pool.configuration
         path = pool.path
@@ -33,7 +33,7 @@ public final class SharedStore: DatabaseWriter {
         let keeper = try LeaseKeeper(
             pool.configuration, paths: StorePaths(pool.path), identity: identity, lease: lease)
         connections = StoreConnections(
-            pool: pool, keyring: keyring, keeper: keeper, listens: lease != nil)
+            pool: pool, fileKey: fileKey, keeper: keeper, listens: lease != nil)
         suspension.add(
             DatabaseSuspension.Locks(
                 release: { [weak connections] in connections?.suspend() },
@@ -44,16 +44,16 @@ public final class SharedStore: DatabaseWriter {
     }
 
     /// Repairs and risks found while the store was opened: one sentence each, to be logged.
-    public var notices: [String] { connections.keyring.opening.notices }
+    public var notices: [String] { connections.fileKey.opening.notices }
 
     /// The epoch of the store's data key: 1 at first, incremented by each rotation.
     public var epoch: UInt64 { connections.keeper.identity.epoch }
 
     var suspension: DatabaseSuspension { connections.suspension }
     /// The keys of the store, for their administration.
-    var keyring: Keyring { connections.keyring }
+    var fileKey: FileKey { connections.fileKey }
     /// Whether this opening has created the store, or completed its creation.
-    package var hasCreatedStore: Bool { keyring.hasCreatedStore }
+    package var hasCreatedStore: Bool { fileKey.hasCreatedStore }
 
     /// Checks whether the store can be used, without an access of it.
     ///
@@ -61,7 +61,7 @@ public final class SharedStore: DatabaseWriter {
     func requireOpen() throws { try connections.requireOpen() }
 
     /// Whether an opening of the store by this process still holds the opening lock.
-    var isOpeningLockHeld: Bool { connections.keyring.opening.isLocked }
+    var isOpeningLockHeld: Bool { connections.fileKey.opening.isLocked }
 
     /// A snapshot of the last commit, which does not change. A switch to a new key waits for its end.
     public func makeSnapshot() throws -> DatabaseSnapshot {

@@ -206,9 +206,9 @@ final class RotationRun {
         configuration.label = KeyRotation.holderLabel
         configuration.busyMode = .timeout(wait / .seconds(1))
         configuration.persistentWAL = true
-        let keyring = Keyring(path: paths.database, configuration: configuration, holding: storeKeys)
+        let fileKey = FileKey(path: paths.database, configuration: configuration, holding: storeKeys)
         return try PageSnapshot(
-            path: paths.database, configuration: configuration, keyring: keyring, key: .held, until: .now + wait,
+            path: paths.database, configuration: configuration, fileKey: fileKey, key: .held, until: .now + wait,
             watch: watch)
     }
 

@@ -28,7 +28,7 @@ enum Limits {
 
     /// How long newcomers may overtake waiting writers.
     static let overtakingTime = Duration.milliseconds(2)
-    /// How long a writer keeps the write slot that was handed to it while others wait. A process that begins to write
+    /// How long a writer keeps the write turn that was handed to it while others wait. A process that begins to write
     /// first reads again what others wrote, which takes a part of each hold.
     static let holdTime = Duration.milliseconds(4)
     /// How often the first waiting writer checks whether the holder is alive, in nanoseconds.

@@ -135,7 +135,7 @@ private enum Form: CaseIterable {
             try insert(store)
             expect(deliveries, toReach: number + 2)
         }
-        #expect(waitUntil { activity(store).fileChanges > 0 && activity(store).looks > 1 })
+        #expect(waitUntil { activity(store).fileChanges > 0 && activity(store).polls > 1 })
         let counts = activity(store)
         #expect(counts.finds == 0 && counts.notices == 0, "\(counts)")
         #expect(deliveries.values == Array(1...101))

@@ -17,7 +17,7 @@ extension Database {
     /// Decides whether to try for a lock again; the number counts the earlier tries.
     public typealias BusyCallback = @Sendable (_ numberOfTries: Int) -> Bool
 
-    /// Installs the waits of the configuration: for the write slot (``acquireWriteSlot(_:sql:)``) and for SQLite's
+    /// Installs the waits of the configuration: for the write turn (``acquireWriteTurn(_:sql:)``) and for SQLite's
     /// locks (the busy handler). An interruption, and so a cancellation, ends every wait.
     func installBusyMode() {
         switch waits.busyMode {
@@ -79,8 +79,8 @@ extension Database {
         hooks.isBusy = { [unowned self, handle, gate = gating.gate] tries in
             if waits.refusesToWait { return false }
             let now = ContinuousClock.now
-            // The wait for the write slot and the one for SQLite's lock are one wait.
-            if tries == 0 { deadline = (writing.writeSlot?.isHeld == true ? waits.lockDeadline : nil) ?? now + limit }
+            // The wait for the write turn and the one for SQLite's lock are one wait.
+            if tries == 0 { deadline = (writing.writeTurn?.isHeld == true ? waits.lockDeadline : nil) ?? now + limit }
             if now >= deadline || handle.isInterrupted || gate.isWanted { return false }
             if let watchedWait = waits.watchedWait, watchedWait.isOver() { return false }
             gate.pause(for: min(BusyPauses.pause(beforeTry: tries), deadline - now) + .microseconds(1))
@@ -120,7 +120,7 @@ package struct LockWaitWatch: Sendable {
     }
 }
 
-/// One wait for the write lock under a ``LockWaitWatch``: first for the write slot, then for SQLite's lock.
+/// One wait for the write lock under a ``LockWaitWatch``: first for the write turn, then for SQLite's lock.
 final class WatchedLockWait {
     private let watch: LockWaitWatch
     private let path: String
@@ -142,11 +142,11 @@ final class WatchedLockWait {
         return false
     }
 
-    /// Another process that holds the lock. This process may hold the write slot and wait for SQLite's lock.
+    /// Another process that holds the lock. This process may hold the write turn and wait for SQLite's lock.
     private var blocker: StoreHolder? {
         guard let holders = try? StoreHolders(of: path) else { return nil }
         let others = holders.filter { $0.process != ProcessInspector.currentProcess }
-        return others.first { $0.uses.contains(.writeLock) } ?? others.first { $0.uses.contains(.writeSlot) }
+        return others.first { $0.uses.contains(.writeLock) } ?? others.first { $0.uses.contains(.writeTurn) }
             ?? holders.writer
     }
 }
@@ -168,13 +168,13 @@ extension Database {
     }
 }
 
-/// How a connection waits for locks: for the write slot and for those of SQLite.
+/// How a connection waits for locks: for the write turn and for those of SQLite.
 final class LockWaits {
     /// The busy mode in force: that of the configuration, unless a `PRAGMA busy_timeout` has changed it.
     var busyMode: Database.BusyMode
     /// How the connection waits for locks at the moment.
     var lockWait = LockWait.never
-    /// Until when the statement under way may wait for SQLite's locks, after it has waited for the write slot.
+    /// Until when the statement under way may wait for SQLite's locks, after it has waited for the write turn.
     @exclusivity(unchecked) var lockDeadline: ContinuousClock.Instant? {
         didSet { hasLockDeadline = lockDeadline != nil }
     }

@@ -1,10 +1,10 @@
-/// The needs of a writing connection around its transactions: the write slot, the length of the WAL and its checkpoints.
+/// The needs of a writing connection around its transactions: the write turn, the length of the WAL and its checkpoints.
 final class WritingState {
     // Unchecked, as the next ones: one thread at a time uses them, with each statement that writes.
-    /// The write slot; nil for connections that do not write a store's file.
-    @exclusivity(unchecked) var writeSlot: WriteSlot?
-    /// Whether the write slot outlives the connection, for the one that is opened in its place.
-    var keepsWriteSlot = false
+    /// The write turn; nil for connections that do not write a store's file.
+    @exclusivity(unchecked) var writeTurn: WriteTurn?
+    /// Whether the write turn outlives the connection, for the one that is opened in its place.
+    var keepsWriteTurn = false
     /// Whether what is written at the moment concerns no observer of other processes.
     @exclusivity(unchecked) var isQuiet = false
     /// Whether the access under way ends with its transaction.

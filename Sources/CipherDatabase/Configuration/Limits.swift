@@ -42,7 +42,7 @@ enum Limits {
     static let waitBeforeReport = Duration.seconds(2)
     /// How long an opening waits for others that create, migrate or open the same store.
     static let openingWait = Duration.seconds(60)
-    /// How long a checkpoint that follows a commit waits for the write slot.
+    /// How long a checkpoint that follows a commit waits for the write turn.
     static let checkpointSlotWait = Duration.milliseconds(50)
     /// How long the setup of a connection waits for SQLite's locks where the configuration would not wait, in seconds.
     static let setUpWait = 10.0

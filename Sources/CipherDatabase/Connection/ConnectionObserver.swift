@@ -132,7 +132,7 @@ extension Database {
     package func learnRowID(of table: String) { _ = withoutWatching { try? primaryKey(table) } }
 
     /// The suspension of the file, after which what it has interrupted is done again.
-    package var suspension: DatabaseSuspension { keying.suspension }
+    package var suspension: DatabaseSuspension { connectionKey.suspension }
 
     /// How often the connection may have made a `REPLACE` fire no delete triggers.
     package var recursiveTriggersEnds: Int { hooks.recursiveTriggersEnds }

@@ -36,7 +36,7 @@ extension Database {
         try requireSameProtection(as: destDb)
         try destDb.enterCall(.write, sql: Self.backupName)
         defer { destDb.leaveCall() }
-        if let writeSlot = destDb.writing.writeSlot { try destDb.acquireWriteSlot(writeSlot, sql: Self.backupName) }
+        if let writeTurn = destDb.writing.writeTurn { try destDb.acquireWriteTurn(writeTurn, sql: Self.backupName) }
         // A reader's snapshot is of one moment, so no gate is needed.
         let isGatedSource = isGated || gating.gatesReads
         if isGatedSource { try enterCall(.read, sql: Self.backupName) }
@@ -94,8 +94,8 @@ extension Database {
     }
 
     private func requireSameProtection(as destination: Database) throws {
-        guard keying.isKeyed != destination.keying.isKeyed else { return }
-        let (encrypted, plain) = keying.isKeyed ? (self, destination) : (destination, self)
+        guard connectionKey.isKeyed != destination.connectionKey.isKeyed else { return }
+        let (encrypted, plain) = connectionKey.isKeyed ? (self, destination) : (destination, self)
         throw DatabaseError(
             resultCode: .SQLITE_MISUSE,
             message: "cannot back up between \(encrypted.label), which is encrypted, and \(plain.label), which is not: "
@@ -140,7 +140,7 @@ extension Database {
         configuration.keyScheme = scheme
         let copy = try WritingConnection(
             path: path, label: label + ".copy", configuration: configuration,
-            keyring: Keyring(path: path, configuration: configuration), key: key, wal: false)
+            fileKey: FileKey(path: path, configuration: configuration), key: key, wal: false)
         try copy.sync { db in
             try backup(to: db)
             try db.execute(sql: "VACUUM")

@@ -18,7 +18,7 @@ package enum KeyOrigin: Sendable {
     case byHand
     /// From a key source that was read already; a store that does not exist is created with these settings.
     case material(Secret, creatingWith: CipherSettings)
-    /// From the keyring, which has the keys of an earlier opening (``Keyring/successor()``); nothing is created.
+    /// From the file key, which has the keys of an earlier opening (``FileKey/successor()``); nothing is created.
     case held
     /// A random one that is not stored, for a temporary file; keys that preparing functions set are not used.
     case throwaway
@@ -29,15 +29,15 @@ package enum KeyOrigin: Sendable {
 /// Decides whether a failed opening is repeated because the store was replaced meanwhile, for example by a switch to a
 /// new key.
 private struct OpeningRetry {
-    private let keyring: Keyring
+    private let fileKey: FileKey
     /// Whether to wait for a switch that is under way. A shared store has a lease, and so never meets one.
     private let waitsForSwitch: Bool
     private let deadline = ContinuousClock.now + Limits.switchWait
     private var replacements = Limits.replacementsWhileOpening
     private var hasSeenEnd = false
 
-    init(keyring: Keyring, waitsForSwitch: Bool) {
-        self.keyring = keyring
+    init(fileKey: FileKey, waitsForSwitch: Bool) {
+        self.fileKey = fileKey
         self.waitsForSwitch = waitsForSwitch
     }
 
@@ -57,12 +57,12 @@ private struct OpeningRetry {
     /// would fail again, and call the program's functions for a key each time. An interrupted switch is not waited for.
     private mutating func waitForSwitch() -> Bool {
         while true {
-            guard ContinuousClock.now < deadline, !keyring.opening.isEnded else { return false }
-            if keyring.vault?.hasChanged == true {
+            guard ContinuousClock.now < deadline, !fileKey.opening.isEnded else { return false }
+            if fileKey.sidecarCache?.hasChanged == true {
                 hasSeenEnd = false
                 return true
             }
-            guard keyring.opening.isRotating else { break }
+            guard fileKey.opening.isRotating else { break }
             hasSeenEnd = false
             Pause.sleep(for: Limits.switchLookTime)
         }
@@ -79,49 +79,49 @@ extension Database {
     /// the user's functions, check of the file, first read, age of the sidecar; then, for a writer, journal mode and
     /// page 1.
     static func open(
-        path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
+        path: String, label: String, configuration: Configuration, fileKey: FileKey, role: ConnectionRole,
         key: KeyOrigin = .byHand, wal: Bool = false
     ) throws -> Database {
         try SQLiteLibrary.requireCipher()
         func attempt() throws -> Database {
             try openNow(
-                path: path, label: label, configuration: configuration, keyring: keyring, role: role, key: key, wal: wal
+                path: path, label: label, configuration: configuration, fileKey: fileKey, role: role, key: key, wal: wal
             )
         }
         // The other connections of the pool have the moved file open.
-        guard keyring.pageKey == nil else { return try attempt() }
-        var retry = OpeningRetry(keyring: keyring, waitsForSwitch: key.isByHand)
+        guard fileKey.pageKey == nil else { return try attempt() }
+        var retry = OpeningRetry(fileKey: fileKey, waitsForSwitch: key.isByHand)
         while true {
             do {
                 return try attempt()
             } catch let error as StoreError {
                 guard retry.isWorthwhile(after: error) else { throw error }
-                keyring.forgetFile()
+                fileKey.forgetFile()
             }
         }
     }
 
     private static func openNow(
-        path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
+        path: String, label: String, configuration: Configuration, fileKey: FileKey, role: ConnectionRole,
         key: KeyOrigin, wal: Bool
     ) throws -> Database {
         let db = try Database(
-            path: path, label: label, configuration: configuration, keyring: keyring, usesGate: role != .reader)
+            path: path, label: label, configuration: configuration, fileKey: fileKey, usesGate: role != .reader)
         db.beginAccess()
         do {
-            try db.prepare(keyring: keyring, key: key)
-            try db.readSchema(keyring: keyring, role)
-            try keyring.requireCurrentSidecar(db)
-            if db.isOfMovedFile(keyring) { throw StoreError.moved(path) }
-            if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
+            try db.prepare(fileKey: fileKey, key: key)
+            try db.readSchema(fileKey: fileKey, role)
+            try fileKey.requireCurrentSidecar(db)
+            if db.isOfMovedFile(fileKey) { throw StoreError.moved(path) }
+            if role == .writer { try db.setUpWriter(fileKey: fileKey, wal: wal) }
             db.installBusyMode()
             db.armGate()
             db.noteJournalMode()
-            db.gating.checksFile = db.keying.isKeyed && !keyring.isInMemory
+            db.gating.checksFile = db.connectionKey.isKeyed && !fileKey.isInMemory
         } catch {
             // A store that is refused is left unchanged, its WAL included.
             db.handle.setCheckpointOnClose(false)
-            let isMoved = db.isOfMovedFile(keyring) || keyring.isSuperseded(error)
+            let isMoved = db.isOfMovedFile(fileKey) || fileKey.isSuperseded(error)
             db.discard()
             throw isMoved ? StoreError.moved(path) : error
         }
@@ -131,14 +131,14 @@ extension Database {
 
     /// Whether the file of a connection with a key lost its name before the first read. In WAL mode the first read
     /// takes a lock that lasts: from then on no process switches the store to a new key.
-    private func isOfMovedFile(_ keyring: Keyring) -> Bool {
-        keying.wasGivenKey && !keyring.isInMemory && handle.hasMoved
+    private func isOfMovedFile(_ fileKey: FileKey) -> Bool {
+        connectionKey.wasGivenKey && !fileKey.isInMemory && handle.hasMoved
     }
 
-    private func prepare(keyring: Keyring, key: KeyOrigin) throws {
+    private func prepare(fileKey: FileKey, key: KeyOrigin) throws {
         installSetUpBusyMode()
-        hooks.authorize = { [keying] in keying.authorize($0) }
-        hooks.isInternal = { [keying] in keying.isInternal }
+        hooks.authorize = { [connectionKey] in connectionKey.authorize($0) }
+        hooks.isInternal = { [connectionKey] in connectionKey.isInternal }
         hooks.didCommitToLog = { [unowned self] in didCommitToLog(frames: $0) }
         handle.installAuthorizer(hooks)
         // Before the hook: SQLite makes its own checkpoints by the same hook, and disabling them removes it.
@@ -154,33 +154,33 @@ extension Database {
         try runInternally("PRAGMA temp_store = MEMORY")
         // A page whose cells overlap is reported as it is read, and not followed.
         try runInternally("PRAGMA cell_size_check = ON")
-        try keying.give(key, on: self)
+        try connectionKey.give(key, on: self)
         for prepare in configuration.preparations { try prepare(self) }
-        try keying.finish(on: self)
+        try connectionKey.finish(on: self)
         // SQL cannot make an encrypted database unreadable.
-        if keying.isKeyed { handle.setDefensive(true) }
-        if configuration.persistentWAL && !keyring.isInMemory { try check(handle.setPersistentWAL(true)) }
+        if connectionKey.isKeyed { handle.setDefensive(true) }
+        if configuration.persistentWAL && !fileKey.isInMemory { try check(handle.setPersistentWAL(true)) }
     }
 
     /// Reads the schema: the proof that SQLite can read the file. A connection for checkpoints needs page 1 alone, and
     /// the schema of very many tables takes long.
-    private func readSchema(keyring: Keyring, _ role: ConnectionRole) throws {
+    private func readSchema(fileKey: FileKey, _ role: ConnectionRole) throws {
         do {
             let isForCheckpoints = if case .checkpointer = role { true } else { false }
             _ = try Int.fetchOne(
                 self, sql: isForCheckpoints ? "PRAGMA main.schema_version" : "SELECT COUNT(*) FROM sqlite_schema")
         } catch let error as DatabaseError {
-            guard let paths = keyring.paths else { throw error }
-            throw FileDiagnosis(handle, path: paths.database).explain(error, settings: keyring.pageKey?.settings)
+            guard let paths = fileKey.paths else { throw error }
+            throw FileDiagnosis(handle, path: paths.database).explain(error, settings: fileKey.pageKey?.settings)
         }
     }
 
-    private func setUpWriter(keyring: Keyring, wal: Bool) throws {
-        guard !configuration.readonly else { return try verifyLength(keyring: keyring) }
+    private func setUpWriter(fileKey: FileKey, wal: Bool) throws {
+        guard !configuration.readonly else { return try verifyLength(fileKey: fileKey) }
         CrashPoint.reach(.databaseKeyed)
-        if wal, !keyring.isInMemory { try switchToWAL() }
+        if wal, !fileKey.isInMemory { try switchToWAL() }
         CrashPoint.reach(.journalModeSet)
-        if keyring.sidecar?.state == .creating && handle.fileBytes == 0 {
+        if fileKey.sidecar?.state == .creating && handle.fileBytes == 0 {
             // Any write creates page 1; this one changes nothing.
             let version = try Int.fetchOne(self, sql: "PRAGMA user_version") ?? 0
             try runInternally("PRAGMA user_version = \(version)")
@@ -188,10 +188,10 @@ extension Database {
         // Also while the sidecar says that the store is being created: it may have been reset to that state. For a new
         // store it is the first read in WAL mode, which creates -wal and -shm. They stay, for users who may not create
         // them.
-        try verifyLength(keyring: keyring)
-        guard keyring.sidecar?.state == .creating else { return }
+        try verifyLength(fileKey: fileKey)
+        guard fileKey.sidecar?.state == .creating else { return }
         CrashPoint.reach(.firstPageWritten)
-        try keyring.recordCreated()
+        try fileKey.recordCreated()
         CrashPoint.reach(.storeCreated)
     }
 
@@ -209,8 +209,8 @@ extension Database {
     }
 
     /// Compares the length of an existing file with what header and WAL require.
-    private func verifyLength(keyring: Keyring) throws {
-        guard let paths = keyring.paths, handle.fileBytes != 0 else { return }
+    private func verifyLength(fileKey: FileKey) throws {
+        guard let paths = fileKey.paths, handle.fileBytes != 0 else { return }
         try run(.beginDeferred)
         defer { rollbackIfNeeded() }
         // A read starts the transaction's snapshot: from here on no process can shorten the file or reset the WAL.
@@ -221,12 +221,12 @@ extension Database {
         try FileDiagnosis(handle, path: paths.database).verifyLength(
             pages: pages, pageBytes: pageBytes,
             // Only a plaintext header can be changed without its key.
-            mayHaveTail: (keyring.pageKey?.settings.plaintextHeaderBytes ?? 0) == 0)
+            mayHaveTail: (fileKey.pageKey?.settings.plaintextHeaderBytes ?? 0) == 0)
     }
 
     /// Runs one of the library's own statements, without the authorizer.
     package func runInternally(_ sql: String) throws {
-        try check(keying.allowingInternalSQL { handle.runPragma(sql) }, sql: sql)
+        try check(connectionKey.allowingInternalSQL { handle.runPragma(sql) }, sql: sql)
     }
 }
 
@@ -237,7 +237,7 @@ extension SerialConnection {
         do {
             let db = try Database(
                 path: MemoryPath.own, label: configuration.label ?? "CipherStore.DatabaseQueue",
-                configuration: configuration, keyring: Keyring(path: MemoryPath.own, configuration: configuration),
+                configuration: configuration, fileKey: FileKey(path: MemoryPath.own, configuration: configuration),
                 usesGate: false)
             db.discard()
             db.health.openingFailure = error

@@ -36,7 +36,7 @@ extension Database {
     func discard(because reason: any Error) {
         health.openingFailure = reason
         health.wasReplaced = true
-        writing.keepsWriteSlot = true
+        writing.keepsWriteTurn = true
         discard()
     }
 }

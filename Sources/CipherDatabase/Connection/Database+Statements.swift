@@ -53,7 +53,7 @@ extension Database {
         statement: Statement?, tail: UnsafePointer<CChar>
     ) {
         if isClosed { throw closedError }
-        try keying.willCompile(String(cString: text), on: self)
+        try connectionKey.willCompile(String(cString: text), on: self)
         var text = text
         while true {
             let (code, statement, tail) = prepare(text, persistent: persistent)
@@ -102,7 +102,7 @@ extension Database {
         try sql.withCString { start in
             var text = start
             while true {
-                if let bytes = keying.postpone(from: String(cString: text)) {
+                if let bytes = connectionKey.postpone(from: String(cString: text)) {
                     text += bytes
                     continue
                 }
@@ -198,7 +198,7 @@ extension Database {
             var text = start
             while text.pointee != 0 {
                 willCompile(text - start)
-                try keying.willCompile(String(cString: text), on: self)
+                try connectionKey.willCompile(String(cString: text), on: self)
                 let (code, compiled, tail) = prepare(text, persistent: false)
                 if removeObstacle(after: code) { continue }
                 guard code == .SQLITE_OK else {

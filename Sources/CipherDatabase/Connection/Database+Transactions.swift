@@ -172,7 +172,7 @@ extension Database {
             if access.refusesWrites { throw DatabaseError.readonly(sql: control.sql) }
             if health.hasFailedToSync { throw DatabaseError.syncFailed(sql: control.sql) }
         }
-        try keying.willCompile(control.sql, on: self)
+        try connectionKey.willCompile(control.sql, on: self)
         guard passesGate || gating.gatesReads || (gating.usesGate && control.call.isWrite) else {
             return try finish(control, step(control), isSuspended: false)
         }
@@ -181,7 +181,7 @@ extension Database {
             if control == .rollback { return try didRun(control, succeeded: true) }
             throw DatabaseError.suspended(sql: control.sql)
         }
-        if control.takesWriteLock { try acquireWriteSlotInCall(sql: control.sql) }
+        if control.takesWriteLock { try acquireWriteTurnInCall(sql: control.sql) }
         let code = step(control)
         let isWanted = gating.gate.isWanted
         let isUndone = leaveCall()

@@ -18,7 +18,7 @@ public final class Database {
     /// Whether transactions take their dates from the system clock.
     let usesDefaultClock: Bool
     /// The keys of this connection: what was set, what was settled, and what SQL may still change.
-    let keying: ConnectionKeying
+    let connectionKey: ConnectionKey
     var isClosed = false
     /// Why the connection cannot be used, or not for everything.
     let health = ConnectionHealth()
@@ -32,7 +32,7 @@ public final class Database {
     var pendingCallbacks: PendingCallbacks = []
     /// How the connection waits for locks.
     let waits: LockWaits
-    /// The write slot, and what follows a write.
+    /// The write turn, and what follows a write.
     let writing = WritingState()
     /// The calls into SQLite, as a suspending thread sees them.
     let gating: GatedCalls
@@ -54,7 +54,7 @@ public final class Database {
         get { hooks.mayChangeStoreTables }
         set {
             hooks.mayChangeStoreTables = newValue
-            if keying.isKeyed { handle.setDefensive(!newValue) }
+            if connectionKey.isKeyed { handle.setDefensive(!newValue) }
         }
     }
     /// Whether the triggers of the history are being checked.
@@ -80,10 +80,10 @@ public final class Database {
     }
 
     /// Opens a file or a database in memory, without preparing it.
-    init(path: String, label: String, configuration: Configuration, keyring: Keyring, usesGate: Bool) throws {
+    init(path: String, label: String, configuration: Configuration, fileKey: FileKey, usesGate: Bool) throws {
         ForkWatch.begin()
-        handle = try keyring.opening.connect(
-            path, readonly: configuration.readonly, hasOthers: keyring.pageKey != nil)
+        handle = try fileKey.opening.connect(
+            path, readonly: configuration.readonly, hasOthers: fileKey.pageKey != nil)
         gating = GatedCalls(handle, usesGate: usesGate)
         self.path = path
         self.label = label
@@ -91,9 +91,9 @@ public final class Database {
         waits = LockWaits(busyMode: configuration.busyMode)
         usesDefaultClock = configuration.transactionClock is DefaultTransactionClock
         schemaSource = configuration.schemaSource
-        keying = ConnectionKeying(handle: handle, keyring: keyring, configuration: configuration)
+        connectionKey = ConnectionKey(handle: handle, fileKey: fileKey, configuration: configuration)
         hooks.gate = gating.gate
-        if usesGate { keying.suspension.add(self) }
+        if usesGate { connectionKey.suspension.add(self) }
     }
 
     deinit { discard() }
@@ -134,7 +134,7 @@ public final class Database {
     public func interrupt() {
         if isClosed { return }
         handle.interrupt()
-        writing.writeSlot?.interrupt()
+        writing.writeTurn?.interrupt()
     }
 
     // MARK: Accesses
@@ -146,7 +146,7 @@ public final class Database {
     func endAccess(allowsOpenTransaction: Bool) {
         if !pendingCallbacks.isEmpty { completeTransactionIfEnded() }
         writing.endsWithCommit = false
-        if isGated || gating.wasRolledBack { leaveGate() } else { releaseWriteSlotIfDone(keepingForCheckpoint: false) }
+        if isGated || gating.wasRolledBack { leaveGate() } else { releaseWriteTurnIfDone(keepingForCheckpoint: false) }
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
             ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
         }
@@ -163,9 +163,9 @@ public final class Database {
 
     /// Called before each statement runs.
     ///
-    /// - Parameter needsWriteSlot: Whether it is stepped in the same call, for which it needs the write slot.
+    /// - Parameter needsWriteTurn: Whether it is stepped in the same call, for which it needs the write turn.
     /// - Returns: Whether the statement runs inside a bracketed call, which must be left after it.
-    func willRun(_ statement: Statement, needsWriteSlot: Bool = true) throws -> Bool {
+    func willRun(_ statement: Statement, needsWriteTurn: Bool = true) throws -> Bool {
         requireAccess()
         if isClosed { throw closedError }
         if let cancellation = access.cancellation, cancellation.isSet { throw CancellationError() }
@@ -189,8 +189,8 @@ public final class Database {
         }
         do {
             try requireExpectedTransaction(for: statement.sql)
-            if needsWriteSlot, !statement.isReadonly, let writeSlot = writing.writeSlot {
-                try acquireWriteSlot(writeSlot, for: statement)
+            if needsWriteTurn, !statement.isReadonly, let writeTurn = writing.writeTurn {
+                try acquireWriteTurn(writeTurn, for: statement)
             }
         } catch {
             leaveCall()
@@ -242,7 +242,7 @@ public final class Database {
         _ code: ResultCode, message: String? = nil, sql: String? = nil, arguments: StatementArguments? = nil
     ) -> any Error {
         // A refusal that C code ignored must not be taken for another error's reason.
-        if let refusal = keying.takeRefusal(), code.primaryResultCode == .SQLITE_AUTH { return refusal }
+        if let refusal = connectionKey.takeRefusal(), code.primaryResultCode == .SQLITE_AUTH { return refusal }
         if code == .SQLITE_CONSTRAINT_COMMITHOOK, let veto = transaction.veto.take() {
             transaction.isVetoed = true
             return veto
@@ -252,7 +252,7 @@ public final class Database {
             if let reason = access.withdrawal.reason { return reason }
         }
         if code.isFailedSync { didFailToSync() }
-        if code.mayMeanUnusable { health.mayBeUnusable = keying.isKeyed }
+        if code.mayMeanUnusable { health.mayBeUnusable = connectionKey.isKeyed }
         if code.mayBeFailedRead, let failure = failedRead(sql, arguments) { return failure }
         // A write that has failed leaves its error number too, which a later read has nothing to do with.
         if code.primaryResultCode == .SQLITE_IOERR { _ = handle.takeReadFailure() }
@@ -312,9 +312,9 @@ public final class Database {
             throw error(code, message: "unable to close: a statement is still in use")
         }
         isClosed = true
-        if !writing.keepsWriteSlot { observers.observer = nil }
-        if writing.keepsWriteSlot { writing.writeSlot?.leave(label: writeLabel) } else { closeWriteSlot() }
-        if gating.usesGate { keying.suspension.remove(gating.gate) }
+        if !writing.keepsWriteTurn { observers.observer = nil }
+        if writing.keepsWriteTurn { writing.writeTurn?.leave(label: writeLabel) } else { closeWriteTurn() }
+        if gating.usesGate { connectionKey.suspension.remove(gating.gate) }
     }
 
     /// Discards the connection. Statements of the user that are still alive keep it open until they are gone.
@@ -325,8 +325,8 @@ public final class Database {
         gating.gate.disarm()
         handle.close()
         isClosed = true
-        if writing.keepsWriteSlot { writing.writeSlot?.leave(label: writeLabel) } else { closeWriteSlot() }
-        if gating.usesGate { keying.suspension.remove(gating.gate) }
+        if writing.keepsWriteTurn { writing.writeTurn?.leave(label: writeLabel) } else { closeWriteTurn() }
+        if gating.usesGate { connectionKey.suspension.remove(gating.gate) }
     }
 
     /// Discards the connection without closing it in a process that was forked: the parent continues to use its file.

@@ -45,14 +45,14 @@ package final class PageSnapshot: @unchecked Sendable {
     /// - Parameters:
     ///   - path: A database in WAL mode, or one that becomes so.
     ///   - configuration: How connections to it are prepared.
-    ///   - keyring: The keys of the file.
+    ///   - fileKey: The keys of the file.
     ///   - key: Where they come from.
     ///   - deadline: When the wait for the write lock ends; nil waits for at most a minute.
     ///   - watch: The callbacks that may end that wait earlier and report a long one.
     /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not available, `CancellationError`
     ///   when the watch ended the wait; ``StoreError`` `logDamaged`, `storeMoved`; ``SystemError``.
     package init(
-        path: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin,
+        path: String, configuration: Configuration, fileKey: FileKey, key: KeyOrigin,
         until deadline: ContinuousClock.Instant? = nil, watch: LockWaitWatch? = nil
     ) throws {
         let paths = StorePaths(path)
@@ -63,16 +63,16 @@ package final class PageSnapshot: @unchecked Sendable {
         var reading = writing
         reading.readonly = true
         writer = try WritingConnection(
-            path: path, label: label + ".guard", configuration: writing, keyring: keyring, key: key, wal: true,
+            path: path, label: label + ".guard", configuration: writing, fileKey: fileKey, key: key, wal: true,
             isReplaceable: false)
         writer.sync { $0.handle.setCheckpointOnClose(false) }
         let db = try Database.open(
-            path: path, label: label + ".view", configuration: reading, keyring: keyring, role: .reader, key: key)
+            path: path, label: label + ".view", configuration: reading, fileKey: fileKey, role: .reader, key: key)
         db.handle.setCheckpointOnClose(false)
         reader = SerialConnection(
             db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: true)
         self.path = paths.database
-        guard let pageKey = keyring.pageKey else { throw keyring.saltMissing() }
+        guard let pageKey = fileKey.pageKey else { throw fileKey.saltMissing() }
         self.key = pageKey
         pageBytes = pageKey.settings.pageBytes
         file = try LiveFiles.descriptor(of: paths.database)
@@ -80,7 +80,7 @@ package final class PageSnapshot: @unchecked Sendable {
         let reader = reader
         // While the write lock is held nobody commits, so the reader sees exactly what the index describes.
         let (index, moment, pages) = try writer.sync { db in
-            try db.inTransaction(holdingWriteSlot: deadline ?? .now + Limits.openingWait, watch) {
+            try db.inTransaction(holdingWriteTurn: deadline ?? .now + Limits.openingWait, watch) {
                 let pages = try reader.sync { reading in
                     try reading.run(.beginDeferred)
                     _ = try Int.fetchOne(reading, sql: "SELECT COUNT(*) FROM sqlite_schema")
@@ -154,11 +154,11 @@ package final class PageSnapshot: @unchecked Sendable {
 
     /// Excludes every writer while a block runs.
     ///
-    /// - Parameter deadline: When the wait for the write slot and SQLite's lock ends.
+    /// - Parameter deadline: When the wait for the write turn and SQLite's lock ends.
     /// - Throws: `SQLITE_BUSY` when they are not available; `SQLITE_ABORT` when a suspension released them; what `body`
     ///   throws.
     package func withWriteLock<T>(until deadline: ContinuousClock.Instant, _ body: () throws -> T) throws -> T {
-        try writer.sync { try $0.inTransaction(holdingWriteSlot: deadline) { try body() } }
+        try writer.sync { try $0.inTransaction(holdingWriteTurn: deadline) { try body() } }
     }
 
     /// Commits a frame that changes nothing: page 1 as it is.
@@ -167,7 +167,7 @@ package final class PageSnapshot: @unchecked Sendable {
     /// without salts, so it looks the same after another process has committed, checkpointed and closed. After a frame
     /// it never does.
     ///
-    /// - Parameter deadline: When the wait for the write slot and SQLite's lock ends.
+    /// - Parameter deadline: When the wait for the write turn and SQLite's lock ends.
     /// - Throws: As ``withWriteLock(until:_:)``.
     package func commitFrame(until deadline: ContinuousClock.Instant) throws {
         try writer.sync { db in
@@ -211,7 +211,7 @@ extension DatabasePool {
     /// Keeps the present moment of the database.
     package func makePageSnapshot(_ watch: LockWaitWatch? = nil) throws -> PageSnapshot {
         try PageSnapshot(
-            path: path, configuration: configuration, keyring: writer.keyring, key: writer.key, watch: watch)
+            path: path, configuration: configuration, fileKey: writer.fileKey, key: writer.key, watch: watch)
     }
 }
 
@@ -236,9 +236,9 @@ extension Database {
             remedy: "Close the store in every process and open it again: that rebuilds the index.")
     }
 
-    /// Runs a block while this connection has the write slot and SQLite's write lock, and writes nothing.
+    /// Runs a block while this connection has the write turn and SQLite's write lock, and writes nothing.
     fileprivate func inTransaction<T>(
-        holdingWriteSlot deadline: ContinuousClock.Instant, _ watch: LockWaitWatch? = nil, _ body: () throws -> T
+        holdingWriteTurn deadline: ContinuousClock.Instant, _ watch: LockWaitWatch? = nil, _ body: () throws -> T
     ) throws -> T {
         try watchingLockWaits(watch) { try waiting(upTo: deadline - .now) { try beginTransaction(.immediate) } }
         let result: T

@@ -9,7 +9,7 @@ package final class FileOpening: Sendable {
     /// nil for a database without a file.
     package let paths: StorePaths?
     /// The sidecar of the file.
-    package let vault: Vault?
+    package let sidecarCache: SidecarCache?
     /// The suspension of every connection to the file.
     package let suspension: DatabaseSuspension
     /// Who its connections are in the history of changes.
@@ -37,7 +37,7 @@ package final class FileOpening: Sendable {
     init(path: String, configuration: Configuration) {
         paths = MemoryPath.names(path) ? nil : StorePaths(path)
         self.path = MemoryPath.names(path) ? nil : path
-        vault = paths.map { Vault(databasePath: $0.database) }
+        sidecarCache = paths.map { SidecarCache(databasePath: $0.database) }
         isReadonly = configuration.readonly
         isImmutable = configuration.readonly && configuration.isImmutable
         fileMode = configuration.fileMode
@@ -52,7 +52,7 @@ package final class FileOpening: Sendable {
     init(after former: FileOpening) {
         paths = former.paths
         path = former.path
-        vault = paths.map { Vault(databasePath: $0.database) }
+        sidecarCache = paths.map { SidecarCache(databasePath: $0.database) }
         suspension = former.suspension
         author = former.author
         isReadonly = former.isReadonly
@@ -101,13 +101,13 @@ package final class FileOpening: Sendable {
                 .opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait, isCancelled: isCancelled)
         }
         state.withLock { $0.lock = lock }
-        vault?.setGuarded(true)
+        sidecarCache?.setGuarded(true)
         CrashPoint.reach(.openingLockTaken)
     }
 
     package func release() {
         guard let paths, let lock = state.withLock({ $0.lock.take() }) else { return }
-        vault?.setGuarded(false)
+        sidecarCache?.setGuarded(false)
         // The lock file may be older than the database, whose mode, owner and group it must have.
         try? LockFile.matchAttributes(of: paths.lock, to: paths.database)
         lock.release()

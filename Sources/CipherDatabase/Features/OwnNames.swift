@@ -6,7 +6,7 @@ final class OwnNames: ConnectionFeature {
     static func add(to db: Database) { db.features.add(OwnNames(), for: key, at: .willChangeSchema) }
 
     func willChangeSchema(_ statement: Statement, on db: Database) throws {
-        if db.keying.isKeyed, !db.mayChangeStoreTables { try Self.requireOwnName(statement.sql) }
+        if db.connectionKey.isKeyed, !db.mayChangeStoreTables { try Self.requireOwnName(statement.sql) }
     }
 
     /// Refuses to give a table the name of one of the library's own: SQLite reports no new name to the authorizer.

@@ -102,7 +102,7 @@ extension Database {
         try check(handle.addHistoryFunction(hooks))
     }
 
-    private func makeHistoryStamp() throws -> Int64 { try beginHistoryStamping().stamp(keying.author) }
+    private func makeHistoryStamp() throws -> Int64 { try beginHistoryStamping().stamp(connectionKey.author) }
 
     /// From now on the history learns of the end of each transaction.
     @discardableResult
@@ -116,7 +116,7 @@ extension Database {
     }
 
     /// Identifies this store object among the authors of the history.
-    package var historyAuthorIdentity: Int64 { keying.author.identity }
+    package var historyAuthorIdentity: Int64 { connectionKey.author.identity }
 
     /// Those of some numbers that are of this store object, by the table of authors that is in the same snapshot.
     func ownHistoryAuthors(among numbers: Set<Int64>) throws -> Set<Int64> {

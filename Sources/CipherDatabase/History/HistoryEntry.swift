@@ -137,7 +137,9 @@ extension Database {
         }
         // Own changes that are in the history have the number of this store's latest one, so the table of authors, which
         // is a page of its own, need not be read for those of others. A number that is the same may be another's.
-        if let number = keying.author.number, entries.contains(where: { $0.author == number }) { try markOwn(&entries) }
+        if let number = connectionKey.author.number, entries.contains(where: { $0.author == number }) {
+            try markOwn(&entries)
+        }
         return entries
     }
 

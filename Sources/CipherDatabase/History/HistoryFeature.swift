@@ -53,7 +53,7 @@ final class HistoryFeature: ConnectionFeature {
 
     func transactionDidEnd(isCommit: Bool, on db: Database) {
         stamp = 0
-        db.keying.author.clock.transactionDidEnd(committing: isCommit)
+        db.connectionKey.author.clock.transactionDidEnd(committing: isCommit)
     }
 
     func willClose(_ db: Database) {

@@ -53,23 +53,23 @@ final class Checkpointer {
         }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
-        // During a suspension it would be refused, and must not acquire even the write slot: other processes may write.
-        if writer.gating.gate.isSuspended { return writer.releaseWriteSlotIfDone(keepingForCheckpoint: false) }
-        // The commit before kept the write slot for it, or acquires it soon; other writers never starve a checkpoint.
-        writer.acquireWriteSlotForCheckpoint()
+        // During a suspension it would be refused, and must not acquire even the write turn: other processes may write.
+        if writer.gating.gate.isSuspended { return writer.releaseWriteTurnIfDone(keepingForCheckpoint: false) }
+        // The commit before kept the write turn for it, or acquires it soon; other writers never starve a checkpoint.
+        writer.acquireWriteTurnForCheckpoint()
         if let others = framesAtOthersCheckpoint(writer), others + interval > frames {
             return setDueFrames(others + interval, writer)
         }
-        let former = writer.writing.writeSlot?.checkpointed
+        let former = writer.writing.writeTurn?.checkpointed
         // Before its outcome is known: other processes need not try at the same time.
         tellOthers(writer)
-        writer.releaseWriteSlotIfDone(keepingForCheckpoint: false)
+        writer.releaseWriteTurnIfDone(keepingForCheckpoint: false)
         do {
             _ = try writer.withoutWaiting {
                 // No other process waits while the connection is opened, once, and the WAL is synced.
                 _ = try secondConnection()
                 try synchronizeLog(writer)
-                writer.acquireWriteSlotForCheckpoint()
+                writer.acquireWriteTurnForCheckpoint()
                 // It does not wait for SQLite's lock: it is tried again after one of the next commits.
                 return try copyLog(holding: writer)
             }
@@ -77,10 +77,10 @@ final class Checkpointer {
             recorder.recordPostponed()
             // Where other processes may succeed they try as soon as it is due for them.
             if let former, !Self.isLasting(error) {
-                writer.writing.writeSlot?.replaceCheckpointed(published, with: former)
+                writer.writing.writeTurn?.replaceCheckpointed(published, with: former)
             }
             setDueFrames(frames + retryFrames, writer)
-            // Each attempt costs an fsync and a wait for the write slot, on the thread that commits.
+            // Each attempt costs an fsync and a wait for the write turn, on the thread that commits.
             retryFrames = min(interval, 2 * retryFrames)
             return
         }
@@ -105,7 +105,7 @@ final class Checkpointer {
     /// many times as long, and is useless where a reader keeps the WAL from being reset.
     private func framesAtOthersCheckpoint(_ writer: Database) -> Int? {
         // This connection's own attempt, if it failed, is repeated by `retryFrames`.
-        guard let word = writer.writing.writeSlot?.checkpointed, word != published, let index = writer.handle.walIndex,
+        guard let word = writer.writing.writeTurn?.checkpointed, word != published, let index = writer.handle.walIndex,
             UInt32(truncatingIfNeeded: word >> 32) == index.salts.second
         else { return nil }
         let frames = UInt32(truncatingIfNeeded: word)
@@ -116,7 +116,7 @@ final class Checkpointer {
     private func tellOthers(_ writer: Database) {
         guard let index = writer.handle.walIndex else { return }
         published = UInt64(index.salts.second) << 32 | UInt64(index.frames)
-        writer.writing.writeSlot?.checkpointed = published
+        writer.writing.writeTurn?.checkpointed = published
     }
 
     private func setDueFrames(_ frames: Int, _ writer: Database) {

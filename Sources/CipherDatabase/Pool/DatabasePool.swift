@@ -29,22 +29,22 @@ public final class DatabasePool: DatabaseWriter {
     public convenience init(path: String, configuration: Configuration = Configuration()) throws {
         // Once: a second thread may change the current directory.
         let path = MemoryPath.absolute(path)
-        let keyring = Keyring(path: path, configuration: configuration)
-        try self.init(path: path, configuration: configuration, keyring: keyring, key: .byHand)
+        let fileKey = FileKey(path: path, configuration: configuration)
+        try self.init(path: path, configuration: configuration, fileKey: fileKey, key: .byHand)
     }
 
     /// - Parameter carryOver: The state of a pool that was closed for a pause, in whose place this one is opened.
     package init(
-        path: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin, carryOver: PoolCarryOver? = nil
+        path: String, configuration: Configuration, fileKey: FileKey, key: KeyOrigin, carryOver: PoolCarryOver? = nil
     ) throws {
         // Each connection would have a database of its own.
-        if keyring.isInMemory { throw DatabaseError(message: "could not activate WAL mode at path: \(path)") }
+        if fileKey.isInMemory { throw DatabaseError(message: "could not activate WAL mode at path: \(path)") }
         self.configuration = configuration
         let path = MemoryPath.absolute(path)
         self.path = path
         let label = configuration.label ?? "CipherStore.DatabasePool"
         writer = try WritingConnection(
-            path: path, label: label + ".writer", configuration: configuration, keyring: keyring, key: key, wal: true,
+            path: path, label: label + ".writer", configuration: configuration, fileKey: fileKey, key: key, wal: true,
             carryOver: carryOver, dependency: dependency)
         var reading = configuration
         reading.readonly = true
@@ -56,13 +56,13 @@ public final class DatabasePool: DatabaseWriter {
                 return count
             }
             return try DatabaseSnapshot(
-                path: path, label: label + ".snapshot.\(number)", configuration: reading, keyring: keyring, key: key,
+                path: path, label: label + ".snapshot.\(number)", configuration: reading, fileKey: fileKey, key: key,
                 dependency: dependency)
         }
         readers = ReaderPool(maximumCount: configuration.maximumReaderCount) { [reading, dependency] number in
             let open: @Sendable () throws -> Database = {
                 try Database.open(
-                    path: path, label: label + ".reader.\(number)", configuration: reading, keyring: keyring,
+                    path: path, label: label + ".reader.\(number)", configuration: reading, fileKey: fileKey,
                     role: .reader, key: key)
             }
             return SerialConnection(
@@ -157,10 +157,10 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     /// Statistics of the writes since the database was opened; files that are not encrypted have none.
-    public var writeStatistics: WriteStatistics { writer.writeSlot?.statistics ?? WriteStatistics() }
+    public var writeStatistics: WriteStatistics { writer.writeTurn?.statistics ?? WriteStatistics() }
 
     /// The suspension of the file, to which a shared store adds its locks.
-    var suspension: DatabaseSuspension { writer.keyring.opening.suspension }
+    var suspension: DatabaseSuspension { writer.fileKey.opening.suspension }
 
     // MARK: Upkeep
 
@@ -201,7 +201,7 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     /// - Parameter isPause: Whether the database is opened again soon, by a pool that takes over the state of this one:
-    ///   the WAL is left as it is, and the slot in the table of holders is kept.
+    ///   the WAL is left as it is, and the row in the table of holders is kept.
     package func close(isPause: Bool) throws {
         try readers.close()
         CrashPoint.reach(.closingReadersClosed)
@@ -218,7 +218,7 @@ public final class DatabasePool: DatabaseWriter {
 // replace it by another one.
 
 extension DatabasePool {
-    /// The parts that a pool takes over when it is opened in place of this one: its slot in the table of holders with
+    /// The parts that a pool takes over when it is opened in place of this one: its row in the table of holders with
     /// the statistics of its writes, those of its checkpoints, and the observers of its changes.
     package var carryOver: PoolCarryOver { writer.carryOver }
 
@@ -261,7 +261,7 @@ extension DatabasePool: ClosableReader, SuspendableReader {
 
 /// The state of a pool that outlives it, for another one that is opened in its place.
 package struct PoolCarryOver: Sendable {
-    let writeSlot: WriteSlot?
+    let writeTurn: WriteTurn?
     let checkpoints: CheckpointRecorder
     let observers: ObserverKeeper
 
@@ -269,20 +269,20 @@ package struct PoolCarryOver: Sendable {
     package var processLink: ProcessLink? { observers.link }
 
     /// Statistics of the writes, over all pools that shared this state.
-    package var writeStatistics: WriteStatistics { writeSlot?.statistics ?? WriteStatistics() }
+    package var writeStatistics: WriteStatistics { writeTurn?.statistics ?? WriteStatistics() }
 
     /// Statistics of the checkpoints, over all pools that shared this state.
     package var checkpointStatistics: CheckpointStatistics { checkpoints.statistics }
 
-    /// Whether the write slot is held, as the table of holders shows.
-    package var ownsWriteSlot: Bool { writeSlot?.isOwner ?? false }
+    /// Whether the write turn is held, as the table of holders shows.
+    package var ownsWriteTurn: Bool { writeTurn?.isOwner ?? false }
 
     /// Publishes a role of the store in the table of holders.
-    package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { writeSlot?.setRole(role, isOn) }
+    package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { writeTurn?.setRole(role, isOn) }
 
-    /// Releases the slot in the table of holders and the observers, where no pool does it.
+    /// Releases the row in the table of holders and the observers, where no pool does it.
     package func release() {
-        writeSlot?.release()
+        writeTurn?.release()
         observers.observer = nil
     }
 }

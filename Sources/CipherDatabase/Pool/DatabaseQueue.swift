@@ -26,12 +26,12 @@ public final class DatabaseQueue: DatabaseWriter {
         manageMemory()
     }
 
-    /// Opens a file with a keyring and a key of its own.
-    package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin) throws {
+    /// Opens a file with a file key and a key of its own.
+    package init(path: String, configuration: Configuration, fileKey: FileKey, key: KeyOrigin) throws {
         self.configuration = configuration
         let path = MemoryPath.absolute(path)
         self.path = path
-        opening = .success(try Self.open(path, configuration, keyring, key))
+        opening = .success(try Self.open(path, configuration, fileKey, key))
         manageMemory()
     }
 
@@ -56,23 +56,23 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     private static func open(_ path: String, _ configuration: Configuration) throws -> WritingConnection {
-        try open(path, configuration, Keyring(path: path, configuration: configuration), .byHand)
+        try open(path, configuration, FileKey(path: path, configuration: configuration), .byHand)
     }
 
     private static func open(
-        _ path: String, _ configuration: Configuration, _ keyring: Keyring, _ key: KeyOrigin
+        _ path: String, _ configuration: Configuration, _ fileKey: FileKey, _ key: KeyOrigin
     ) throws -> WritingConnection {
         let wal = if case .wal = configuration.journalMode { true } else { false }
         return try WritingConnection(
             path: path, label: configuration.label ?? "CipherStore.DatabaseQueue", configuration: configuration,
-            keyring: keyring, key: key, wal: wal)
+            fileKey: fileKey, key: key, wal: wal)
     }
 
     private func manageMemory() {
         guard configuration.automaticMemoryManagement else { return }
         let release: @Sendable () -> Void = { [weak self] in self?.asyncWriteWithoutTransaction { $0.releaseMemory() } }
         relief.withLock { $0 = MemoryRelief(release: release) }
-        if case .success(let writer) = opening { writer.keyring.opening.suspension.add(relief: release) }
+        if case .success(let writer) = opening { writer.fileKey.opening.suspension.add(relief: release) }
     }
 
     private var writer: WritingConnection {
@@ -219,7 +219,7 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     /// Statistics of the writes since the database was opened; files that are not encrypted have none.
-    public var writeStatistics: WriteStatistics { (try? writer)?.writeSlot?.statistics ?? WriteStatistics() }
+    public var writeStatistics: WriteStatistics { (try? writer)?.writeTurn?.statistics ?? WriteStatistics() }
 
     // MARK: Upkeep
 
@@ -244,5 +244,5 @@ public final class DatabaseQueue: DatabaseWriter {
 }
 
 extension DatabaseQueue: ClosableReader, SuspendableReader {
-    package var suspensionOfFile: DatabaseSuspension? { (try? writer)?.keyring.opening.suspension }
+    package var suspensionOfFile: DatabaseSuspension? { (try? writer)?.fileKey.opening.suspension }
 }

@@ -14,13 +14,13 @@ public final class DatabaseSnapshot: DatabaseSnapshotReader, ClosableReader {
 
     /// Opens a snapshot of the last commit.
     init(
-        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin,
+        path: String, label: String, configuration: Configuration, fileKey: FileKey, key: KeyOrigin,
         dependency: ConnectionDependency
     ) throws {
         self.configuration = configuration
         self.path = path
         let db = try Database.open(
-            path: path, label: label, configuration: configuration, keyring: keyring, role: .reader, key: key)
+            path: path, label: label, configuration: configuration, fileKey: fileKey, role: .reader, key: key)
         connection = SerialConnection(
             db, qos: configuration.readQoS, target: configuration.targetQueue, allowsOpenTransaction: true,
             dependency: dependency)

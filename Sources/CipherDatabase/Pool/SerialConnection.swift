@@ -46,7 +46,7 @@ final class SerialConnection: @unchecked Sendable {
         self.db = db
         self.dependency = dependency
         self.reopen = reopen
-        suspension = db.keying.suspension
+        suspension = db.connectionKey.suspension
         forkCount = db.health.forkCount
         line = db.gating.usesGate ? WaitingLine() : nil
         if let line { suspension.add(line) }
@@ -330,8 +330,8 @@ final class SerialConnection: @unchecked Sendable {
     func close(isPause: Bool = false, willClose: () -> Void = {}) throws {
         if isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         if ForkWatch.count != forkCount { return try db.close() }
-        // Waits for the write slot need not continue.
-        life.withLock { _ in db.writing.writeSlot }?.setClosing(true)
+        // Waits for the write turn need not continue.
+        life.withLock { _ in db.writing.writeTurn }?.setClosing(true)
         try queue.sync {
             user.store(CurrentThread.id, ordering: .relaxed)
             defer { user.store(0, ordering: .relaxed) }
@@ -342,13 +342,13 @@ final class SerialConnection: @unchecked Sendable {
             // First, so that no thread interrupts a connection that is being closed.
             life.withLock { $0.isOpen = false }
             if isPause && !db.isClosed { db.handle.setCheckpointOnClose(false) }
-            db.writing.keepsWriteSlot = isPause
+            db.writing.keepsWriteTurn = isPause
             do {
                 try db.close()
             } catch {
                 life.withLock { $0.isOpen = true }
                 if !db.health.hasFailedToSync { db.handle.setCheckpointOnClose(true) }
-                db.writing.writeSlot?.setClosing(false)
+                db.writing.writeTurn?.setClosing(false)
                 throw error
             }
         }

@@ -6,11 +6,11 @@ import StoreSharing
 // Safe because: the checkpointer is used only inside accesses of the connection, which run one at a time.
 final class WritingConnection: @unchecked Sendable {
     let connection: SerialConnection
-    let keyring: Keyring
+    let fileKey: FileKey
     private let checkpointer: Checkpointer
     let key: KeyOrigin
-    /// The write slot; nil where the file is not encrypted, or not written.
-    let writeSlot: WriteSlot?
+    /// The write turn; nil where the file is not encrypted, or not written.
+    let writeTurn: WriteTurn?
     /// The writes of tasks that run on their own threads.
     private let directWrites = DirectAccesses()
     /// Whether a transaction that has begun has its lock.
@@ -21,45 +21,45 @@ final class WritingConnection: @unchecked Sendable {
     ///
     /// - Parameter isReplaceable: Whether another connection takes its place when SQLite reads no page with it.
     init(
-        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin, wal: Bool,
+        path: String, label: String, configuration: Configuration, fileKey: FileKey, key: KeyOrigin, wal: Bool,
         carryOver: PoolCarryOver? = nil, dependency: ConnectionDependency? = nil, isReplaceable: Bool = true
     ) throws {
         try configuration.forbidDumpsIfAsked()
-        self.keyring = keyring
+        self.fileKey = fileKey
         self.key = key
         locksAtBegin = configuration.defaultTransactionKind != .deferred
-        let wasLocked = keyring.opening.isLocked
-        defer { if !wasLocked { keyring.opening.release() } }
+        let wasLocked = fileKey.opening.isLocked
+        defer { if !wasLocked { fileKey.opening.release() } }
         let open: @Sendable (ConnectionRole, String) throws -> Database = { role, suffix in
             try Database.open(
-                path: path, label: label + suffix, configuration: configuration, keyring: keyring, role: role, key: key,
+                path: path, label: label + suffix, configuration: configuration, fileKey: fileKey, role: role, key: key,
                 wal: wal && role == .writer)
         }
         let db = try open(.writer, "")
-        if !keyring.isInMemory && !configuration.readonly && db.keying.isKeyed, let paths = keyring.paths {
-            writeSlot =
-                carryOver?.writeSlot
-                ?? WriteSlot(for: paths, label: label, configuration: configuration, onNotice: keyring.opening.notice)
+        if !fileKey.isInMemory && !configuration.readonly && db.connectionKey.isKeyed, let paths = fileKey.paths {
+            writeTurn =
+                carryOver?.writeTurn
+                ?? WriteTurn(for: paths, label: label, configuration: configuration, onNotice: fileKey.opening.notice)
         } else {
-            writeSlot = nil
+            writeTurn = nil
         }
-        writeSlot?.setClosing(false)
-        observers = carryOver?.observers ?? ObserverKeeper(link: Self.link(keyring, writeSlot))
+        writeTurn?.setClosing(false)
+        observers = carryOver?.observers ?? ObserverKeeper(link: Self.link(fileKey, writeTurn))
         checkpointer = Checkpointer(
             paths: StorePaths(path), configuration: configuration, recorder: carryOver?.checkpoints
         ) { try open(.checkpointer, ".checkpoint") }
         let equipment = Equipment(
-            opening: keyring.opening, writeSlot: writeSlot, observers: observers, checkpointer: checkpointer)
+            opening: fileKey.opening, writeTurn: writeTurn, observers: observers, checkpointer: checkpointer)
         equipment.give(db)
         let reopen: SerialConnection.Reopening = { former in
-            let wasLocked = keyring.opening.isLocked
-            defer { if !wasLocked { keyring.opening.release() } }
+            let wasLocked = fileKey.opening.isLocked
+            defer { if !wasLocked { fileKey.opening.release() } }
             return try equipment.replace(former) { try open(.writer, "") }
         }
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions, dependency: dependency,
-            reopen: isReplaceable && !keyring.isInMemory ? reopen : nil)
+            reopen: isReplaceable && !fileKey.isInMemory ? reopen : nil)
         observers.link?.connect { [weak self] body in
             guard let self, connection.isOpen else { return .unavailable }
             sync(body)
@@ -71,13 +71,13 @@ final class WritingConnection: @unchecked Sendable {
     // Safe because: it is used inside accesses of the connection, which run one at a time.
     private struct Equipment: @unchecked Sendable {
         let opening: FileOpening
-        let writeSlot: WriteSlot?
+        let writeTurn: WriteTurn?
         let observers: ObserverKeeper
         let checkpointer: Checkpointer
 
         func give(_ db: Database) {
-            db.writing.writeSlot = writeSlot
-            if let writeSlot { db.gating.gate.connect(writeSlot) }
+            db.writing.writeTurn = writeTurn
+            if let writeTurn { db.gating.gate.connect(writeTurn) }
             db.writing.checkpointer = checkpointer
             db.writing.checkpointDueFrames = max(1, db.configuration.checkpointFrames)
             db.beginAccess()
@@ -107,9 +107,9 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     /// The link for the commits of other connections, of a file that they can change.
-    private static func link(_ keyring: Keyring, _ writeSlot: WriteSlot?) -> ProcessLink? {
-        guard let paths = keyring.paths, !keyring.opening.isImmutable else { return nil }
-        return ProcessLink(paths: paths, suspension: keyring.opening.suspension, writeSlot: writeSlot)
+    private static func link(_ fileKey: FileKey, _ writeTurn: WriteTurn?) -> ProcessLink? {
+        guard let paths = fileKey.paths, !fileKey.opening.isImmutable else { return nil }
+        return ProcessLink(paths: paths, suspension: fileKey.opening.suspension, writeTurn: writeTurn)
     }
 
     deinit { checkpointer.close() }
@@ -221,8 +221,8 @@ final class WritingConnection: @unchecked Sendable {
     /// Copies the database into a file that does not exist yet, without free pages. The same secret opens it; of the
     /// keyslots of a store the copy has the one with which this was opened.
     func vacuum(into path: String) throws {
-        let scheme: KeyScheme = keyring.sidecar?.slotted == nil ? .direct : .slots
-        try sync { try $0.copy(into: path, key: keyring.originOfCopies(key), scheme: scheme) }
+        let scheme: KeyScheme = fileKey.sidecar?.slotted == nil ? .direct : .slots
+        try sync { try $0.copy(into: path, key: fileKey.originOfCopies(key), scheme: scheme) }
     }
 
     var checkpointStatistics: CheckpointStatistics { checkpointer.recorder.statistics }
@@ -237,7 +237,7 @@ final class WritingConnection: @unchecked Sendable {
 
     /// The state that a connection opened in place of this one takes over.
     var carryOver: PoolCarryOver {
-        PoolCarryOver(writeSlot: writeSlot, checkpoints: checkpointer.recorder, observers: observers)
+        PoolCarryOver(writeTurn: writeTurn, checkpoints: checkpointer.recorder, observers: observers)
     }
 }
 

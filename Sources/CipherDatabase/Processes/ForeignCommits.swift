@@ -9,7 +9,7 @@ package enum ForeignChange: Sendable {
 
 /// Changes that the history has recorded.
 package struct RecordedChanges: Sendable {
-    /// The tables of which all changes were recorded since the last look, in lower case.
+    /// The tables of which all changes were recorded since the last poll, in lower case.
     let tables: Set<String>
     /// Whether these are all tables.
     let coversAllTables: Bool
@@ -19,12 +19,12 @@ package struct RecordedChanges: Sendable {
     let changedTables: Set<String>
 }
 
-/// Finds out whether other connections have committed since the last look, by the number that SQLite changes with each
+/// Finds out whether other connections have committed since the last poll, by the number that SQLite changes with each
 /// of their commits, and what, by the history. The connection's own commits never count.
 /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_data_version>
 package struct ForeignCommits {
     private enum Seen {
-        /// Nothing: the next look counts as a change.
+        /// Nothing: the next poll counts as a change.
         case nothing
         /// The number of the open connection. The position is that before the number was read: while it is the same,
         /// nobody has committed.
@@ -36,7 +36,7 @@ package struct ForeignCommits {
     private var seen = Seen.nothing
     /// The last poll of the history; nil if there was no history, or no poll.
     private var history: SeenHistory?
-    /// The version of the schema at the last look that found commits; nil before the first one.
+    /// The version of the schema at the last poll that found commits; nil before the first one.
     package private(set) var schemaVersion: Int32?
 
     package init() {}
@@ -58,16 +58,16 @@ package struct ForeignCommits {
         var history: SeenHistory?
     }
 
-    /// Looks, outside of transactions.
+    /// Polls, outside of transactions.
     ///
-    /// - Returns: What other connections have committed since the last look.
-    /// - Throws: ``DatabaseError``; the next look finds what this one has missed.
-    package mutating func look(_ db: Database) throws -> ForeignChange {
-        // Before the snapshot: after a commit in between, the next look reads once more than necessary, and misses nothing.
+    /// - Returns: What other connections have committed since the last poll.
+    /// - Throws: ``DatabaseError``; the next poll finds what this one has missed.
+    package mutating func poll(_ db: Database) throws -> ForeignChange {
+        // Before the snapshot: after a commit in between, the next poll reads once more than necessary, and misses nothing.
         let position = db.commitPosition
         if case .version(_, let known?) = seen, known == position { return .nothing }
         let former: Int64? = if case .version(let number, _) = seen { number } else { nil }
-        // All reads share one transaction: the last of many processes waits for the looks of all.
+        // All reads share one transaction: the last of many processes waits for the polls of all.
         let finding = try db.withoutReports { [history] in
             try db.isolated(readOnly: true) {
                 var finding = Finding(version: try db.foreignVersion())

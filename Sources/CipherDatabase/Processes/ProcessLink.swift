@@ -2,7 +2,7 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The needs of the monitor of other connections' commits: a slot in the table of holders, and an access of the writing
+/// The needs of the monitor of other connections' commits: a row in the table of holders, and an access of the writing
 /// connection, whichever that is. It outlives the connections of a pool that is closed for a pause.
 package final class ProcessLink: Sendable {
     /// How an access for the monitor ended.
@@ -20,7 +20,7 @@ package final class ProcessLink: Sendable {
     /// The files of the database.
     package let paths: StorePaths
     private let suspension: DatabaseSuspension
-    private let writeSlot: WriteSlot?
+    private let writeTurn: WriteTurn?
     private let commits = Atomic<Int>(0)
     private let state = Mutex(State())
 
@@ -33,10 +33,10 @@ package final class ProcessLink: Sendable {
         var awaitsResumption = false
     }
 
-    init(paths: StorePaths, suspension: DatabaseSuspension, writeSlot: WriteSlot?) {
+    init(paths: StorePaths, suspension: DatabaseSuspension, writeTurn: WriteTurn?) {
         self.paths = paths
         self.suspension = suspension
-        self.writeSlot = writeSlot
+        self.writeTurn = writeTurn
     }
 
     // MARK: The connection
@@ -68,10 +68,10 @@ package final class ProcessLink: Sendable {
     /// one of its own, which the table of holders does not show.
     ///
     /// - Returns: nil where there is no lock file, or where the process may not write it.
-    package func slot() -> HolderSlot? {
-        if let slot = writeSlot?.holderSlot { return slot }
+    package func slot() -> HolderRow? {
+        if let slot = writeTurn?.holderRow { return slot }
         guard Files.exists(paths.lock) else { return nil }
-        return try? HolderSlot.take(path: paths.lock, label: "", roles: [], isListed: false)
+        return try? HolderRow.take(path: paths.lock, label: "", roles: [], isListed: false)
     }
 
     /// Runs a block on the writing connection, outside of any other access.
@@ -115,11 +115,11 @@ extension Database {
         CrashPoint.reach(.commitUnnoticed)
         writing.link?.countCommit()
         // The effect of the program's C code is unknown.
-        writing.writeSlot?.noticeCommit(always: gating.gateRest == .raw)
+        writing.writeTurn?.noticeCommit(always: gating.gateRest == .raw)
     }
 }
 
-extension WriteSlot {
+extension WriteTurn {
     /// Wakes the other processes that watch commits, after one that may concern them.
     ///
     /// - Parameter always: Whether it counts as one that does.

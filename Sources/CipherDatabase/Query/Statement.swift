@@ -476,9 +476,9 @@ public final class Statement {
     }
 
     /// Makes the statement ready for its first step, inside a bracketed call where the connection may write.
-    private func start(needsWriteSlot: Bool = true) throws {
+    private func start(needsWriteTurn: Bool = true) throws {
         if !isBound { try bindAgain() }
-        isInCall = try database.willRun(self, needsWriteSlot: needsWriteSlot)
+        isInCall = try database.willRun(self, needsWriteTurn: needsWriteTurn)
         formerRollbacks = database.suspensionRollbacks
         // Only a run that a cursor has not ended must be reset.
         if mayBeMidway && handle.isBusy { resetHandle() }
@@ -501,8 +501,8 @@ public final class Statement {
 
     /// Makes the statement ready for the steps of a cursor, each of which is a call of its own.
     func startSteps() throws {
-        // The first step acquires the write slot: a cursor that is never stepped blocks nobody.
-        try start(needsWriteSlot: false)
+        // The first step acquires the write turn: a cursor that is never stepped blocks nobody.
+        try start(needsWriteTurn: false)
         guard isInCall else { return }
         if leaveCall() { throw DatabaseError.suspended(sql: sql) }
     }
@@ -527,7 +527,7 @@ public final class Statement {
         guard try database.enterCall(begins ? call : .ending, sql: sql) else {
             throw DatabaseError.suspended(sql: sql)
         }
-        if begins && !isReadonly { try database.acquireWriteSlotInCall(for: self) }
+        if begins && !isReadonly { try database.acquireWriteTurnInCall(for: self) }
         isInCall = true
         let code = begins ? firstStep() : handle.step()
         guard code == ResultCode.SQLITE_ROW.rawValue else { return code }
@@ -568,7 +568,7 @@ public final class Statement {
         let message = database.handle.lastMessage
         if isInCall {
             resetHandle()
-            database.releaseWriteSlotIfDone()
+            database.releaseWriteTurnIfDone()
         } else {
             reset()
         }

@@ -32,7 +32,7 @@ package struct StatementEffects: OptionSet {
     static let attachment = StatementEffects(rawValue: 4096)
     /// It creates or drops an index, or alters a table.
     static let indexes = StatementEffects(rawValue: 8192)
-    /// The effects that only the write slot uses.
+    /// The effects that only the write turn uses.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 
     /// Whether the statement changes only temporary tables, so that it needs no lock.

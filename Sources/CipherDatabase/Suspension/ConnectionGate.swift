@@ -50,8 +50,8 @@ final class ConnectionGate: Sendable {
     /// Ends the pause of a wait for a lock.
     private let alarm = DispatchSemaphore(value: 0)
     private let isPausing = Atomic<Bool>(false)
-    /// The connection's write slot, which is released with its locks.
-    private let writeSlot = Mutex<WriteSlot?>(nil)
+    /// The connection's write turn, which is released with its locks.
+    private let writeTurn = Mutex<WriteTurn?>(nil)
 
     // Safe because: the handle is used only under the mutex that holds it, or by the connection's own thread.
     private struct Connection: @unchecked Sendable {
@@ -123,8 +123,8 @@ final class ConnectionGate: Sendable {
         _ = alarm.wait(timeout: .now() + .nanoseconds(Int(max(0, nanoseconds))))
     }
 
-    /// Sets the write slot that is released with the connection's locks.
-    func connect(_ writeSlot: WriteSlot) { self.writeSlot.withLock { $0 = writeSlot } }
+    /// Sets the write turn that is released with the connection's locks.
+    func connect(_ writeTurn: WriteTurn) { self.writeTurn.withLock { $0 = writeTurn } }
 
     /// Sets the handle and the statement with which a suspending thread rolls back.
     func arm(_ handle: ConnectionHandle, rollback: StatementHandle?) {
@@ -145,7 +145,7 @@ final class ConnectionGate: Sendable {
     /// Ends any wait of the connection's thread.
     func wake() {
         if isPausing.load(ordering: .sequentiallyConsistent) { alarm.signal() }
-        writeSlot.withLock { $0 }?.interrupt()
+        writeTurn.withLock { $0 }?.interrupt()
     }
 
     /// Refuses calls that need a lock, or allows them again.
@@ -211,8 +211,8 @@ final class ConnectionGate: Sendable {
         _ = rollback?.step()
         _ = rollback?.reset()
         let isOver = handle.isInAutocommit && !handle.isWriting
-        // The connection's thread uses its write slot only inside calls, and so not now.
-        if isOver { writeSlot.withLock { $0 }?.leave(label: nil, reporting: false) }
+        // The connection's thread uses its write turn only inside calls, and so not now.
+        if isOver { writeTurn.withLock { $0 }?.leave(label: nil, reporting: false) }
         position.store((isOver ? Position.rolledBack : .idle).rawValue, ordering: .sequentiallyConsistent)
         return isOver ? .done(.rolledBack) : .wait
     }

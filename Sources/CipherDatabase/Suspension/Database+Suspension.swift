@@ -6,7 +6,7 @@ extension Database {
     /// ``Configuration/observesSuspensionNotifications`` release their locks, and refuse calls that need one.
     ///
     /// Running statements throw `SQLITE_INTERRUPT` and an open transaction is rolled back. Every wait for a lock, a
-    /// connection or the write slot throws `SQLITE_ABORT` "Database is suspended", and so does every later write. Reads
+    /// connection or the write turn throws `SQLITE_ABORT` "Database is suspended", and so does every later write. Reads
     /// continue in WAL mode, and are refused without. A database that is opened afterwards is suspended as well.
     public static var suspendNotification: Notification.Name {
         _ = SuspensionCenter.shared
@@ -93,7 +93,7 @@ extension Database {
         if waits.hasLockDeadline { waits.lockDeadline = nil }
         let isInTransaction = isMidway || !handle.isInAutocommit
         let rests = isInTransaction || gating.gateRest == .raw
-        if !isInTransaction { releaseWriteSlotIfDone() }
+        if !isInTransaction { releaseWriteTurnIfDone() }
         if gating.gate.move(from: .calling, to: rests ? gating.gateRest : .off) {
             isGated = rests
             return false
@@ -182,7 +182,7 @@ extension Database {
         }
         rollBackForSuspension()
         leaveCall()
-        let refusal = keying.suspension.refusal
+        let refusal = connectionKey.suspension.refusal
         throw refusal is DatabaseError ? DatabaseError.suspended(sql: sql) : refusal
     }
 
@@ -204,7 +204,7 @@ extension Database {
             handle.resetAllStatements()
             _ = kept.controls.run(.rollback, on: handle, hooks)
         }
-        releaseWriteSlotIfDone()
+        releaseWriteTurnIfDone()
         noteRollback()
         return true
     }

@@ -11,13 +11,13 @@ package struct ProcessMonitorCounts: Sendable, Equatable {
     package var notices = 0
     /// Wakes by changes of files.
     package var fileChanges = 0
-    /// Looks that a timer started.
+    /// Polls that a timer started.
     package var polls = 0
     /// Those that found a commit without a notice.
-    package var pollFinds = 0
-    /// All looks.
-    package var looks = 0
-    /// Looks that found commits of others.
+    package var timedFinds = 0
+    /// All polls.
+    package var polls = 0
+    /// Polls that found commits of others.
     package var finds = 0
 
     package init() {}
@@ -27,10 +27,10 @@ package struct ProcessMonitorCounts: Sendable, Equatable {
 ///
 /// One thread sleeps until a process that uses the library notices it of a commit. Another sleeps until the WAL is
 /// written, for programs that do not use the library: it then waits for the commit, which comes after. From time to time
-/// the first thread also looks by itself: a process may have been killed between its commit and its notice.
+/// the first thread also polls by itself: a process may have been killed between its commit and its notice.
 final class ProcessMonitor: Sendable {
     private let link: ProcessLink
-    private let slot: HolderSlot?
+    private let slot: HolderRow?
     private let files: FileWatch?
     private let stopped = Atomic<Bool>(false)
     /// Whether no connection may be used, so that notices are of no use.
@@ -48,7 +48,7 @@ final class ProcessMonitor: Sendable {
         weak var observer: (any RegionObserver)?
     }
 
-    /// Registers for commit notifications. ``start()`` begins to look for them.
+    /// Registers for commit notifications. ``start()`` begins to poll for them.
     init(_ link: ProcessLink) {
         self.link = link
         slot = link.slot()
@@ -85,7 +85,7 @@ final class ProcessMonitor: Sendable {
 
     var counts: ProcessMonitorCounts { counted.withLock { $0 } }
 
-    /// Makes the first thread look.
+    /// Makes the first thread poll.
     private func wake() {
         isParked.store(false, ordering: .releasing)
         slot?.wakeWatcher()
@@ -120,16 +120,16 @@ final class ProcessMonitor: Sendable {
             if isStopped { return }
             let hasNets = slot != nil && areFilesWatched.load(ordering: .relaxed)
             pause.note(counts, canWaitLonger: !isNoticed && hasNets)
-            counted.withLock { if isNoticed { $0.notices += 1 } else { $0.polls += 1 } }
+            counted.withLock { if isNoticed { $0.notices += 1 } else { $0.timedPolls += 1 } }
             // The database may have a new file by now.
             if !isNoticed { armFiles() }
-            look(isPoll: !isNoticed)
+            poll(isTimed: !isNoticed)
         }
     }
 
-    /// Sleeps until there is something to look for.
+    /// Sleeps until there is something to poll for.
     ///
-    /// - Returns: Whether somebody has woken the thread; otherwise it is time to look.
+    /// - Returns: Whether somebody has woken the thread; otherwise it is time to poll.
     private func sleep(for time: Duration) -> Bool {
         guard let slot, !isParked.load(ordering: .acquiring) else { return sleepOnAlarm(time) }
         let deadline = ContinuousClock.now + time
@@ -168,29 +168,29 @@ final class ProcessMonitor: Sendable {
         var known = knownCommits
         while files.wait() {
             counted.withLock { $0.fileChanges += 1 }
-            let isFound = lookForCommit(since: known)
+            let isFound = pollForCommit(since: known)
             if isStopped { return }
             Pause.sleep(for: rest.next(isFound: isFound, at: .now))
             if isStopped { return }
             known = knownCommits
             armFiles()
             // For what was committed before the watch was armed again.
-            look()
+            poll()
         }
     }
 
     /// The WAL was written: waits until the commit is complete.
     ///
     /// - Parameter known: The commits that were known when the files were armed.
-    private func lookForCommit(since known: Int) -> Bool {
+    private func pollForCommit(since known: Int) -> Bool {
         var pause = Limits.firstCommitPause
         while pause <= Limits.longestCommitPause {
-            // Most changes are explained by a commit of this process, or by one that is noticed in this time: a look
+            // Most changes are explained by a commit of this process, or by one that is noticed in this time: a poll
             // would only take the processor from those who are noticed.
             Pause.sleep(for: pause)
             if isStopped || knownCommits != known || slot?.isNoticed == true { return false }
             if isParked.load(ordering: .acquiring) { return false }
-            if look() { return true }
+            if poll() { return true }
             pause *= 2
         }
         return false
@@ -202,22 +202,22 @@ final class ProcessMonitor: Sendable {
 
     /// Tells the observers of commits of others, where there are any.
     ///
-    /// - Parameter isPoll: Whether nothing but the time was a reason to look.
+    /// - Parameter isTimed: Whether nothing but the time was a reason to poll.
     /// - Returns: Whether there were.
     @discardableResult
-    private func look(isPoll: Bool = false) -> Bool {
-        let look = ForeignLook()
+    private func poll(isTimed: Bool = false) -> Bool {
+        let poll = ForeignPoll()
         let access = link.access { [slot] db in
-            // Before the look: what it does not see is noticed again.
+            // Before the poll: what it does not see is noticed again.
             slot?.armNotice()
-            (db.observer as? ObservationBroker)?.lookForOthers(db, look)
+            (db.observer as? ObservationBroker)?.pollForOthers(db, poll)
         }
         counted.withLock { counts in
-            counts.looks += 1
-            if look.isFound { counts.finds += 1 }
-            if look.isFound && isPoll { counts.pollFinds += 1 }
+            counts.polls += 1
+            if poll.isFound { counts.finds += 1 }
+            if poll.isFound && isTimed { counts.timedFinds += 1 }
         }
-        for action in look.actions { action() }
+        for action in poll.actions { action() }
         switch access {
         case .done: isParked.store(false, ordering: .releasing)
         case .unavailable: isParked.store(true, ordering: .releasing)
@@ -225,26 +225,26 @@ final class ProcessMonitor: Sendable {
             isParked.store(true, ordering: .releasing)
             fail(error)
         }
-        return look.isFound
+        return poll.isFound
     }
 }
 
-/// One look for commits of other connections, on the thread of the monitor.
-final class ForeignLook {
+/// One poll for commits of other connections, on the thread of the monitor.
+final class ForeignPoll {
     private let start = MonotonicTime.now
     /// The work that is left to do on that thread after the access.
     private(set) var actions: [() -> Void] = []
     /// Whether there were such commits.
     fileprivate(set) var isFound = false
 
-    /// Whether the look has kept others from the writing connection for long.
-    var isLong: Bool { MonotonicTime.now &- start > Limits.longestLook }
+    /// Whether the poll has kept others from the writing connection for long.
+    var isLong: Bool { MonotonicTime.now &- start > Limits.longestPoll }
 
     func afterAccess(_ action: @escaping () -> Void) { actions.append(action) }
 }
 
 extension ObservationBroker {
-    /// Begins to look for commits of other connections, where an observer wants to know of them.
+    /// Begins to poll for commits of other connections, where an observer wants to know of them.
     func followOthers(_ observer: any TransactionObserver, on db: Database) {
         guard let observer = observer as? any RegionObserver, let link = db.processLink else { return }
         if let monitor, !monitor.isStopped { return monitor.add(observer) }
@@ -257,7 +257,7 @@ extension ObservationBroker {
     }
 
     /// Tells the observers of regions of commits of other connections since the last call, where there were any.
-    func lookForOthers(_ db: Database, _ look: ForeignLook) {
+    func pollForOthers(_ db: Database, _ poll: ForeignPoll) {
         removeOld()
         guard observations.contains(where: \.isRegionObserver) else {
             if observations.isEmpty { db.setObserver(nil) }
@@ -265,23 +265,23 @@ extension ObservationBroker {
         }
         if let loss = db.lossOfFile {
             // Not in the access: functions for errors may use the store.
-            look.afterAccess { [monitor] in monitor?.fail(loss) }
+            poll.afterAccess { [monitor] in monitor?.fail(loss) }
             return
         }
         let schema = others.schemaVersion
-        // An error, as of a lock that somebody holds, comes back at the next look, or is gone then.
-        guard !db.isInsideTransaction, let change = try? others.look(db) else { return }
+        // An error, as of a lock that somebody holds, comes back at the next poll, or is gone then.
+        guard !db.isInsideTransaction, let change = try? others.poll(db) else { return }
         if case .nothing = change { return }
-        look.isFound = true
+        poll.isFound = true
         // No row needs to have changed for other values then, and the regions of observers may lack columns.
         let isSchemaChanged = others.schemaVersion != schema
         if isSchemaChanged {
             for observation in observations { observation.regionObserver?.regionMayBeObsolete() }
         }
-        report(isSchemaChanged ? .everything : change, look, on: db)
+        report(isSchemaChanged ? .everything : change, poll, on: db)
     }
 
-    private func report(_ change: ForeignChange, _ look: ForeignLook, on db: Database) {
+    private func report(_ change: ForeignChange, _ poll: ForeignPoll, on db: Database) {
         for observation in observations where observation.isForeignCommitObserver {
             (observation.observer as? any ForeignCommitObserver)?.othersDidCommit()
         }
@@ -294,12 +294,12 @@ extension ObservationBroker {
             telling(observation) { observer.databaseDidChange() }
             observation.isStopped = false
         }
-        for observation in told { observation.regionObserver?.othersDidChangeRegion(db, look) }
+        for observation in told { observation.regionObserver?.othersDidChangeRegion(db, poll) }
     }
 }
 
-/// How long the monitor sleeps before it looks by itself: short after it was woken or a file has changed, and long after
-/// such a look. A writer that is killed between its commit and its notice has written the WAL, so this look is the net
+/// How long the monitor sleeps before it polls by itself: short after it was woken or a file has changed, and long after
+/// such a poll. A writer that is killed between its commit and its notice has written the WAL, so this poll is the net
 /// below two others.
 struct PollPause {
     private(set) var next: Duration
@@ -307,7 +307,7 @@ struct PollPause {
     /// The wakes by notices and changes of files so far.
     private var wakes = 0
 
-    /// The first look is soon: it is for what was being committed while the monitor began.
+    /// The first poll is soon: it is for what was being committed while the monitor began.
     init(short: Duration) { (self.short, next) = (short, Limits.firstPollTime) }
 
     mutating func note(_ counts: ProcessMonitorCounts, canWaitLonger: Bool) {

@@ -20,12 +20,12 @@ protocol RegionObserver: TransactionObserver {
 
     /// Other connections have changed the region; called instead of ``TransactionObserver/databaseDidCommit(_:)``.
     ///
-    /// - Parameter look: The look that has found it.
-    func othersDidChangeRegion(_ db: Database, _ look: ForeignLook)
+    /// - Parameter poll: The poll that has found it.
+    func othersDidChangeRegion(_ db: Database, _ poll: ForeignPoll)
 }
 
 extension RegionObserver {
-    func othersDidChangeRegion(_ db: Database, _ look: ForeignLook) { databaseDidCommit(db) }
+    func othersDidChangeRegion(_ db: Database, _ poll: ForeignPoll) { databaseDidCommit(db) }
 }
 
 /// An observer that is notified of every commit of another connection, whatever it changed.

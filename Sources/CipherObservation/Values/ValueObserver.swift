@@ -374,11 +374,11 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     ///
     /// - Parameters:
     ///   - number: Where there was a fetch on the writing connection since this number of them, that one counts.
-    ///   - look: The look during which it was fetched: then that thread converts, where nothing can block it.
-    private func convert(_ fetched: Reducer.Fetched, unlessAfter number: Int? = nil, in look: ForeignLook? = nil) {
+    ///   - poll: The poll during which it was fetched: then that thread converts, where nothing can block it.
+    private func convert(_ fetched: Reducer.Fetched, unlessAfter number: Int? = nil, in poll: ForeignPoll? = nil) {
         guard enqueue(.success(fetched), unlessAfter: number) else { return }
-        if let look, isPlain {
-            look.afterAccess { self.convertAll(isImmediate: false) }
+        if let poll, isPlain {
+            poll.afterAccess { self.convertAll(isImmediate: false) }
         } else {
             conversions.async { self.convertAll(isImmediate: false) }
         }
@@ -502,13 +502,13 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     /// Short fetches are made at once: waking another thread takes longer, and that would read the pages that this
     /// connection has just read once more.
-    func othersDidChangeRegion(_ db: Database, _ look: ForeignLook) {
-        let isShort = state.withLock { $0.fetchTime <= Limits.longestFetchInLook } && !look.isLong
+    func othersDidChangeRegion(_ db: Database, _ poll: ForeignPoll) {
+        let isShort = state.withLock { $0.fetchTime <= Limits.longestFetchInPoll } && !poll.isLong
         if fetchesBeside && !isObsolete && !isShort { return databaseDidCommit(db) }
         guard takeChange() else { return }
         let isKnown = fetchesBeside && !isObsolete && isTracking
         attempt(since: suspensions, again: { self.fetchOnWriter() }) {
-            convert(try isKnown ? fetchAgain(db) : fetch(db), in: look)
+            convert(try isKnown ? fetchAgain(db) : fetch(db), in: poll)
         }
     }
 

@@ -20,10 +20,10 @@ enum ScratchDatabase {
         configuration.targetQueue = nil
         configuration.writeTargetQueue = nil
         configuration.label = "CipherStore.DatabaseMigrator.comparison"
-        // Without sidecar, locks and WAL: to the keyring it is a database in memory.
+        // Without sidecar, locks and WAL: to the file key it is a database in memory.
         let queue = try DatabaseQueue(
             path: folder + "/comparison.db", configuration: configuration,
-            keyring: Keyring(path: MemoryPath.own, configuration: configuration), key: .throwaway)
+            fileKey: FileKey(path: MemoryPath.own, configuration: configuration), key: .throwaway)
         defer { try? queue.close() }
         return try queue.writeWithoutTransaction { db in
             try db.runInternally("PRAGMA journal_mode = MEMORY")

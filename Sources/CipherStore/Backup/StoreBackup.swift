@@ -31,7 +31,7 @@ struct StoreBackup {
         let start = ContinuousClock.now
         let staged = try StagedBundle(for: target)
         CrashPoint.reach(.backupBegun)
-        guard let keys = store.keyring.keys else { throw noKeys() }
+        guard let keys = store.fileKey.keys else { throw noKeys() }
         // One access: a switch to a new key waits for its end, as for that of any long read.
         let copy = try store.access { try copyPages(of: $0, keys, into: staged) }
         try write(copy.sidecarBytes, to: staged.newFile(BackupBundle.sidecarName))

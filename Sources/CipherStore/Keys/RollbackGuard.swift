@@ -54,19 +54,19 @@ package struct RollbackGuard: SidecarRollbackGuard {
     }
 
     /// Raises the remembered version of a store that was just opened for writing, if it is older than the sidecar.
-    static func catchUp(_ pool: DatabasePool, _ keyring: Keyring) {
-        guard !keyring.opening.suspension.isSuspended, let sidecar = keyring.unremembered else { return }
+    static func catchUp(_ pool: DatabasePool, _ fileKey: FileKey) {
+        guard !fileKey.opening.suspension.isSuspended, let sidecar = fileKey.unremembered else { return }
         do {
             try pool.write { try RollbackTable.raise(to: sidecar.generation, of: sidecar.storeID, in: $0) }
-            if keyring.hasInvalidGeneration {
-                keyring.opening.notice(
+            if fileKey.hasInvalidGeneration {
+                fileKey.opening.notice(
                     "the row of \(RollbackTable.name), by which the store detects an older sidecar, had no valid "
                         + "generation, which another program has written: an older sidecar may have been put back. The row "
                         + "has generation \(sidecar.generation) again. See with `cipherctl key list` whether a removed "
                         + "key is back")
             }
         } catch {
-            keyring.opening.notice(notice(of: sidecar, because: error, isBegun: true))
+            fileKey.opening.notice(notice(of: sidecar, because: error, isBegun: true))
         }
     }
 

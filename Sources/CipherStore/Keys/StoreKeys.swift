@@ -163,11 +163,11 @@ public struct StoreKeys: Sendable {
     @discardableResult
     public func restoreSidecar() throws -> Summary {
         let administration = try administration(changing: true)
-        guard let accepted = store.keyring.sidecar, accepted.state == .ready else { throw notOpened() }
+        guard let accepted = store.fileKey.sidecar, accepted.state == .ready else { throw notOpened() }
         // A write proves that the connections are those of the file at the path, and that the keys are its own.
         let remembered = try store.write { db in try RollbackTable.generation(of: store.storeID, in: db) } ?? 0
         let written = try administration.restore(accepted, remembered: remembered)
-        store.keyring.changeKeys(administration.keys, written)
+        store.fileKey.changeKeys(administration.keys, written)
         try store.remember(written)
         return Summary(written)
     }
@@ -183,11 +183,11 @@ public struct StoreKeys: Sendable {
                 resultCode: .SQLITE_READONLY,
                 message: "the keys of a store that was opened for reading cannot be changed")
         }
-        guard let keys = store.keyring.keys else { throw notOpened() }
+        guard let keys = store.fileKey.keys else { throw notOpened() }
         var administration = KeyAdministration(databasePath: databasePath, keys: keys)
         administration.isCancelled = { [suspension = store.suspension] in suspension.isSuspended }
-        // The present keyring: the store may reopen its connections meanwhile, with another one.
-        let notice: @Sendable (String) -> Void = { [store] in store.keyring.opening.notice($0) }
+        // The present file key: the store may reopen its connections meanwhile, with another one.
+        let notice: @Sendable (String) -> Void = { [store] in store.fileKey.opening.notice($0) }
         administration.onNotice = notice
         if changing { administration.memory = RollbackGuard(.success(store), onNotice: notice) }
         return administration
@@ -196,7 +196,7 @@ public struct StoreKeys: Sendable {
     /// Adopts the keys that a change of the scheme has made.
     private func take(_ administration: KeyAdministration) throws {
         let sidecar = try administration.sidecar()
-        store.keyring.changeKeys(administration.keys, sidecar)
+        store.fileKey.changeKeys(administration.keys, sidecar)
         store.connections.keeper.noteScheme(isDirect: sidecar.slotted == nil)
     }
 

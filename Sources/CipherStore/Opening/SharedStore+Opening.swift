@@ -27,10 +27,10 @@ extension SharedStore {
     ) throws -> SharedStore {
         let (path, configuration) = (Files.absolute(path), configuration.forSharing(readonly: false))
         try migrator?.requireKeepingRows(in: configuration)
-        let keyring = Keyring(path: path, configuration: configuration)
-        try requireOpenable(path, keyring, configuration)
+        let fileKey = FileKey(path: path, configuration: configuration)
+        try requireOpenable(path, fileKey, configuration)
         let key = KeyOrigin.material(try source.read(), creatingWith: .plaintextHeader)
-        return try open(path, keyring, key, configuration, migrator)
+        return try open(path, fileKey, key, configuration, migrator)
     }
 
     /// Opens a store that exists, with the keys of its sidecar, which are known already.
@@ -41,33 +41,33 @@ extension SharedStore {
         acceptsFormerSidecar: Bool = false
     ) throws -> SharedStore {
         let (path, configuration) = (Files.absolute(path), configuration.forSharing(readonly: false))
-        let keyring = Keyring(
+        let fileKey = FileKey(
             path: path, configuration: configuration, holding: keys, acceptsFormerSidecar: acceptsFormerSidecar)
-        try requireOpenable(path, keyring, configuration)
-        return try open(path, keyring, .held, configuration, nil)
+        try requireOpenable(path, fileKey, configuration)
+        return try open(path, fileKey, .held, configuration, nil)
     }
 
     private static func open(
-        _ path: String, _ keyring: Keyring, _ key: KeyOrigin, _ configuration: Configuration,
+        _ path: String, _ fileKey: FileKey, _ key: KeyOrigin, _ configuration: Configuration,
         _ migrator: DatabaseMigrator?
     ) throws -> SharedStore {
-        defer { keyring.opening.release() }
+        defer { fileKey.opening.release() }
         let isCancelled = configuration.isOpeningCancelled ?? { false }
-        let (lease, completedEpoch) = try keyring.opening.endingWaits(when: isCancelled) {
-            try takeLocks(keyring, key, StorePaths(path), isCancelled)
+        let (lease, completedEpoch) = try fileKey.opening.endingWaits(when: isCancelled) {
+            try takeLocks(fileKey, key, StorePaths(path), isCancelled)
         }
         var pool: DatabasePool?
         do {
-            let opened = try DatabasePool(path: path, configuration: configuration, keyring: keyring, key: key)
+            let opened = try DatabasePool(path: path, configuration: configuration, fileKey: fileKey, key: key)
             pool = opened
-            keyring.logCreation()
-            LostCommits.report(opened, keyring)
+            fileKey.logCreation()
+            LostCommits.report(opened, fileKey)
             try migrate(opened, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
-            RollbackGuard.catchUp(opened, keyring)
+            RollbackGuard.catchUp(opened, fileKey)
             opened.carryOver.setHolderRole(.lease, true)
             return try SharedStore(
-                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
+                pool: opened, lease: lease, identity: StoreIdentity(fileKey, path: path), fileKey: fileKey)
         } catch {
             try? pool?.close()
             lease?.release()
@@ -113,9 +113,9 @@ extension SharedStore {
         try SQLiteLibrary.requireCipher()
         try requireSafeFilesystem(path, configuration)
         try configuration.forbidDumpsIfAsked()
-        let keyring = Keyring(path: path, configuration: configuration)
+        let fileKey = FileKey(path: path, configuration: configuration)
         let key = KeyOrigin.material(try source.read(), creatingWith: .plaintextHeader)
-        return try openReadOnly(path, configuration, migrator, keyring, key)
+        return try openReadOnly(path, configuration, migrator, fileKey, key)
     }
 
     /// Opens a store for reading only, with the keys of its sidecar, which are known already.
@@ -127,31 +127,31 @@ extension SharedStore {
         guard try isCreated(StorePaths(path)) else { return nil }
         try SQLiteLibrary.requireCipher()
         try requireSafeFilesystem(path, configuration)
-        let keyring = Keyring(path: path, configuration: configuration, holding: keys)
-        return try openReadOnly(path, configuration, nil, keyring, .held)
+        let fileKey = FileKey(path: path, configuration: configuration, holding: keys)
+        return try openReadOnly(path, configuration, nil, fileKey, .held)
     }
 
     private static func openReadOnly(
-        _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ keyring: Keyring,
+        _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ fileKey: FileKey,
         _ key: KeyOrigin
     ) throws -> SharedStore? {
-        try keyring.opening.requirePossiblePlace()
+        try fileKey.opening.requirePossiblePlace()
         let paths = StorePaths(path)
         // Acquired before the keys are read from the sidecar. Without a lock file no process can request the store.
         var lease = try Files.identity(paths.lock) == nil ? nil : takeLease(paths, configuration)
         var pool: DatabasePool?
         do {
             let opened = try DatabasePool(
-                path: path, configuration: configuration, keyring: keyring, key: key)
+                path: path, configuration: configuration, fileKey: fileKey, key: key)
             pool = opened
-            guard try hasContent(opened, keyring), try hasExactSchema(opened, migrator) else {
+            guard try hasContent(opened, fileKey), try hasExactSchema(opened, migrator) else {
                 try opened.close()
                 lease?.release()
                 return nil
             }
             if lease == nil { lease = try takeLease(paths, configuration) }
             return try SharedStore(
-                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
+                pool: opened, lease: lease, identity: StoreIdentity(fileKey, path: path), fileKey: fileKey)
         } catch {
             try? pool?.close()
             lease?.release()
@@ -171,13 +171,13 @@ extension SharedStore {
 
     /// The checks before a key is in memory.
     private static func requireOpenable(
-        _ path: String, _ keyring: Keyring, _ configuration: Configuration
+        _ path: String, _ fileKey: FileKey, _ configuration: Configuration
     ) throws {
         // Before a key is derived, or a file is made: a library that fails later would leave an unfinished store.
         try SQLiteLibrary.requireCipher()
         try BackupBundle.refuse(writing: path)
         try requireSafeFilesystem(path, configuration)
-        try keyring.opening.requirePossiblePlace()
+        try fileKey.opening.requirePossiblePlace()
         try configuration.forbidDumpsIfAsked()
     }
 
@@ -187,26 +187,26 @@ extension SharedStore {
     /// An opener that meets a switch to a new key holds nothing while it waits, and reads everything again.
     /// - Returns: The lease, and the epoch to which a rotation was completed.
     private static func takeLocks(
-        _ keyring: Keyring, _ key: KeyOrigin, _ paths: StorePaths, _ isCancelled: @escaping @Sendable () -> Bool
+        _ fileKey: FileKey, _ key: KeyOrigin, _ paths: StorePaths, _ isCancelled: @escaping @Sendable () -> Bool
     ) throws -> (Lease?, completedEpoch: UInt64?) {
         let deadline = ContinuousClock.now + Limits.switchWait
         while true {
-            if try !isReadable(whileSuspended: keyring) {
+            if try !isReadable(whileSuspended: fileKey) {
                 if case .material(let secret, _) = key {
-                    try keyring.lock(unlocking: secret)
+                    try fileKey.lock(unlocking: secret)
                 } else {
-                    try keyring.opening.lock()
+                    try fileKey.opening.lock()
                 }
             }
             // Nothing is held during this wait, so a suspension need not end it.
             guard case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) else {
-                keyring.opening.release()
+                fileKey.opening.release()
                 try Lease.take(
                     for: paths, label: nil, readonly: false, deadline: deadline, isCancelled: isCancelled)?.release()
                 continue
             }
             do {
-                if let outcome = try recoverRotation(keyring, key) {
+                if let outcome = try recoverRotation(fileKey, key) {
                     return (lease, outcome.completedEpoch)
                 }
             } catch {
@@ -215,7 +215,7 @@ extension SharedStore {
             }
             // The lease is released first: a restoration that holds the opening lock must find no lease.
             lease?.release()
-            keyring.opening.release()
+            fileKey.opening.release()
             try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isCancelled)
         }
     }
@@ -230,19 +230,20 @@ extension SharedStore {
     ///
     /// - Returns: nil when another process holds the admin lock, so that the caller must wait.
     private static func recoverRotation(
-        _ keyring: Keyring, _ key: KeyOrigin
+        _ fileKey: FileKey, _ key: KeyOrigin
     ) throws -> RotationRecovery.Outcome? {
-        guard let paths = keyring.paths, keyring.opening.isLocked, let vault = keyring.opening.vault else {
+        guard let paths = fileKey.paths, fileKey.opening.isLocked, let sidecarCache = fileKey.opening.sidecarCache
+        else {
             return RotationRecovery.Outcome()
         }
         if let reason = try MissingDatabase.reason(paths) { throw reason }
-        let outcome = try keyring.opening.endingWhenSuspended { isCancelled in
+        let outcome = try fileKey.opening.endingWhenSuspended { isCancelled in
             try RotationRecovery.run(
-                paths, vault.read(), isCancelled: isCancelled, unlock: { try keyring.keys(of: $0, given: key) })
+                paths, sidecarCache.read(), isCancelled: isCancelled, unlock: { try fileKey.keys(of: $0, given: key) })
         }
         // The recovery has written the sidecar only if it reports something.
-        if outcome?.notices.isEmpty == false { vault.reread() }
-        keyring.opening.report(outcome?.notices ?? [])
+        if outcome?.notices.isEmpty == false { sidecarCache.reread() }
+        fileKey.opening.report(outcome?.notices ?? [])
         return outcome
     }
 
@@ -257,9 +258,11 @@ extension SharedStore {
 
     /// Whether the process is suspended and the store is complete. It is opened without a lock then, because a process
     /// that is about to be stopped must not hold one. A store that must still be created is refused then.
-    private static func isReadable(whileSuspended keyring: Keyring) throws -> Bool {
-        guard keyring.opening.suspension.isSuspended, let vault = keyring.opening.vault else { return false }
-        let claimed = vault.read().claimed
+    private static func isReadable(whileSuspended fileKey: FileKey) throws -> Bool {
+        guard fileKey.opening.suspension.isSuspended, let sidecarCache = fileKey.opening.sidecarCache else {
+            return false
+        }
+        let claimed = sidecarCache.read().claimed
         return !claimed.isEmpty && !claimed.contains { $0.state == .creating }
     }
 
@@ -277,10 +280,10 @@ extension SharedStore {
 
     /// Whether the store is complete, or at least has its content. If the sidecar says that the store is being created,
     /// a database of more than one page was adopted: it was renamed complete, and only the sidecar is not updated yet.
-    private static func hasContent(_ pool: DatabasePool, _ keyring: Keyring) throws -> Bool {
-        guard keyring.sidecar?.state == .creating else { return true }
+    private static func hasContent(_ pool: DatabasePool, _ fileKey: FileKey) throws -> Bool {
+        guard fileKey.sidecar?.state == .creating else { return true }
         guard try pool.read({ try Int.fetchOne($0, sql: "PRAGMA page_count") }) ?? 0 > 1 else { return false }
-        keyring.opening.notice(
+        fileKey.opening.notice(
             "\"\(pool.path)\": its adoption was interrupted after the file was converted, and is completed by the next "
                 + "opening for writing, or by `cipherctl adopt`; all rows are there.")
         return true
@@ -351,8 +354,8 @@ struct StoreIdentity {
     /// Whether its data key comes from its user, so that a new one cannot be found with an old one.
     var isDirect: Bool
 
-    init(_ keyring: Keyring, path: String) throws(StoreError) {
-        guard let sidecar = keyring.sidecar else {
+    init(_ fileKey: FileKey, path: String) throws(StoreError) {
+        guard let sidecar = fileKey.sidecar else {
             throw StoreError(
                 .saltMissing, what: "\"\(path)\" has no sidecar.",
                 why: "A shared store always has one.", remedy: "Restore it from a backup of the store.")

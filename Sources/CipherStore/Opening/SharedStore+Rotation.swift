@@ -10,7 +10,7 @@ extension SharedStore {
     ///
     /// - Throws: `StoreError` `saltMissing` without a sidecar, which no opened store is.
     package func requireRotationKeys() throws -> (SidecarKeys, Sidecar) {
-        guard let keys = keyring.keys, let sidecar = keyring.sidecar else {
+        guard let keys = fileKey.keys, let sidecar = fileKey.sidecar else {
             throw StoreError(
                 .saltMissing, what: "\"\(path)\" has no sidecar that its key opens.",
                 why: "A shared store always has one.", remedy: "Restore it from a backup of the store.")
@@ -20,10 +20,10 @@ extension SharedStore {
 
     /// The secret that opened the store; nil if only its keys are known, and if it has lost its keyslot.
     package func rotationSecret() throws -> Secret? {
-        guard let secret = keyring.secret,
+        guard let secret = fileKey.secret,
             let sidecar = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed
         else { return nil }
-        return try keyring.vault?.keys(of: sidecar, for: secret) == nil ? nil : secret
+        return try fileKey.sidecarCache?.keys(of: sidecar, for: secret) == nil ? nil : secret
     }
 
     /// Adopts the keys of the next epoch, which may not be derivable from the former ones. So the rotated store can be
@@ -31,7 +31,7 @@ extension SharedStore {
     package func adoptRotatedKeys(_ keys: RotationKeys) {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         guard let choice = try? files.choose(files.read(), unlock: { _ in keys.next }) else { return }
-        keyring.changeKeys(choice.keys, choice.sidecar)
+        fileKey.changeKeys(choice.keys, choice.sidecar)
     }
 }
 
@@ -74,16 +74,16 @@ extension StoreConnections {
     /// reopen it, and the file at the path may be another store by then.
     ///
     /// A store that is open for reading only leaves the switch to other processes.
-    func completeSwitch(with keyring: Keyring, isOvertaken: @escaping () -> Bool) throws {
-        guard let paths = keyring.paths else { return }
+    func completeSwitch(with fileKey: FileKey, isOvertaken: @escaping () -> Bool) throws {
+        guard let paths = fileKey.paths else { return }
         let deadline = ContinuousClock.now + Limits.switchWait
         while RotationRecovery.isSwitchClaimed(paths) {
-            try keyring.opening.lock()
-            guard keyring.opening.isLocked else { return }
+            try fileKey.opening.lock()
+            guard fileKey.opening.isLocked else { return }
             let outcome = try RotationRecovery.run(
-                paths, isCancelled: isOvertaken, unlock: { try keyring.keys(of: $0, given: .held) })
-            if let outcome { return keyring.opening.report(outcome.notices) }
-            keyring.opening.release()
+                paths, isCancelled: isOvertaken, unlock: { try fileKey.keys(of: $0, given: .held) })
+            if let outcome { return fileKey.opening.report(outcome.notices) }
+            fileKey.opening.release()
             try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isOvertaken)
         }
     }

@@ -8,7 +8,7 @@ extension SharedStore {
     /// ``resume()``.
     ///
     /// Running statements are interrupted (`SQLITE_INTERRUPT`) and an open transaction is rolled back. Every wait for a
-    /// lock, a connection or the write slot throws `SQLITE_ABORT` "Database is suspended", and so does every later
+    /// lock, a connection or the write turn throws `SQLITE_ABORT` "Database is suspended", and so does every later
     /// write. Reads continue; each holds the lease while it runs. The store is suspended whether or not it observes
     /// notifications; of several suspensions and resumptions, the last one takes effect.
     ///
@@ -56,7 +56,7 @@ extension SharedStore {
         [SuspensionReport.HeldLock], SuspensionReport.Proof
     ) {
         var own: [SuspensionReport.HeldLock] = []
-        if connections.carryOver.ownsWriteSlot { own.append(.writeSlot) }
+        if connections.carryOver.ownsWriteTurn { own.append(.writeTurn) }
         if isOpeningLockHeld { own.append(.opening) }
         if connections.keeper.isHeld { own.append(.lease) }
         if let held = LockProof.heldLocks(on: path, isShown: connections.isShownByLockTable) {

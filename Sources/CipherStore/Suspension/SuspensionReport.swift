@@ -19,8 +19,8 @@ public struct SuspensionReport: Sendable, Equatable {
         case checkpoint
         /// SQLite's lock on the database file itself, as without WAL.
         case databaseFile
-        /// The write slot, as the table of holders shows it.
-        case writeSlot
+        /// The write turn, as the table of holders shows it.
+        case writeTurn
         /// A lock that a connection has according to the library's own state.
         case connection
         /// The store is being opened, created or migrated.

@@ -13,13 +13,13 @@ enum LostCommits {
     /// Reports the loss as a notice. An unreadable part is left to `verify`.
     ///
     /// - Parameter pool: It has written nothing yet.
-    static func report(_ pool: DatabasePool, _ keyring: Keyring) {
+    static func report(_ pool: DatabasePool, _ fileKey: FileKey) {
         let position = pool.writeWithoutTransaction(\.commitPosition)
-        guard let key = keyring.pageKey, hasCommit(pool.path, behind: (position?.frame ?? 0) + 1),
+        guard let key = fileKey.pageKey, hasCommit(pool.path, behind: (position?.frame ?? 0) + 1),
             let loss = try? WALContent.loss(of: pool.path, key), case .afterFrame(let broken) = loss,
             hasCommit(pool.path, behind: broken)
         else { return }
-        keyring.opening.report(["\(loss.note): \(loss.remedy)"])
+        fileKey.opening.report(["\(loss.note): \(loss.remedy)"])
     }
 
     /// Whether a frame of this run of the WAL ends a transaction behind another one, itself excluded.

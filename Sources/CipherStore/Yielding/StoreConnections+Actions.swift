@@ -76,11 +76,11 @@ extension StoreConnections {
             try work.withLock { _ in
                 guard case .reopening = state.withLock({ $0.connections }) else { return }
                 if !hasLease { try retake(.unless { [self] in isOvertaken }) }
-                let (pool, keyring) = try openConnections()
+                let (pool, fileKey) = try openConnections()
                 current = pool
                 state.withLock { state in
                     state.pool = pool
-                    state.keyring = keyring
+                    state.fileKey = fileKey
                     state.carryOver = pool.carryOver
                     state.failure = nil
                 }
@@ -102,23 +102,23 @@ extension StoreConnections {
         return cause.contains(.suspension)
     }
 
-    private func openConnections() throws -> (DatabasePool, Keyring) {
-        let keyring = keyring.successor()
-        defer { keyring.opening.release() }
-        let pool = try keyring.opening.endingWaits(when: { [self] in isOvertaken }) {
-            try completeSwitch(with: keyring) { [self] in isOvertaken }
+    private func openConnections() throws -> (DatabasePool, FileKey) {
+        let fileKey = fileKey.successor()
+        defer { fileKey.opening.release() }
+        let pool = try fileKey.opening.endingWaits(when: { [self] in isOvertaken }) {
+            try completeSwitch(with: fileKey) { [self] in isOvertaken }
             try keeper.verify()
             return try DatabasePool(
-                path: path, configuration: configuration, keyring: keyring, key: .held, carryOver: carryOver)
+                path: path, configuration: configuration, fileKey: fileKey, key: .held, carryOver: carryOver)
         }
         pool.keep(keeper)
         do {
-            try keeper.adopt(StoreIdentity(keyring, path: path))
+            try keeper.adopt(StoreIdentity(fileKey, path: path))
         } catch {
             try? pool.close(isPause: true)
             throw error
         }
-        return (pool, keyring)
+        return (pool, fileKey)
     }
 
     private func fail(_ error: any Error) {

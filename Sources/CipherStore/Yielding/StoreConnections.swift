@@ -31,7 +31,7 @@ final class StoreConnections: @unchecked Sendable {
         var connections = ConnectionState.open
         /// The pool that is open; nil while there is none.
         var pool: DatabasePool?
-        var keyring: Keyring
+        var fileKey: FileKey
         /// The state that outlives the pool.
         var carryOver: PoolCarryOver
         /// Why the connections could not be opened.
@@ -51,13 +51,13 @@ final class StoreConnections: @unchecked Sendable {
         var isEnding = false
     }
 
-    init(pool: DatabasePool, keyring: Keyring, keeper: LeaseKeeper, listens: Bool) {
+    init(pool: DatabasePool, fileKey: FileKey, keeper: LeaseKeeper, listens: Bool) {
         self.keeper = keeper
         path = pool.path
         configuration = pool.configuration
-        suspension = keyring.opening.suspension
+        suspension = fileKey.opening.suspension
         current = pool
-        state = Mutex(State(pool: pool, keyring: keyring, carryOver: pool.carryOver))
+        state = Mutex(State(pool: pool, fileKey: fileKey, carryOver: pool.carryOver))
         watcher = listens ? YieldWatcher(lockFile: StorePaths(pool.path).lock) : nil
         // If the store is not closed explicitly, its lease is released after the last of its connections.
         pool.keep(keeper)
@@ -71,7 +71,7 @@ final class StoreConnections: @unchecked Sendable {
 
     /// The pool that is open at the moment.
     var openPool: DatabasePool? { state.withLock { $0.pool } }
-    var keyring: Keyring { state.withLock { $0.keyring } }
+    var fileKey: FileKey { state.withLock { $0.fileKey } }
     var carryOver: PoolCarryOver { state.withLock { $0.carryOver } }
 
     // MARK: Requests

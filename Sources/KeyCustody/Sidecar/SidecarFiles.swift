@@ -58,8 +58,8 @@ package struct SidecarCopies: Hashable, Sendable {
 /// generation is valid. A change that is interrupted after the first file has happened; the next opener updates the
 /// backup. A main copy that is *older* than its backup is never the result of a crash: an old file was restored.
 ///
-/// **When the copies differ**, `choose` decides which of them is valid (`Vault/AuthenticatedSidecar.swift`), and `repair`
-/// rewrites the other one (`Vault/SidecarRepair.swift`).
+/// **When the copies differ**, `choose` decides which of them is valid (`SidecarCache/AuthenticatedSidecar.swift`), and
+/// `repair` rewrites the other one (`SidecarCache/SidecarRepair.swift`).
 package struct SidecarFiles: Sendable {
     package let databasePath: String
 

@@ -1,6 +1,6 @@
 import StorePlatform
 
-/// The mapped part of the lock file: the holder of the write slot, its waiters, and the table of holders.
+/// The mapped part of the lock file: the holder of the write turn, its waiters, and the table of holders.
 ///
 /// The worst effect of wrong content is that the writer queue does not keep order. Slots out of range count as no holder,
 /// and an entry is valid only while its slot's byte is locked.
@@ -65,17 +65,17 @@ package final class SharedTable: Sendable {
 
     private static func bytes(of value: some FixedWidthInteger) -> [UInt8] { withUnsafeBytes(of: value, Array.init) }
 
-    // MARK: The write slot
+    // MARK: The write turn
 
     var owner: OwnerWord { OwnerWord(rawValue: words.load32(Header.owner)) }
 
-    /// Replaces the owner of the write slot if it is the expected one.
+    /// Replaces the owner of the write turn if it is the expected one.
     @inline(__always)
     func replaceOwner(_ expected: OwnerWord, with word: OwnerWord) -> Bool {
         words.replace32(Header.owner, expected.rawValue, with: word.rawValue)
     }
 
-    /// When the write slot was last handed over to a waiting writer.
+    /// When the write turn was last handed over to a waiting writer.
     var handedOverAt: UInt64 {
         get { words.load64(Header.handedOverAt) }
         set { words.store64(Header.handedOverAt, newValue) }
@@ -158,7 +158,7 @@ struct TableRow {
     var ticket: UInt64 { words.load64(Row.ticket) }
     var waitingSince: UInt64 { words.load64(Row.waitingSince) }
 
-    /// Wakes the holder if it sleeps until the write slot is free.
+    /// Wakes the holder if it sleeps until the write turn is free.
     ///
     /// - Returns: Whether it did.
     func prepareNotification() -> Bool { words.replace32(Row.wake, WakeWord.armed, with: WakeWord.notified) }

@@ -10,13 +10,13 @@ public struct StoreHolder: Sendable, Equatable {
         case writer
         /// It opened the store for reading only.
         case readOnly = "read-only"
-        /// It holds the write slot: it is the current writer.
-        case writeSlot = "write slot"
+        /// It holds the write turn: it is the current writer.
+        case writeTurn = "write turn"
         /// It waits in the writer queue.
         case waiting
         /// It is suspended.
         case suspended
-        /// It has the database open, as its lock shows; for processes without a slot in the table of holders.
+        /// It has the database open, as its lock shows; for processes without a row in the table of holders.
         case open
         /// It holds SQLite's write lock.
         case writeLock = "write lock"
@@ -29,25 +29,25 @@ public struct StoreHolder: Sendable, Equatable {
     /// The short name of its program; nil where the system does not report it.
     public let command: String?
     public let state: ProcessState
-    /// Its slot in the table of holders, which is its own while it lives; nil for a process that is known only by its
+    /// Its row in the table of holders, which is its own while it lives; nil for a process that is known only by its
     /// locks.
     public let slot: Int?
     /// The name of the connection; nil for a process that is known only by its locks.
     public let label: String?
-    /// When it acquired its slot in the table of holders, as time since 1970.
+    /// When it acquired its row in the table of holders, as time since 1970.
     public let openedAt: Duration?
     public fileprivate(set) var uses: [Use]
-    /// How long it has held the write slot.
+    /// How long it has held the write turn.
     public let writingFor: Duration?
-    /// How long it has waited for the write slot.
+    /// How long it has waited for the write turn.
     public let waitingFor: Duration?
-    /// How often it held the write slot.
+    /// How often it held the write turn.
     public let writeCount: UInt64
-    /// The total time for which it held the write slot.
+    /// The total time for which it held the write turn.
     public let writeTime: Duration
-    /// The longest time for which it held the write slot.
+    /// The longest time for which it held the write turn.
     public let longestWrite: Duration
-    /// The total time for which it waited for the write slot.
+    /// The total time for which it waited for the write turn.
     public let waitTime: Duration
 }
 
@@ -115,7 +115,7 @@ extension StoreHolder {
         if roles.contains(.lease) { uses.append(.lease) }
         if roles.contains(.writer) { uses.append(.writer) }
         if roles.contains(.readOnly) { uses.append(.readOnly) }
-        if isOwner { uses.append(.writeSlot) }
+        if isOwner { uses.append(.writeTurn) }
         if isWaiting { uses.append(.waiting) }
         if roles.contains(.suspended) { uses.append(.suspended) }
         return uses
@@ -185,9 +185,9 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
         (try? TableReader(path: path).holder(of: slot)) ?? nil
     }
 
-    /// The holder of the write slot, or of SQLite's write lock without it.
+    /// The holder of the write turn, or of SQLite's write lock without it.
     public var writer: StoreHolder? {
-        first { $0.uses.contains(.writeSlot) } ?? first { $0.uses.contains(.writeLock) }
+        first { $0.uses.contains(.writeTurn) } ?? first { $0.uses.contains(.writeLock) }
     }
 
     /// The processes that hold SQLite's locks, each with what the locks are for.

@@ -13,13 +13,13 @@ package enum TableLayout {
         package static let magic = 0
         /// u32.
         package static let version = 8
-        /// u32; the holder of the write slot (``OwnerWord``), 0 when it is free.
+        /// u32; the holder of the write turn (``OwnerWord``), 0 when it is free.
         package static let owner = 64
-        /// u64, monotonic nanoseconds; when the write slot was last handed over.
+        /// u64, monotonic nanoseconds; when the write turn was last handed over.
         package static let handedOverAt = 72
         /// u64; the ticket of the next waiting writer.
         package static let nextTicket = 128
-        /// 1024 bits, one for each slot: its holder waits for the write slot.
+        /// 1024 bits, one for each slot: its holder waits for the write turn.
         package static let waiting = 192
         package static let waitingWords = 16
         /// u32; incremented with each change of a yield request. The users of the store sleep on this word.
@@ -58,15 +58,15 @@ package enum TableLayout {
         package static let pidNamespace = 40
         /// i64, milliseconds since 1970; since when it holds the slot.
         package static let openedAt = 48
-        /// u64, monotonic nanoseconds; since when it holds the write slot, 0 without it.
+        /// u64, monotonic nanoseconds; since when it holds the write turn, 0 without it.
         package static let writingSince = 56
-        /// u64; how often it held the write slot.
+        /// u64; how often it held the write turn.
         package static let writeCount = 64
-        /// u64, nanoseconds; the total time for which it held the write slot.
+        /// u64, nanoseconds; the total time for which it held the write turn.
         package static let writeTotal = 72
-        /// u64, nanoseconds; the longest time it held the write slot.
+        /// u64, nanoseconds; the longest time it held the write turn.
         package static let longestWrite = 80
-        /// u64, nanoseconds; the total time for which it waited for the write slot.
+        /// u64, nanoseconds; the total time for which it waited for the write turn.
         package static let waitTotal = 88
         /// UTF-8 padded with zeros; the name of the connection.
         package static let label = 96
@@ -103,7 +103,7 @@ package struct HolderRoles: OptionSet, Sendable {
     package static let suspended = HolderRoles(rawValue: 8)
 }
 
-/// The holder of the write slot, as one word: a slot of the table with its generation, so that a word left by a former
+/// The holder of the write turn, as one word: a slot of the table with its generation, so that a word left by a former
 /// holder of the slot is never mistaken for the present one's.
 struct OwnerWord: Equatable {
     let rawValue: UInt32
@@ -116,13 +116,13 @@ struct OwnerWord: Equatable {
 
     init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    /// - Parameter isOffer: Whether the write slot is only offered to that holder, which must accept it.
+    /// - Parameter isOffer: Whether the write turn is only offered to that holder, which must accept it.
     init(slot: Int, generation: UInt32, isOffer: Bool = false) {
         rawValue = UInt32(slot + 1) | generation << Self.generationShift | (isOffer ? Self.offer : 0)
     }
 
     var isOffer: Bool { rawValue & Self.offer != 0 }
-    /// The slot of the table; nil when the write slot is free, or when the word is not valid.
+    /// The slot of the table; nil when the write turn is free, or when the word is not valid.
     var slot: Int? {
         let number = Int(rawValue & Self.slotMask)
         return 1...TableLayout.slotCount ~= number ? number - 1 : nil
@@ -136,9 +136,9 @@ struct OwnerWord: Equatable {
 
 /// The values of the word on which the watcher of commits sleeps.
 enum NoticeWord {
-    /// Asleep, or about to look: the next commit must wake it.
+    /// Asleep, or about to poll: the next commit must wake it.
     static let armed: UInt32 = 0
-    /// There was a commit since; it looks before it sleeps again. The next committer wakes it once more: the process
+    /// There was a commit since; it polls before it sleeps again. The next committer wakes it once more: the process
     /// that stored this may have been killed before it did.
     static let noticed: UInt32 = 1
     /// The same, and it was woken.
@@ -147,12 +147,12 @@ enum NoticeWord {
 
 /// The values of the word on which a waiting holder sleeps.
 enum WakeWord {
-    /// Asleep, to be woken when the write slot is free.
+    /// Asleep, to be woken when the write turn is free.
     static let armed: UInt32 = 0
     /// Asleep for a moment after it came too late; only an offer wakes it.
     static let quiet: UInt32 = 1
-    /// Woken: the write slot was free.
+    /// Woken: the write turn was free.
     static let notified: UInt32 = 2
-    /// Woken: the write slot was offered to it, or another thread of its process called it.
+    /// Woken: the write turn was offered to it, or another thread of its process called it.
     static let called: UInt32 = 3
 }

@@ -6,10 +6,10 @@ import StorePlatform
 /// holds the exclusive lease may replace the store's file, as far as users of leases are concerned.
 package final class Lease: Sendable {
     private let lock: HeldLock
-    /// A reader's slot in the table of holders; a writing connection has its own.
-    private let slot: HolderSlot?
+    /// A reader's row in the table of holders; a writing connection has its own.
+    private let slot: HolderRow?
 
-    private init(_ lock: HeldLock, _ slot: HolderSlot?) {
+    private init(_ lock: HeldLock, _ slot: HolderRow?) {
         self.lock = lock
         self.slot = slot
     }
@@ -61,7 +61,7 @@ package final class Lease: Sendable {
         }
         guard readonly, let label else { return .taken(Lease(lock, nil)) }
         // The slot only informs others: a reader that may not write the file, or finds no free slot, works without.
-        let slot = try? HolderSlot.take(path: paths.lock, label: label, roles: [.lease, .readOnly])
+        let slot = try? HolderRow.take(path: paths.lock, label: label, roles: [.lease, .readOnly])
         return .taken(Lease(lock, slot))
     }
 

@@ -3,9 +3,9 @@ import StorePlatform
 // The notices of commits between the holders of a store: who watches is woken after each commit of another holder.
 //
 // A notice says only that there may be something new. A process that is killed between its commit and its notices wakes
-// nobody, and programs that do not use this library never do: a watcher also looks without a notice, but seldom.
+// nobody, and programs that do not use this library never do: a watcher also polls without a notice, but seldom.
 
-extension HolderSlot {
+extension HolderRow {
     // MARK: The writer
 
     /// Wakes the watchers of the other slots; for the holder that has just committed. One load where nobody watches.
@@ -36,7 +36,7 @@ extension HolderSlot {
         wakeWatcher()
     }
 
-    /// Makes the next commit be noticed again; to be called before each look for commits.
+    /// Makes the next commit be noticed again; to be called before each poll for commits.
     package func armNotice() { whileHeld { table.armNotice(of: number) } }
 
     /// Whether a commit was noticed since ``armNotice()``.
@@ -50,7 +50,7 @@ extension HolderSlot {
     }
 
     /// Wakes the thread that sleeps in ``awaitNotice(for:)``. After the release of the slot it may wake its next
-    /// holder, who then looks without need.
+    /// holder, who then polls without need.
     package func wakeWatcher() { table.notify(watcher: number) }
 }
 
@@ -90,7 +90,7 @@ extension SharedTable {
     /// Makes the next notice wake the watcher of a slot.
     func armNotice(of slot: Int) { words.store32(TableLayout.notice(slot), NoticeWord.armed) }
 
-    /// Tells the watcher of a slot of a commit, and wakes it unless it was woken before and has not looked since.
+    /// Tells the watcher of a slot of a commit, and wakes it unless it was woken before and has not polled since.
     func notify(watcher slot: Int) {
         let offset = TableLayout.notice(slot)
         // Not a load: what was committed comes before it for every processor.

@@ -1,9 +1,9 @@
 import StorePlatform
 
 /// The queue of all connections that are about to write to a store, in all processes: at most one of them holds the
-/// write slot, and none waits for it forever.
+/// write turn, and none waits for it forever.
 ///
-/// A writer that finds the write slot free acquires it before those that wait. So one process writes several times in a
+/// A writer that finds the write turn free acquires it before those that wait. So one process writes several times in a
 /// row with warm caches. This lasts only until the first waiting writer has waited ``Limits/overtakingTime``; then the
 /// slot is handed to it, in the order of arrival. It may write several times in a row for ``Limits/holdTime`` before
 /// the slot is handed over again; otherwise, once all waiting writers have waited that long, the slot would change its
@@ -11,8 +11,8 @@ import StorePlatform
 /// wait for a second.
 ///
 /// Entering and leaving without contention are one atomic operation each and make no system call. A holder that dies is
-/// noticed by its slot in the table of holders; one that is stopped keeps the write slot, as it keeps SQLite's lock.
-/// One that is stopped *while it waits* is skipped: the write slot is only offered to it, and is its own once it
+/// noticed by its row in the table of holders; one that is stopped keeps the write turn, as it keeps SQLite's lock.
+/// One that is stopped *while it waits* is skipped: the write turn is only offered to it, and is its own once it
 /// accepts.
 ///
 /// Only one thread at a time, the one that uses the connection, may enter and leave; any thread may call ``call()``.
@@ -25,21 +25,21 @@ package final class WriterQueue: Sendable {
         case interrupted
     }
 
-    package let slot: HolderSlot
+    package let slot: HolderRow
     private let table: SharedTable
     private let mine: OwnerWord
     private let offer: OwnerWord
     private let overtakingNanoseconds: UInt64
     private let holdNanoseconds: UInt64
 
-    package convenience init(_ slot: HolderSlot) {
+    package convenience init(_ slot: HolderRow) {
         self.init(slot, overtaking: Limits.overtakingTime, hold: Limits.holdTime)
     }
 
     /// - Parameters:
     ///   - overtaking: How long newcomers may overtake waiting writers.
-    ///   - hold: How long a writer may keep a write slot that was handed to it while others wait.
-    init(_ slot: HolderSlot, overtaking: Duration, hold: Duration) {
+    ///   - hold: How long a writer may keep a write turn that was handed to it while others wait.
+    init(_ slot: HolderRow, overtaking: Duration, hold: Duration) {
         self.slot = slot
         overtakingNanoseconds = overtaking.wholeNanoseconds
         holdNanoseconds = hold.wholeNanoseconds
@@ -50,14 +50,14 @@ package final class WriterQueue: Sendable {
 
     // MARK: Entering
 
-    /// Acquires the write slot if it is free.
+    /// Acquires the write turn if it is free.
     @inline(__always)
     package func enterIfFree() -> Bool { table.replaceOwner(.free, with: mine) }
 
-    /// Acquires the write slot if it is free, or if its holder is dead.
+    /// Acquires the write turn if it is free, or if its holder is dead.
     package func tryToEnter() -> Bool { enterIfFree() || takeFromDead(table.owner) }
 
-    /// Waits for the write slot.
+    /// Waits for the write turn.
     ///
     /// - Parameters:
     ///   - deadline: When to give up, as ``MonotonicTime``.
@@ -75,9 +75,9 @@ package final class WriterQueue: Sendable {
             if take() { return .entered }
             if isInterrupted() { return giveUp(.interrupted) }
             if now >= deadline { return giveUp(.timedOut) }
-            if wait.isTimeToLook(at: now) {
+            if wait.isTimeToPoll(at: now) {
                 let owner = table.owner
-                if takeFromDead(owner) || takeUnanswered(wait.look(at: owner, now: now, position: position)) {
+                if takeFromDead(owner) || takeUnanswered(wait.poll(at: owner, now: now, position: position)) {
                     table.clearWaiting(slot.number)
                     return .entered
                 }
@@ -100,7 +100,7 @@ package final class WriterQueue: Sendable {
         table.setWaiting(slot.number)
     }
 
-    /// Acquires the write slot if it is free or offered to this holder.
+    /// Acquires the write turn if it is free or offered to this holder.
     private func take() -> Bool {
         let owner = table.owner
         guard owner == .free || owner == offer, table.replaceOwner(owner, with: mine) else { return false }
@@ -113,7 +113,7 @@ package final class WriterQueue: Sendable {
         return table.replaceOwner(owner, with: mine)
     }
 
-    /// Acquires a write slot whose offer is not answered. The writer that did not answer joins the queue again when it
+    /// Acquires a write turn whose offer is not answered. The writer that did not answer joins the queue again when it
     /// runs.
     private func takeUnanswered(_ owner: OwnerWord?) -> Bool {
         guard let owner, let idle = owner.slot, table.replaceOwner(owner, with: mine) else { return false }
@@ -123,7 +123,7 @@ package final class WriterQueue: Sendable {
 
     private func giveUp(_ outcome: Outcome) -> Outcome {
         table.clearWaiting(slot.number)
-        // After the bit is cleared: the process that offers the write slot checks again whether this writer still
+        // After the bit is cleared: the process that offers the write turn checks again whether this writer still
         // waits.
         guard table.replaceOwner(offer, with: mine) else { return outcome }
         if case .timedOut = outcome { return .entered }
@@ -146,10 +146,10 @@ package final class WriterQueue: Sendable {
 
     // MARK: Leaving
 
-    /// Whether this holder has the write slot.
+    /// Whether this holder has the write turn.
     package var isHeld: Bool { table.owner == mine }
 
-    /// Hands the write slot to the first waiting writer, if it has waited long enough, or frees it.
+    /// Hands the write turn to the first waiting writer, if it has waited long enough, or frees it.
     @inline(__always)
     package func leave() {
         if table.hasWaiters && handOver() { return }
@@ -158,7 +158,7 @@ package final class WriterQueue: Sendable {
         if table.hasWaiters { notifyFirst() }
     }
 
-    /// - Returns: Whether another holder has the write slot now.
+    /// - Returns: Whether another holder has the write turn now.
     private func handOver() -> Bool {
         while let first = firstWaiter() {
             // A time in the future comes from another clock, as in another time namespace: order matters more than
@@ -232,7 +232,7 @@ package final class WriterQueue: Sendable {
         table.replaceCheckpointed(expected, with: word)
     }
 
-    /// Publishes since when this holder has the write slot.
+    /// Publishes since when this holder has the write turn.
     @inline(__always)
     package func showBegin(at time: UInt64) { slot.row.words.storeRelaxed64(TableLayout.Row.writingSince, time) }
 
@@ -246,7 +246,7 @@ package final class WriterQueue: Sendable {
         row.storeRelaxed64(TableLayout.Row.waitTotal, figures.waitedNanoseconds)
     }
 
-    /// The holder of the write slot; nil when it is free, when it is this holder, and when it cannot be known.
+    /// The holder of the write turn; nil when it is free, when it is this holder, and when it cannot be known.
     package func otherHolder(lockFile path: String) -> StoreHolder? {
         let owner = table.owner
         guard owner != mine, let slot = owner.slot else { return nil }
@@ -264,40 +264,40 @@ package struct WriteFigures: Sendable, Equatable {
     package init() {}
 }
 
-/// When a waiting writer sleeps, what wakes it, and when it checks the holder of the write slot.
+/// When a waiting writer sleeps, what wakes it, and when it checks the holder of the write turn.
 ///
 /// Normally it is woken. It checks by itself for events that no process reports: that the holder was killed, also
-/// between releasing the write slot and waking the next writer; and that the writer to which it was offered does not
+/// between releasing the write turn and waking the next writer; and that the writer to which it was offered does not
 /// run. The first in the queue checks often, the others seldom, so that a thousand of them cost nothing.
 private struct WriterWait {
-    private var nextLook: UInt64
+    private var nextPoll: UInt64
     private var quietUntil: UInt64 = 0
     /// The offer that was found at the last check.
     private var unanswered: OwnerWord?
 
-    init(now: UInt64) { nextLook = now + Limits.holderLookNanoseconds }
+    init(now: UInt64) { nextPoll = now + Limits.holderLookNanoseconds }
 
     /// The word on which to sleep.
     func word(at now: UInt64) -> UInt32 { now < quietUntil ? WakeWord.quiet : WakeWord.armed }
 
     /// When to wake up if no process wakes it.
-    var wakeTime: UInt64 { quietUntil != 0 ? min(quietUntil, nextLook) : nextLook }
+    var wakeTime: UInt64 { quietUntil != 0 ? min(quietUntil, nextPoll) : nextPoll }
 
-    /// The write slot was already acquired by another writer when this one tried: for a moment it need not be woken
+    /// The write turn was already acquired by another writer when this one tried: for a moment it need not be woken
     /// again.
     mutating func cameTooLate(at now: UInt64) { quietUntil = now + Limits.quietNanoseconds }
 
-    mutating func isTimeToLook(at now: UInt64) -> Bool {
+    mutating func isTimeToPoll(at now: UInt64) -> Bool {
         if now >= quietUntil { quietUntil = 0 }
-        return now >= nextLook
+        return now >= nextPoll
     }
 
     /// Records what was found.
     ///
     /// - Parameter position: The number of writers that wait and came earlier.
     /// - Returns: The offer to withdraw: it was already there at the last check.
-    mutating func look(at owner: OwnerWord, now: UInt64, position: Int) -> OwnerWord? {
-        nextLook = now + min(Limits.holderLookNanoseconds * UInt64(position + 1), Limits.seldomHolderLookNanoseconds)
+    mutating func poll(at owner: OwnerWord, now: UInt64, position: Int) -> OwnerWord? {
+        nextPoll = now + min(Limits.holderLookNanoseconds * UInt64(position + 1), Limits.seldomHolderLookNanoseconds)
         defer { unanswered = owner.isOffer ? owner : nil }
         return owner.isOffer && owner == unanswered ? owner : nil
     }

@@ -174,9 +174,9 @@ struct EncryptedCopy {
         var configuration = layout.configuration(label: "StoreTools.import", setsPageSize: false, program: program)
         configuration.keyScheme = scheme
         if let mode { configuration.fileMode = mode }
-        let keyring = Keyring(path: path, configuration: configuration)
+        let fileKey = FileKey(path: path, configuration: configuration)
         let queue = try DatabaseQueue(
-            path: path, configuration: configuration, keyring: keyring,
+            path: path, configuration: configuration, fileKey: fileKey,
             key: .material(key.secret, creatingWith: settings))
         let copied: DatabaseCopy.Copied
         do {
@@ -189,7 +189,7 @@ struct EncryptedCopy {
         let result = Result(
             rowCount: copied.rows, pageBytes: settings.pageBytes,
             didEnlargePages: settings.pageBytes != layout.pageBytes, hash: copied.hash, leftOut: copied.leftOut)
-        return (result, keyring.keys)
+        return (result, fileKey.keys)
     }
 
     /// Reads the file back completely, through a new connection, and compares.
@@ -201,7 +201,7 @@ struct EncryptedCopy {
         // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
         let pool = try DatabasePool(
             path: path, configuration: configuration,
-            keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
+            fileKey: FileKey(path: path, configuration: configuration, holding: keys), key: .held)
         do {
             try staging.requireOpened()
             copied = try pool.read { db in

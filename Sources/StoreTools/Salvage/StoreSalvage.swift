@@ -243,9 +243,9 @@ public struct StoreSalvage: StoreTool {
             label: "StoreTools.salvage", setsPageSize: false, program: program)
         configuration.keyScheme = scheme(sidecar)
         if let fileMode { configuration.fileMode = fileMode }
-        let keyring = Keyring(path: path, configuration: configuration)
+        let fileKey = FileKey(path: path, configuration: configuration)
         let queue = try DatabaseQueue(
-            path: path, configuration: configuration, keyring: keyring,
+            path: path, configuration: configuration, fileKey: fileKey,
             key: .material(key.secret, creatingWith: settings))
         do {
             try staging.requireOpened()
@@ -261,7 +261,7 @@ public struct StoreSalvage: StoreTool {
                 return copy.outcome
             }
             try queue.close()
-            return (outcome, keyring.keys)
+            return (outcome, fileKey.keys)
         } catch {
             try? queue.close()
             throw error
@@ -295,7 +295,7 @@ public struct StoreSalvage: StoreTool {
         // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
         let pool = try DatabasePool(
             path: path, configuration: configuration,
-            keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
+            fileKey: FileKey(path: path, configuration: configuration, holding: keys), key: .held)
         defer { try? pool.close() }
         try staging.requireOpened()
         let check = try pool.read { db in

@@ -353,7 +353,7 @@ extension StoreStatus.Report {
                 return nil
             }
             let uses = holders.filter { $0.process == holder.process }.flatMap(\.uses)
-            if uses.contains(.writeSlot) || uses.contains(.writeLock) {
+            if uses.contains(.writeTurn) || uses.contains(.writeLock) {
                 return Finding(
                     .problem, "stoppedWriter",
                     "\(holder) holds the write lock: nobody can write until it resumes or ends",

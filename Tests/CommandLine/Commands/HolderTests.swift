@@ -37,11 +37,11 @@ struct HolderTests {
             #expect(holder["pid"] as? Int32 == getpid() && holder["state"] as? String == "running")
             #expect(holder["label"] as? String == "importer")
             #expect(
-                Set(holder["uses"] as? [String] ?? []).isSuperset(of: ["lease", "writer", "write slot", "write lock"]))
+                Set(holder["uses"] as? [String] ?? []).isSuperset(of: ["lease", "writer", "write turn", "write lock"]))
             #expect(holder["writing_seconds"] as? Double ?? -1 >= 0)
             let line = try #require(try status().output.split(separator: "\n").first { $0.hasPrefix("holders ") })
             #expect(
-                line.contains("process \(getpid()) (") && line.contains("\"importer\"") && line.contains("write slot"))
+                line.contains("process \(getpid()) (") && line.contains("\"importer\"") && line.contains("write turn"))
         }
         let holder = try #require(try holders().first)
         #expect(holder["uses"] as? [String] == ["lease", "writer"] && holder["writes"] as? Int == 1)
@@ -57,7 +57,7 @@ struct HolderTests {
             input: nil, environment: [:], directory: place.folder.url.path)
         let process = shell.processIdentifier
         defer { kill(process, SIGKILL) }
-        #expect(try waitUntil { try holders().contains { ($0["uses"] as? [String])?.contains("write slot") == true } })
+        #expect(try waitUntil { try holders().contains { ($0["uses"] as? [String])?.contains("write turn") == true } })
         kill(process, SIGSTOP)
         #expect(try waitUntil { try status().status == 2 })
         let attention = try #require(try status("--json").json["attention"] as? [String])

@@ -32,8 +32,8 @@ extension Actor {
         "monitor": { actor, _ in
             guard let store = actor.store, let counts = store.writeWithoutTransaction({ $0.processMonitorCounts })
             else { return "none" }
-            return "\(counts.notices) \(counts.fileChanges) \(counts.polls) \(counts.looks) \(counts.finds) "
-                + "\(counts.pollFinds)"
+            return "\(counts.notices) \(counts.fileChanges) \(counts.timedPolls) \(counts.polls) \(counts.finds) "
+                + "\(counts.timedFinds)"
         },
         "time-observe": { actor, _ in
             guard let store = actor.store else { throw ActorError.nothingIsOpen }

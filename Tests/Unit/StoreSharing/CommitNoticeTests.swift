@@ -16,8 +16,8 @@ struct CommitNoticeTests {
         _ = try LockFile(path: path, likeFile: nil)
     }
 
-    private func take(isListed: Bool = true) throws -> HolderSlot {
-        try #require(try HolderSlot.take(path: path, label: "test", roles: .writer, isListed: isListed))
+    private func take(isListed: Bool = true) throws -> HolderRow {
+        try #require(try HolderRow.take(path: path, label: "test", roles: .writer, isListed: isListed))
     }
 
     @Test("a commit is noticed by those who watch, not by its own holder and not by others")

@@ -35,7 +35,7 @@ struct LockFileTests {
             #expect(throws: SystemError.self) { _ = try FileDescriptor(opening: path, access, followsLinks: false) }
         }
         #expect(throws: SystemError.self) { try YieldNotifier(path: path) }
-        #expect(throws: SystemError.self) { try HolderSlot.take(path: path, label: "", roles: .writer) }
+        #expect(throws: SystemError.self) { try HolderRow.take(path: path, label: "", roles: .writer) }
     }
 
     // A reader who may not write the lock file can keep writers from their locks: nothing but another file prevents that.

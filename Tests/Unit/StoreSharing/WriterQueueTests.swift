@@ -18,7 +18,7 @@ struct WriterQueueTests {
     }
 
     private func queue(overtaking: Duration = .zero) throws -> WriterQueue {
-        let slot = try #require(try HolderSlot.take(path: path, label: "test", roles: .writer))
+        let slot = try #require(try HolderRow.take(path: path, label: "test", roles: .writer))
         return WriterQueue(slot, overtaking: overtaking, hold: overtaking)
     }
 
@@ -26,7 +26,7 @@ struct WriterQueueTests {
         MonotonicTime.now + Duration.seconds(seconds).wholeNanoseconds
     }
 
-    /// A thread that waits for the write slot, and keeps how the wait ended.
+    /// A thread that waits for the write turn, and keeps how the wait ended.
     private final class Waiter: Sendable {
         private let result = Mutex<WriterQueue.Outcome?>(nil)
         private let isInterrupted = Atomic<Bool>(false)
@@ -63,7 +63,7 @@ struct WriterQueueTests {
         return waiter
     }
 
-    @Test("one has the write slot at a time, and a second one in the same process is kept out as well")
+    @Test("one has the write turn at a time, and a second one in the same process is kept out as well")
     func exclusion() throws {
         let (one, two) = (try queue(), try queue())
         #expect(one.tryToEnter() && one.isHeld)
@@ -94,7 +94,7 @@ struct WriterQueueTests {
         #expect(!queues[0].slot.table.hasWaiters && queues[0].tryToEnter())
     }
 
-    @Test("waits that end as they are served neither lose the write slot nor keep it")
+    @Test("waits that end as they are served neither lose the write turn nor keep it")
     func shortWaits() throws {
         let queues = try (0..<4).map { _ in try queue(overtaking: .zero) }
         let entered = Atomic<Int>(0)
@@ -168,7 +168,7 @@ struct WriterQueueTests {
         #expect(!holder.slot.table.hasWaiters && holder.isHeld)
     }
 
-    @Test("who is interrupted as the write slot is offered to it passes it on")
+    @Test("who is interrupted as the write turn is offered to it passes it on")
     func interruptedOffer() throws {
         let (holder, gone, next) = (try queue(), try queue(), try queue())
         #expect(holder.enterIfFree())
@@ -183,7 +183,7 @@ struct WriterQueueTests {
 
     // MARK: Deaths
 
-    @Test("the write slot of a holder that was killed goes to one that waits, and to one that only tries")
+    @Test("the write turn of a holder that was killed goes to one that waits, and to one that only tries")
     func killedHolder() throws {
         let (holder, next) = (try queue(), try queue())
         #expect(holder.enterIfFree())
@@ -206,7 +206,7 @@ struct WriterQueueTests {
         #expect(!next.slot.table.hasWaiters)
     }
 
-    @Test("one that was killed between freeing the write slot and waking the next leaves nobody asleep")
+    @Test("one that was killed between freeing the write turn and waking the next leaves nobody asleep")
     func killedReleaser() throws {
         let (holder, next) = (try queue(), try queue())
         #expect(holder.enterIfFree())
@@ -216,7 +216,7 @@ struct WriterQueueTests {
         #expect(waiting.end() == .entered)
     }
 
-    @Test("a write slot offered to one that does not move goes to the next, and that one is not in the queue any more")
+    @Test("a write turn offered to one that does not move goes to the next, and that one is not in the queue any more")
     func stoppedWaiter() throws {
         let (holder, stopped, next) = (try queue(), try queue(), try queue())
         #expect(holder.enterIfFree())
@@ -232,7 +232,7 @@ struct WriterQueueTests {
         #expect(late.end() == .entered)
     }
 
-    @Test("a write slot that was offered to one that was killed goes to the next")
+    @Test("a write turn that was offered to one that was killed goes to the next")
     func killedWhenOffered() throws {
         let (holder, dead, next) = (try queue(), try queue(), try queue())
         #expect(holder.enterIfFree())

@@ -62,7 +62,7 @@ struct PageSnapshotTests {
         }
         #expect(ContinuousClock.now - begin >= .seconds(2) && ContinuousClock.now - begin < .seconds(20))
         let found = try #require(holder.withLock { $0 })
-        #expect(found.process == getpid() && found.uses.contains(.writeSlot))
+        #expect(found.process == getpid() && found.uses.contains(.writeTurn))
         try pool.makePageSnapshot(watch).close()
         try pool.close()
     }

@@ -30,7 +30,7 @@ import Testing
         var commits = ForeignCommits()
         pool.writeWithoutTransaction { commits.begin($0) }
         try body()
-        guard case .recorded(let changes) = try pool.writeWithoutTransaction({ try commits.look($0) }) else {
+        guard case .recorded(let changes) = try pool.writeWithoutTransaction({ try commits.poll($0) }) else {
             return nil
         }
         return changes

@@ -51,7 +51,7 @@ import Testing
                 var commits = ForeignCommits()
                 try queue.inDatabase { db in
                     commits.begin(db)
-                    _ = try commits.look(db)
+                    _ = try commits.poll(db)
                 }
             }
         ),

@@ -39,7 +39,7 @@ import Testing
         let (pool, other) = try pools()
         var others = ForeignCommits()
         func look() throws -> String {
-            try pool.writeWithoutTransaction { text(try others.look($0)) }
+            try pool.writeWithoutTransaction { text(try others.poll($0)) }
         }
         pool.writeWithoutTransaction { others.begin($0) }
         #expect(try look() == "nothing")
@@ -70,7 +70,7 @@ import Testing
         let (pool, other) = try pools()
         var others = ForeignCommits()
         func look() throws -> String {
-            try pool.writeWithoutTransaction { text(try others.look($0)) }
+            try pool.writeWithoutTransaction { text(try others.poll($0)) }
         }
         pool.writeWithoutTransaction { others.begin($0) }
         try insert(other)
@@ -95,7 +95,7 @@ import Testing
         let (pool, other) = try pools()
         var others = ForeignCommits()
         func look() throws -> String {
-            try pool.writeWithoutTransaction { text(try others.look($0)) }
+            try pool.writeWithoutTransaction { text(try others.poll($0)) }
         }
         try insert(other, 10)
         pool.writeWithoutTransaction { others.begin($0) }
@@ -121,9 +121,9 @@ import Testing
             try pool.writeWithoutTransaction { db in
                 db.trace { statements.add("\($0)") }
                 defer { db.trace() }
-                _ = try others.look(db)
+                _ = try others.poll(db)
                 // Without a commit not even that.
-                _ = try others.look(db)
+                _ = try others.poll(db)
             }
             if round == 0 { continue }
             // Begin, number, version, and where changes are recorded those, commit. The authors are read only where this

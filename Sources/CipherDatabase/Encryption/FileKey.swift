@@ -7,7 +7,7 @@ import Synchronization
 
 /// The key of one database file, shared by all connections of a pool: the first of them finds and verifies it, the
 /// others use it.
-package final class Keyring: Sendable {
+package final class FileKey: Sendable {
     /// Opens and locks the file, and reports notices about it.
     package let opening: FileOpening
     /// Whether a sidecar is accepted that is older than the one that the store has recorded.
@@ -33,7 +33,7 @@ package final class Keyring: Sendable {
         var isSecretFormer = false
         /// Whether a store was created that is not in the key log yet.
         var hasCreated = false
-        /// Whether a connection of this keyring has created the store.
+        /// Whether a connection of this file key has created the store.
         var didCreate = false
         /// The keys that the secret has opened before the first connection, for ``plan(for:file:creatingWith:)``.
         var unlocked: Unlocked?
@@ -50,7 +50,7 @@ package final class Keyring: Sendable {
         }
     }
 
-    /// The keys that a keyring inherits from another one of the same file.
+    /// The keys that a file key inherits from another one of the same file.
     private struct HeldKeys {
         let keys: SidecarKeys
         /// The secret that opened them. It is compared with keys from preparing functions, and used for copies of the
@@ -73,46 +73,46 @@ package final class Keyring: Sendable {
         held = keys.map { HeldKeys(keys: $0) }
     }
 
-    private init(after former: Keyring) {
+    private init(after former: FileKey) {
         opening = FileOpening(after: former.opening)
         acceptsFormerSidecar = former.acceptsFormerSidecar
         scheme = former.scheme
         held =
-            former.vault?.accepted.map { HeldKeys(keys: $0.keys, secret: former.secret, sidecar: $0.sidecar) }
+            former.sidecarCache?.accepted.map { HeldKeys(keys: $0.keys, secret: former.secret, sidecar: $0.sidecar) }
             ?? former.held
     }
 
-    /// A new keyring of the same file with the same suspension, notices and keys, and nothing else. It is for reopening
+    /// A new file key of the same file with the same suspension, notices and keys, and nothing else. It is for reopening
     /// a store whose file was replaced, without a derivation and without reading its key source.
     ///
     /// Its connections are opened with ``KeyOrigin/held``. They read the sidecar again. The master key of a store with
     /// slots opens the data key of any later epoch, even if slots were added or removed, until a rotation renews the
     /// master key. A direct store has only the former data key. If the keys do not fit then, opening throws
     /// `keyRotated`.
-    package func successor() -> Keyring { Keyring(after: self) }
+    package func successor() -> FileKey { FileKey(after: self) }
 
     /// Discards the results of verifying a file that lost its name.
     func forgetFile() {
         state.withLock { $0 = State(isSecretFormer: $0.isSecretFormer, hasCreated: $0.hasCreated) }
-        vault?.forget()
+        sidecarCache?.forget()
     }
 
     package var paths: StorePaths? { opening.paths }
     var isInMemory: Bool { paths == nil }
-    package var vault: Vault? { opening.vault }
+    package var sidecarCache: SidecarCache? { opening.sidecarCache }
 
     /// The sidecar as it was last read or written.
-    package var sidecar: Sidecar? { vault?.sidecar }
+    package var sidecar: Sidecar? { sidecarCache?.sidecar }
 
     /// The keys that authenticated the sidecar; nil until a connection was opened, and when there is no sidecar.
-    package var keys: SidecarKeys? { vault?.keys }
+    package var keys: SidecarKeys? { sidecarCache?.keys }
 
     /// Stores the keys and the sidecar after a change of the keys.
     package func changeKeys(_ keys: SidecarKeys, _ sidecar: Sidecar) {
         // A passphrase of a keyslot is not the one from which a direct store derives its key.
         let becomesDirect = self.sidecar?.slotted != nil && sidecar.slotted == nil
         if becomesDirect { state.withLock { $0.isSecretFormer = true } }
-        vault?.accept(sidecar, keys)
+        sidecarCache?.accept(sidecar, keys)
     }
 
     /// The settled key of the first connection; nil until then.
@@ -123,16 +123,16 @@ package final class Keyring: Sendable {
         state.withLock { $0.isSecretFormer ? nil : $0.settled?.secret ?? held?.secret }
     }
 
-    /// The origin of the key of a copy of the database: when the keyring has only keys, the secret that opened them.
+    /// The origin of the key of a copy of the database: when the file key has only keys, the secret that opened them.
     ///
     /// - Throws: `StoreError` `wrongKey` when that secret was changed or removed since: it would open the copy alone.
     func originOfCopies(_ key: KeyOrigin) throws -> KeyOrigin {
         let isFormer = state.withLock { $0.isSecretFormer }
         // The accepted sidecar may be older than a change of the keys.
-        if sidecar != nil, let newest = vault?.read().newestClaimed,
+        if sidecar != nil, let newest = sidecarCache?.read().newestClaimed,
             isFormer || (newest.slotted != nil && secret != nil)
         {
-            guard !isFormer, let secret, try vault?.keys(of: newest, for: secret) != nil else {
+            guard !isFormer, let secret, try sidecarCache?.keys(of: newest, for: secret) != nil else {
                 throw StoreError(
                     .wrongKey, what: "The database was not copied.",
                     why: "The key with which it was opened was changed or removed since, and the copy would have "
@@ -149,8 +149,8 @@ package final class Keyring: Sendable {
     /// The secret of a former opening is tried before its keys. It may open what those do not, such as the slots of a
     /// new master key.
     package func keys(of claimed: Sidecar, given origin: KeyOrigin) throws -> SidecarKeys? {
-        if case .material(let secret, _) = origin { return try vault?.keys(of: claimed, for: secret) }
-        if let secret = held?.secret, let keys = try vault?.keys(of: claimed, for: secret) { return keys }
+        if case .material(let secret, _) = origin { return try sidecarCache?.keys(of: claimed, for: secret) }
+        if let secret = held?.secret, let keys = try sidecarCache?.keys(of: claimed, for: secret) { return keys }
         return held?.keys
     }
 
@@ -163,18 +163,18 @@ package final class Keyring: Sendable {
     /// be done one after another. If no store exists yet, nothing is derived in advance: the first process makes a slot
     /// with a new salt, and the others derive the key of that slot.
     package func lock(unlocking secret: Secret) throws {
-        guard let vault, !opening.isReadonly, !opening.isLocked else { return }
+        guard let sidecarCache, !opening.isReadonly, !opening.isLocked else { return }
         let deadline = ContinuousClock.now + Limits.openingWait
         while true {
-            let copies = vault.read()
+            let copies = sidecarCache.read()
             // An error in the sidecar or in a slot is reported by the connection, which meets it again.
-            let unlocked = (try? vault.unlock(secret, copies)).map {
+            let unlocked = (try? sidecarCache.unlock(secret, copies)).map {
                 Unlocked(secret: secret, copies: copies, store: $0)
             }
             try opening.lock(deadline: deadline)
             // The store may have been created, or its keys changed, during the wait.
-            let present = vault.read()
-            if present == copies || !vault.needsDerivation(secret, present) {
+            let present = sidecarCache.read()
+            if present == copies || !sidecarCache.needsDerivation(secret, present) {
                 return state.withLock { $0.unlocked = unlocked }
             }
             opening.release()
@@ -182,11 +182,13 @@ package final class Keyring: Sendable {
     }
 
     /// Opens the sidecar with a secret, unless ``lock(unlocking:)`` has opened these copies with it.
-    private func unlock(_ secret: Secret, _ copies: SidecarCopies, _ vault: Vault) throws -> AuthenticatedSidecar? {
+    private func unlock(_ secret: Secret, _ copies: SidecarCopies, _ sidecarCache: SidecarCache) throws
+        -> AuthenticatedSidecar?
+    {
         if let unlocked = state.withLock({ $0.unlocked.take() }), unlocked.isOf(secret, copies) {
             return unlocked.store
         }
-        return try vault.unlock(secret, copies)
+        return try sidecarCache.unlock(secret, copies)
     }
 
     enum Plan {
@@ -200,10 +202,10 @@ package final class Keyring: Sendable {
     ///
     /// - Parameter settings: The settings of a store that is created if none exists; nil without SharedStore.
     func plan(for secret: Secret, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
-        guard let paths, let vault else { throw keyMissing() }
+        guard let paths, let sidecarCache else { throw keyMissing() }
         if let known = knownKey(of: secret) { return .known(known) }
         let diagnosis = FileDiagnosis(file, path: paths.database)
-        var copies = vault.read()
+        var copies = sidecarCache.read()
         if try copies.isAnnouncement && diagnosis.mayBeStandard() {
             // An adoption was interrupted before the store replaced this file. The file is unchanged, and the sidecar
             // is that of a store that was never completed.
@@ -213,10 +215,10 @@ package final class Keyring: Sendable {
         if !opening.isReadonly, copies.areAbsent ? isEmpty : copies.claimed.contains(where: { $0.state == .creating }) {
             // Another process may be creating the store at this moment: its result is read after it has ended.
             try opening.lock()
-            copies = vault.read()
+            copies = sidecarCache.read()
         }
         do {
-            guard let store = try unlock(secret, copies, vault) else {
+            guard let store = try unlock(secret, copies, sidecarCache) else {
                 return try planWithoutSidecar(secret, diagnosis, creatingWith: settings)
             }
             return .known(try accept(store, diagnosis))
@@ -249,14 +251,14 @@ package final class Keyring: Sendable {
             if store.sidecar.state != .creating { throw FileDiagnosis.emptyFile(diagnosis.path) }
             if opening.isReadonly { throw FileDiagnosis.notYetCreated(diagnosis.path) }
         }
-        vault?.accept(store, repairs: !opening.isReadonly)
+        sidecarCache?.accept(store, repairs: !opening.isReadonly)
         return store.pageKey
     }
 
     private func planWithoutSidecar(
         _ secret: Secret, _ diagnosis: FileDiagnosis, creatingWith settings: CipherSettings?
     ) throws -> Plan {
-        guard let vault else { throw keyMissing() }
+        guard let sidecarCache else { throw keyMissing() }
         switch try diagnosis.kindWithoutSidecar() {
         case .new:
             guard !opening.isReadonly else {
@@ -271,7 +273,7 @@ package final class Keyring: Sendable {
             try StorePaths(diagnosis.path).requireNoRemains()
             // The sidecar is made durable, in state `creating`, before the first page exists.
             return scheme == .slots
-                ? .known(try vault.create(secret, salt: salt, settings: settings))
+                ? .known(try sidecarCache.create(secret, salt: salt, settings: settings))
                 : .known(try recordNew(secret, salt: salt, settings: settings))
         case .standard(let salt):
             // A store always has a plaintext header; a file that contains its salt can only be opened without
@@ -313,30 +315,30 @@ package final class Keyring: Sendable {
     ///
     /// - Throws: `StoreError` `keyRotated` if they do not fit it then.
     func keyByHeldKeys(file: ConnectionHandle) throws -> PageKey {
-        guard let paths, let vault, let held else { throw keyMissing() }
+        guard let paths, let sidecarCache, let held else { throw keyMissing() }
         let diagnosis = FileDiagnosis(file, path: paths.database)
-        let copies = vault.read()
+        let copies = sidecarCache.read()
         // The keys are those of a store that an interrupted adoption announced; the file is what it was.
         if try copies.isAnnouncement && diagnosis.mayBeStandard() { throw standardFile() }
         do {
-            guard let store = try vault.unlock(holding: held.keys, copies) else { throw saltMissing() }
+            guard let store = try sidecarCache.unlock(holding: held.keys, copies) else { throw saltMissing() }
             return try accept(store, diagnosis)
         } catch let error as StoreError where error.code == .wrongKey {
             guard let former = held.sidecar else { throw error }
-            return try keyAfterConversion(copies.newestClaimed, of: former, vault, held.keys)
+            return try keyAfterConversion(copies.newestClaimed, of: former, sidecarCache, held.keys)
         }
     }
 
     /// The page key of a store that was converted from direct to slots: its sidecar keys have changed, its page key has
     /// not.
     private func keyAfterConversion(
-        _ newest: Sidecar?, of former: Sidecar, _ vault: Vault, _ keys: SidecarKeys
+        _ newest: Sidecar?, of former: Sidecar, _ sidecarCache: SidecarCache, _ keys: SidecarKeys
     ) throws -> PageKey {
         guard let newest, newest.storeID == former.storeID, newest.epoch == former.epoch, newest.slotted != nil,
             case .direct(let dataKey) = keys
         else { throw keyRotated(from: former.epoch, to: newest?.epoch ?? former.epoch) }
         // Page 1 proves the key; nothing else of the sidecar is used, or could be authenticated.
-        vault.accept(newest, keys)
+        sidecarCache.accept(newest, keys)
         return PageKey(dataKey, salt: newest.salt, settings: newest.settings)
     }
 
@@ -356,16 +358,16 @@ package final class Keyring: Sendable {
     }
 
     private func verify(_ file: ConnectionHandle, _ key: PageKey) throws {
-        guard let paths, let vault, !isVerified(key) else { return }
+        guard let paths, let sidecarCache, !isVerified(key) else { return }
         let diagnosis = FileDiagnosis(file, path: paths.database)
         // A file without a sidecar is not a store yet; during its adoption it has a second name for a moment. A file
         // that is never written, such as a backup, has no WAL under any of its names.
         if sidecar != nil && !opening.isImmutable { try diagnosis.requireOneName() }
         try diagnosis.verifyFirstPage(key, sidecar: sidecar)
         state.withLock { $0.isVerified = true }
-        guard vault.needsRepair else { return }
+        guard sidecarCache.needsRepair else { return }
         do {
-            try opening.locked(deadline: .now) { try vault.repair(keyOpensDatabase: file.fileBytes != 0) }
+            try opening.locked(deadline: .now) { try sidecarCache.repair(keyOpensDatabase: file.fileBytes != 0) }
         } catch let error as StoreError where error.code == .storeInUse {
             // Another process opens, changes or rotates the store. It or the next opening does the same.
         } catch is CancellationError {
@@ -378,15 +380,15 @@ package final class Keyring: Sendable {
 
     /// The page key of a database whose salt and settings were collected.
     func pageKey(of secret: Secret, salt: Salt, settings: CipherSettings) throws -> PageKey {
-        guard let vault else { throw keyMissing() }
-        return try vault.pageKey(secret, salt: salt, settings: settings)
+        guard let sidecarCache else { throw keyMissing() }
+        return try sidecarCache.pageKey(secret, salt: salt, settings: settings)
     }
 
     /// Makes salt and settings of a new direct store durable, before its first page exists.
     @discardableResult
     func recordNew(_ secret: Secret, salt: Salt, settings: CipherSettings) throws -> PageKey {
         let key = try pageKey(of: secret, salt: salt, settings: settings)
-        if !opening.isReadonly { try vault?.record(key, state: .creating) }
+        if !opening.isReadonly { try sidecarCache?.record(key, state: .creating) }
         return key
     }
 
@@ -394,20 +396,20 @@ package final class Keyring: Sendable {
     /// two sidecars with two store identifiers.
     func recordFound(_ key: PageKey) throws {
         guard !opening.isReadonly else { return }
-        try opening.locked { try vault?.recordFound(key) }
+        try opening.locked { try sidecarCache?.recordFound(key) }
     }
 
     /// Records that the store is created, once page 1 is on disk.
     func recordCreated() throws {
         guard sidecar?.state == .creating else { return }
-        try vault?.recordCreated()
+        try sidecarCache?.recordCreated()
         state.withLock { $0.hasCreated = true }
     }
 
-    /// Whether a connection of this keyring has created the store, as ``logCreation()`` has found.
+    /// Whether a connection of this file key has created the store, as ``logCreation()`` has found.
     package var hasCreatedStore: Bool { state.withLock { $0.didCreate } }
 
-    /// Records in the key log, once, a creation that a connection of this keyring has completed. If that fails, the
+    /// Records in the key log, once, a creation that a connection of this file key has completed. If that fails, the
     /// store opens nevertheless, with a notice.
     package func logCreation() {
         let hasCreated = state.withLock { state in
@@ -428,7 +430,9 @@ package final class Keyring: Sendable {
     ///
     /// - Throws: `StoreError` `sidecarRolledBack`.
     func requireCurrentSidecar(_ db: Database) throws {
-        guard let paths, let vault, let sidecar, let keys, !state.withLock({ $0.isSidecarCurrent }) else { return }
+        guard let paths, let sidecarCache, let sidecar, let keys, !state.withLock({ $0.isSidecarCurrent }) else {
+            return
+        }
         // The data key of a store that was direct proves its pages, but not its slots.
         if case .direct = keys, sidecar.slotted != nil { return }
         // The schema is parsed by now, so a store without the table only costs a look-up in it.
@@ -444,10 +448,10 @@ package final class Keyring: Sendable {
         {
             // Another process may have changed the keys since the sidecar was read. A change writes the row after both
             // copies, so copies that are read after the row are new enough.
-            vault.reread()
-            let newest = try vault.unlock(holding: keys)?.sidecar ?? sidecar
+            sidecarCache.reread()
+            let newest = try sidecarCache.unlock(holding: keys)?.sidecar ?? sidecar
             try newest.requireCurrent(storeRemembersGeneration: remembered, of: paths.database)
-            vault.accept(newest, keys)
+            sidecarCache.accept(newest, keys)
         }
         state.withLock { state in
             state.remembered = remembered
@@ -458,11 +462,11 @@ package final class Keyring: Sendable {
 
     /// The sidecar, if the store has recorded an older one and both copies contain this one; nil otherwise.
     package var unremembered: Sidecar? {
-        guard let sidecar, let vault else { return nil }
+        guard let sidecar, let sidecarCache else { return nil }
         let (remembered, hasInvalidRow) = state.withLock { ($0.remembered, $0.hasInvalidRow) }
         let generation = min(sidecar.generation, UInt64(RollbackTable.generations.upperBound))
         guard hasInvalidRow || remembered.map({ $0 < generation }) == true else { return nil }
-        return vault.bothCopies(are: sidecar) ? sidecar : nil
+        return sidecarCache.bothCopies(are: sidecar) ? sidecar : nil
     }
 
     /// Whether the store has a row for the generation that has no valid content, so that no sidecar could be compared.
@@ -476,7 +480,7 @@ package final class Keyring: Sendable {
         guard let error = error as? StoreError else { return false }
         return switch error.code {
         case .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .foreignSidecar, .wrongKey:
-            vault?.isSuperseded ?? false
+            sidecarCache?.isSuperseded ?? false
         default: false
         }
     }
@@ -484,7 +488,7 @@ package final class Keyring: Sendable {
 
 // Missing or contradictory keys and settings, as errors.
 
-extension Keyring {
+extension FileKey {
     private var name: String { "\"\(paths?.database ?? ":memory:")\"" }
 
     func keyMissing() -> StoreError {

@@ -3,22 +3,22 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The write slot of one connection: acquired before its first statement that writes, released when its transaction has
+/// The write turn of one connection: acquired before its first statement that writes, released when its transaction has
 /// ended.
 ///
 /// One thread at a time uses it: the one that uses the connection, or a suspending thread that has acquired the
 /// connection's gate. Any thread may call ``interrupt()``, ``setClosing(_:)`` and ``isOwner``.
 // Safe because: what changes is used inside bracketed calls or while the gate is off, by the thread of the access, or
 // by a thread that keeps it out of both; the rest is atomic.
-final class WriteSlot: @unchecked Sendable {
-    /// How a wait for the write slot failed.
+final class WriteTurn: @unchecked Sendable {
+    /// How a wait for the write turn failed.
     enum Failure {
         case busy
         case interrupted
         case closed
     }
 
-    /// nil where no write slot is available: SQLite's locks then keep writers apart.
+    /// nil where no write turn is available: SQLite's locks then keep writers apart.
     let queue: WriterQueue?
     private let lockFile: String
     private let recorder: WriteRecorder
@@ -44,7 +44,7 @@ final class WriteSlot: @unchecked Sendable {
 
     /// - Parameters:
     ///   - paths: The files of the database; its lock file is created when there is none.
-    ///   - onNotice: Called when no write slot is available.
+    ///   - onNotice: Called when no write turn is available.
     init(for paths: StorePaths, label: String, configuration: Configuration, onNotice: (String) -> Void) {
         lockFile = paths.lock
         recorder = WriteRecorder(connection: label, configuration: configuration)
@@ -63,14 +63,14 @@ final class WriteSlot: @unchecked Sendable {
     {
         guard configuration.usesWriterQueue else { return nil }
         let path = try LockFile(path: paths.lock, likeFile: paths.database).path
-        return try HolderSlot.take(path: path, label: configuration.label ?? label, roles: .writer).map {
+        return try HolderRow.take(path: path, label: configuration.label ?? label, roles: .writer).map {
             WriterQueue($0)
         }
     }
 
     // MARK: Acquiring
 
-    /// Acquires the write slot if it is free.
+    /// Acquires the write turn if it is free.
     @inline(__always)
     func enterIfFree() -> Bool {
         if let queue, !queue.enterIfFree() { return false }
@@ -78,17 +78,17 @@ final class WriteSlot: @unchecked Sendable {
         return true
     }
 
-    /// Acquires the write slot if it is free, or if its holder is dead.
+    /// Acquires the write turn if it is free, or if its holder is dead.
     func tryToEnter() -> Bool {
         if let queue, !queue.tryToEnter() { return false }
         begin(waited: 0)
         return true
     }
 
-    /// Waits for the write slot.
+    /// Waits for the write turn.
     ///
     /// - Parameter isCancelled: Called before each sleep.
-    /// - Returns: nil when the connection has acquired the write slot.
+    /// - Returns: nil when the connection has acquired the write turn.
     func enter(within limit: Duration, isCancelled: () -> Bool) -> Failure? {
         guard let queue else {
             begin(waited: 0)
@@ -135,12 +135,12 @@ final class WriteSlot: @unchecked Sendable {
         if isQuiet { if content == .unknown { content = .quiet } } else { content = .observable }
     }
 
-    /// Records that a write did not acquire the write slot.
+    /// Records that a write did not acquire the write turn.
     func recordTimeout() { recorder.recordTimeout() }
 
     // MARK: Releasing
 
-    /// Releases the write slot.
+    /// Releases the write turn.
     ///
     /// - Parameters:
     ///   - label: What the write was, for the statistics; by default its first statement.
@@ -162,19 +162,19 @@ final class WriteSlot: @unchecked Sendable {
 
     // MARK: From other threads
 
-    /// Ends the wait for the write slot that is under way, if there is one: it fails as interrupted.
+    /// Ends the wait for the write turn that is under way, if there is one: it fails as interrupted.
     func interrupt() {
         interruptions.wrappingAdd(1, ordering: .acquiringAndReleasing)
         queue?.call()
     }
 
-    /// Ends every wait for the write slot from now on, since the connection is about to close; false undoes that.
+    /// Ends every wait for the write turn from now on, since the connection is about to close; false undoes that.
     func setClosing(_ isClosing: Bool) {
         self.isClosing.store(isClosing, ordering: .releasing)
         if isClosing { queue?.call() }
     }
 
-    /// Releases the slot in the table of holders.
+    /// Releases the row in the table of holders.
     func release() { queue?.slot.release() }
 
     // MARK: What is shared
@@ -190,93 +190,93 @@ final class WriteSlot: @unchecked Sendable {
         queue?.replaceCheckpointed(expected, with: word)
     }
 
-    /// The slot in the table of holders; nil where no write slot is available.
-    var holderSlot: HolderSlot? { queue?.slot }
+    /// The row in the table of holders; nil where no write turn is available.
+    var holderRow: HolderRow? { queue?.slot }
 
     var statistics: WriteStatistics { recorder.statistics(usesWriterQueue: queue != nil) }
 
     /// Publishes a role of this connection in the table of holders.
     func setRole(_ role: HolderRoles, _ isOn: Bool) { queue?.slot.setRole(role, isOn) }
 
-    /// Whether this connection holds the write slot, as the shared table shows; for any thread.
+    /// Whether this connection holds the write turn, as the shared table shows; for any thread.
     var isOwner: Bool { queue?.isHeld ?? false }
 
-    /// The other holder of the write slot.
+    /// The other holder of the write turn.
     var otherHolder: StoreHolder? { queue?.otherHolder(lockFile: lockFile) }
 }
 
-// The write slot of a connection, around its statements. Connections that do not write have no write slot.
+// The write turn of a connection, around its statements. Connections that do not write have no write turn.
 extension Database {
-    /// Acquires the write slot before a statement that may write.
+    /// Acquires the write turn before a statement that may write.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` that names the holder of the write slot; `.SQLITE_INTERRUPT`, or
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` that names the holder of the write turn; `.SQLITE_INTERRUPT`, or
     ///   `CancellationError`, when the wait was ended.
-    func acquireWriteSlot(_ writeSlot: WriteSlot, for statement: Statement) throws {
-        if !writeSlot.isHeld {
+    func acquireWriteTurn(_ writeTurn: WriteTurn, for statement: Statement) throws {
+        if !writeTurn.isHeld {
             if statement.writesTemporaryTablesOnly || statement.asksForJournalMode { return }
-            try acquireWriteSlot(writeSlot, sql: statement.sql)
+            try acquireWriteTurn(writeTurn, sql: statement.sql)
         }
         // A write is labelled by its first statement that writes, not by the BEGIN of its transaction.
-        if writeSlot.isHeld && !statement.effects.contains(.begin) {
-            writeSlot.note(statement.sql, isQuiet: writing.isQuiet)
+        if writeTurn.isHeld && !statement.effects.contains(.begin) {
+            writeTurn.note(statement.sql, isQuiet: writing.isQuiet)
         }
     }
 
-    /// Acquires the write slot, waiting for it as the busy mode says.
-    func acquireWriteSlot(_ writeSlot: WriteSlot, sql: @autoclosure () -> String) throws {
-        if writeSlot.isHeld { return }
+    /// Acquires the write turn, waiting for it as the busy mode says.
+    func acquireWriteTurn(_ writeTurn: WriteTurn, sql: @autoclosure () -> String) throws {
+        if writeTurn.isHeld { return }
         // The deadline of an earlier wait, which may have failed.
         if waits.hasLockDeadline { waits.lockDeadline = nil }
-        if writeSlot.enterIfFree() { return }
+        if writeTurn.enterIfFree() { return }
         switch handle.mainTransactionState {
         case .writing:
-            // C code has acquired SQLite's lock already: the holder of the write slot waits for that.
+            // C code has acquired SQLite's lock already: the holder of the write turn waits for that.
             return
         case .reading:
             // Waiting would be useless: after the next commit of another connection, this snapshot is not the latest.
-            if !writeSlot.tryToEnter() { throw lockedOut(writeSlot, sql: sql()) }
+            if !writeTurn.tryToEnter() { throw lockedOut(writeTurn, sql: sql()) }
         case .none:
             if waits.refusesToWait { throw BeginWouldWait() }
-            try waitForWriteSlot(writeSlot, sql: sql())
+            try waitForWriteTurn(writeTurn, sql: sql())
         }
     }
 
-    /// Waits for the write slot, as the busy mode says.
-    private func waitForWriteSlot(_ writeSlot: WriteSlot, sql: @autoclosure () -> String) throws {
+    /// Waits for the write turn, as the busy mode says.
+    private func waitForWriteTurn(_ writeTurn: WriteTurn, sql: @autoclosure () -> String) throws {
         switch waits.lockWait {
         case .never:
-            if !writeSlot.tryToEnter() { throw lockedOut(writeSlot, sql: sql()) }
+            if !writeTurn.tryToEnter() { throw lockedOut(writeTurn, sql: sql()) }
         case .asking(let callback):
-            let before = writeSlot.interruptionCount
+            let before = writeTurn.interruptionCount
             var tries = 0
-            while !writeSlot.tryToEnter() {
+            while !writeTurn.tryToEnter() {
                 if gating.gate.isWanted { throw DatabaseError.suspended(sql: sql()) }
-                guard callback(tries) else { throw lockedOut(writeSlot, sql: sql()) }
-                if let failure = writeSlot.interruption(since: before) {
-                    throw writeSlotError(failure, writeSlot, sql: sql())
+                guard callback(tries) else { throw lockedOut(writeTurn, sql: sql()) }
+                if let failure = writeTurn.interruption(since: before) {
+                    throw writeTurnError(failure, writeTurn, sql: sql())
                 }
                 tries += 1
             }
         case .upTo(let limit):
             waits.lockDeadline = .now + limit
-            let failure = writeSlot.enter(within: limit) {
+            let failure = writeTurn.enter(within: limit) {
                 [cancellation = access.cancellation, gate = gating.gate, watchedWait = waits.watchedWait] in
                 gate.isWanted || cancellation?.isSet ?? false || watchedWait?.isOver() ?? false
             }
-            if let failure { throw writeSlotError(failure, writeSlot, sql: sql()) }
+            if let failure { throw writeTurnError(failure, writeTurn, sql: sql()) }
         }
     }
 
-    /// Acquires the write slot inside a bracketed call; leaves the call when that fails.
-    func acquireWriteSlotInCall(sql: @autoclosure () -> String) throws {
-        if let writeSlot = writing.writeSlot { try leavingCallOnError { try acquireWriteSlot(writeSlot, sql: sql()) } }
+    /// Acquires the write turn inside a bracketed call; leaves the call when that fails.
+    func acquireWriteTurnInCall(sql: @autoclosure () -> String) throws {
+        if let writeTurn = writing.writeTurn { try leavingCallOnError { try acquireWriteTurn(writeTurn, sql: sql()) } }
     }
 
-    /// Acquires the write slot for the first step of a statement, inside a bracketed call; leaves the call when that
+    /// Acquires the write turn for the first step of a statement, inside a bracketed call; leaves the call when that
     /// fails.
-    func acquireWriteSlotInCall(for statement: Statement) throws {
-        if let writeSlot = writing.writeSlot {
-            try leavingCallOnError { try acquireWriteSlot(writeSlot, for: statement) }
+    func acquireWriteTurnInCall(for statement: Statement) throws {
+        if let writeTurn = writing.writeTurn {
+            try leavingCallOnError { try acquireWriteTurn(writeTurn, for: statement) }
         }
     }
 
@@ -289,51 +289,51 @@ extension Database {
         }
     }
 
-    /// Releases the write slot when no transaction needs it.
+    /// Releases the write turn when no transaction needs it.
     ///
     /// - Parameter keeping: Whether to keep it for a checkpoint that is due, which follows at once.
     @inline(__always)
-    func releaseWriteSlotIfDone(keepingForCheckpoint keeping: Bool = true) {
-        if let writeSlot = writing.writeSlot, writeSlot.isHeld { releaseWriteSlotIfDone(writeSlot, keeping) }
+    func releaseWriteTurnIfDone(keepingForCheckpoint keeping: Bool = true) {
+        if let writeTurn = writing.writeTurn, writeTurn.isHeld { releaseWriteTurnIfDone(writeTurn, keeping) }
     }
 
-    private func releaseWriteSlotIfDone(_ writeSlot: WriteSlot, _ keeping: Bool) {
+    private func releaseWriteTurnIfDone(_ writeTurn: WriteTurn, _ keeping: Bool) {
         if waits.hasLockDeadline { waits.lockDeadline = nil }
         if !isClosed && handle.mainTransactionState == .writing { return }
         if keeping && writing.endsWithCommit && writing.logFrames >= writing.checkpointDueFrames && !isClosed { return }
-        writeSlot.leave(label: writing.writeLabel)
+        writeTurn.leave(label: writing.writeLabel)
         writing.writeLabel = nil
     }
 
-    /// Releases the write slot and the slot in the table of holders for good, once the connection is closed.
-    func closeWriteSlot() {
-        guard let writeSlot = writing.writeSlot else { return }
-        writeSlot.leave(label: writing.writeLabel)
-        writeSlot.release()
+    /// Releases the write turn and the row in the table of holders for good, once the connection is closed.
+    func closeWriteTurn() {
+        guard let writeTurn = writing.writeTurn else { return }
+        writeTurn.leave(label: writing.writeLabel)
+        writeTurn.release()
     }
 
-    /// Waits a short time for the write slot for a checkpoint, except during a suspension, which refuses it.
-    func acquireWriteSlotForCheckpoint() {
-        guard let writeSlot = writing.writeSlot, !writeSlot.isHeld, !gating.gate.isSuspended, !writeSlot.enterIfFree()
+    /// Waits a short time for the write turn for a checkpoint, except during a suspension, which refuses it.
+    func acquireWriteTurnForCheckpoint() {
+        guard let writeTurn = writing.writeTurn, !writeTurn.isHeld, !gating.gate.isSuspended, !writeTurn.enterIfFree()
         else { return }
-        _ = writeSlot.enter(within: Limits.checkpointSlotWait) { false }
+        _ = writeTurn.enter(within: Limits.checkpointSlotWait) { false }
     }
 
     // MARK: Errors
 
-    func writeSlotError(_ failure: WriteSlot.Failure, _ writeSlot: WriteSlot, sql: String) -> any Error {
+    func writeTurnError(_ failure: WriteTurn.Failure, _ writeTurn: WriteTurn, sql: String) -> any Error {
         switch failure {
-        case .busy: lockedOut(writeSlot, sql: sql)
+        case .busy: lockedOut(writeTurn, sql: sql)
         case .interrupted where gating.gate.isWanted: DatabaseError.suspended(sql: sql)
         case .interrupted: stepError(.SQLITE_INTERRUPT, message: "interrupted", sql: sql)
         case .closed: DatabaseError.connectionIsClosed()
         }
     }
 
-    /// The error of a write that did not acquire the write slot.
-    func lockedOut(_ writeSlot: WriteSlot, sql: String) -> any Error {
-        writeSlot.recordTimeout()
-        let holder = writeSlot.otherHolder.map { holder in
+    /// The error of a write that did not acquire the write turn.
+    func lockedOut(_ writeTurn: WriteTurn, sql: String) -> any Error {
+        writeTurn.recordTimeout()
+        let holder = writeTurn.otherHolder.map { holder in
             ": \(holder) is first in the writer queue" + (holder.writingFor.map { " for \(Self.seconds($0))" } ?? "")
         }
         return error(.SQLITE_BUSY, message: "database is locked" + (holder ?? ""), sql: sql)
@@ -341,7 +341,7 @@ extension Database {
 
     /// SQLite's message for a lock that was not acquired, with its holder.
     func busyMessage(_ message: String?) -> String? {
-        guard writing.writeSlot != nil, let message, let holders = try? StoreHolders(of: path),
+        guard writing.writeTurn != nil, let message, let holders = try? StoreHolders(of: path),
             let holder = holders.first(where: { $0.uses.contains(.writeLock) })
         else { return message }
         return "\(message): \(holder) holds the write lock"

@@ -6,7 +6,7 @@ import Testing
 @testable import StoreSharing
 
 @Suite("Table of holders")
-struct HolderSlotTests {
+struct HolderRowTests {
     let folder: TemporaryFolder
     let database: String
     let path: String
@@ -19,8 +19,8 @@ struct HolderSlotTests {
         _ = try LockFile(path: path, likeFile: nil)
     }
 
-    private func take(_ label: String = "test", _ roles: HolderRoles = .writer) throws -> HolderSlot? {
-        try HolderSlot.take(path: path, label: label, roles: roles)
+    private func take(_ label: String = "test", _ roles: HolderRoles = .writer) throws -> HolderRow? {
+        try HolderRow.take(path: path, label: label, roles: roles)
     }
 
     private func holders() throws -> [StoreHolder] { Array(try StoreHolders(of: database)) }
@@ -91,7 +91,7 @@ struct HolderSlotTests {
         gate.showBegin(at: MonotonicTime.now)
         let found = try holders()
         #expect(found.map(\.process) == [getpid(), getpid()])
-        #expect(found.map(\.uses) == [[.lease, .writer, .writeSlot], [.readOnly]])
+        #expect(found.map(\.uses) == [[.lease, .writer, .writeTurn], [.readOnly]])
         #expect(found[0].label == "importer" && found[0].state == .running && found[0].writingFor != nil)
         #expect(found[1].label == "näher?[2Jbetrachtet und länger" && found[1].writingFor == nil)
         #expect(found[0].command == ProcessInspector.commandName(of: getpid()))

@@ -7,12 +7,12 @@ import TestKit
 import Testing
 
 /// Writing in turn: two databases on one file, as two programs have them.
-@Suite struct WriteSlotTests {
+@Suite struct WriteTurnTests {
     let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
 
     private func holders() throws -> StoreHolders { try StoreHolders(of: path) }
-    private func hasWriteSlot() throws -> Bool { try holders().contains { $0.uses.contains(.writeSlot) } }
+    private func hasWriteTurn() throws -> Bool { try holders().contains { $0.uses.contains(.writeTurn) } }
 
     /// Waits until a connection stands in the line.
     private func waitForWaiter() throws -> Bool {
@@ -24,51 +24,51 @@ import Testing
         let pool = try Databases.poolWithTable(folder)
         try pool.writeWithoutTransaction { db in
             _ = try db.rowCount()
-            #expect(try !hasWriteSlot())
+            #expect(try !hasWriteTurn())
             try db.execute(sql: "BEGIN")
             _ = try db.rowCount()
-            #expect(try !hasWriteSlot())
+            #expect(try !hasWriteTurn())
             try db.insert(1)
-            #expect(try hasWriteSlot())
+            #expect(try hasWriteTurn())
             try db.execute(sql: "SAVEPOINT s; INSERT INTO t VALUES (2); ROLLBACK TO s")
-            #expect(try hasWriteSlot())
+            #expect(try hasWriteTurn())
             try db.execute(sql: "COMMIT")
-            #expect(try !hasWriteSlot())
+            #expect(try !hasWriteTurn())
             try db.insert(3)
-            #expect(try !hasWriteSlot())
+            #expect(try !hasWriteTurn())
             try db.beginTransaction(.immediate)
-            #expect(try hasWriteSlot())
+            #expect(try hasWriteTurn())
             try db.rollback()
-            #expect(try !hasWriteSlot())
+            #expect(try !hasWriteTurn())
         }
-        #expect(try pool.write { _ in try hasWriteSlot() })
-        #expect(try !hasWriteSlot())
+        #expect(try pool.write { _ in try hasWriteTurn() })
+        #expect(try !hasWriteTurn())
     }
 
     @Test("an error, a statement that failed and a cursor that is left alone give the turn back too")
     func endings() throws {
         let pool = try Databases.poolWithTable(folder)
         #expect(throws: CancellationError.self) { try pool.write { _ in throw CancellationError() } }
-        #expect(try !hasWriteSlot())
+        #expect(try !hasWriteTurn())
         try pool.writeWithoutTransaction { db in
             try db.execute(sql: "CREATE UNIQUE INDEX i ON t(a); INSERT INTO t VALUES (1)")
             #expect(throws: DatabaseError.self) { try db.insert(1) }
-            #expect(try !hasWriteSlot())
+            #expect(try !hasWriteTurn())
             do {
                 let rows = try Row.fetchCursor(db, sql: "INSERT INTO t VALUES (2), (3) RETURNING a")
                 #expect(try rows.next() != nil)
-                #expect(try hasWriteSlot())
+                #expect(try hasWriteTurn())
             }
-            #expect(try !hasWriteSlot())
+            #expect(try !hasWriteTurn())
             try db.execute(sql: "BEGIN")
             #expect(throws: DatabaseError.self) { try db.execute(sql: "INSERT INTO t VALUES (4) ON CONFLICT NONE") }
             #expect(throws: DatabaseError.self) { try db.execute(sql: "INSERT OR ROLLBACK INTO t VALUES (1)") }
-            #expect(try !hasWriteSlot())
+            #expect(try !hasWriteTurn())
         }
     }
 
     @Test("temporary tables, questions and databases in memory need no turn")
-    func withoutWriteSlot() throws {
+    func withoutWriteTurn() throws {
         let pool = try Databases.poolWithTable(folder)
         let other = try Databases.pool(folder)
         try pool.write { db in
@@ -114,7 +114,7 @@ import Testing
             #expect(error?.resultCode == .SQLITE_BUSY)
             #expect(error?.message?.contains("process \(ProcessInspector.currentProcess) ") == true)
             #expect(error?.message?.hasSuffix("holds the write lock") == true, "\(error?.message ?? "")")
-            #expect(try !hasWriteSlot())
+            #expect(try !hasWriteTurn())
         }
         #expect(stock.writeStatistics.count == 1 && !stock.writeStatistics.usesWriterQueue)
         #expect(pool.writeStatistics.usesWriterQueue)
@@ -139,7 +139,7 @@ import Testing
                 defer { hasEnded.change { $0 = true } }
                 try pool.write { try $0.insert(4) }
             }
-            #expect(waitUntil { (try? hasWriteSlot()) == true || hasEnded.value })
+            #expect(waitUntil { (try? hasWriteTurn()) == true || hasEnded.value })
         }
         threads.join()
         #expect(try pool.read { try $0.rowCount() } == 3)
@@ -161,7 +161,7 @@ import Testing
                     }
                 }
                 #expect(error?.resultCode == .SQLITE_READONLY)
-                #expect((try? hasWriteSlot()) == false)
+                #expect((try? hasWriteTurn()) == false)
             }
         }
         pool.writeWithoutTransaction { db in db.readOnly { expectRefused(db) } }
@@ -170,7 +170,7 @@ import Testing
         try pool.unsafeRead { db throws in
             // A connection that cannot write begins a transaction that reads.
             try db.inTransaction(.immediate) { () throws in
-                #expect(try !hasWriteSlot())
+                #expect(try !hasWriteTurn())
                 return .commit
             }
         }
@@ -343,7 +343,7 @@ import Testing
         let copy = try DatabasePool(path: path, configuration: Databases.configuration())
         try source.backup(to: copy) { progress in
             let writer = try StoreHolders(of: path).writer
-            #expect(writer?.uses.contains(.writeSlot) == true)
+            #expect(writer?.uses.contains(.writeTurn) == true)
         }
         #expect(try StoreHolders(of: path).writer == nil)
         #expect(try copy.read { try $0.rowCount() } == 1)

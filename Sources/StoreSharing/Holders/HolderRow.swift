@@ -1,11 +1,11 @@
 import StorePlatform
 import Synchronization
 
-/// A slot in the table of holders, held by a lock on a byte of its own while the object lives.
+/// A row in the table of holders, held by a lock on a byte of its own while the object lives.
 ///
 /// The kernel releases the byte when the process dies; a restart of the machine releases all bytes. Each connection has
 /// a slot and a descriptor of its own, so threads of one process exclude each other like processes.
-package final class HolderSlot: Sendable {
+package final class HolderRow: Sendable {
     /// The slot, from 0.
     package let number: Int
     /// Distinguishes this holder from earlier holders of the slot.
@@ -24,14 +24,14 @@ package final class HolderSlot: Sendable {
     /// - Throws: ``SystemError`` when the file cannot be opened for writing, extended or mapped.
     package static func take(
         path: String, label: String, roles: HolderRoles, isListed: Bool = true
-    ) throws(SystemError) -> HolderSlot? {
+    ) throws(SystemError) -> HolderRow? {
         while true {
             let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
             guard let table = try SharedTable(of: file) else { return nil }
             guard let number = try lockFreeSlot(file) else { return nil }
             // The path may name another file by now. That file's table is the valid one.
             guard try Files.identity(path) == file.status().identity else { continue }
-            return HolderSlot(file, number, table, label, roles, isListed: isListed)
+            return HolderRow(file, number, table, label, roles, isListed: isListed)
         }
     }
 

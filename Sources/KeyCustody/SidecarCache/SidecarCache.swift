@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// It acquires no lock. A caller that writes must hold the opening lock and say so with ``setGuarded(_:)``. While that
 /// lock is held no other process changes the sidecar, so what was read under it is not read again.
-package final class Vault: Sendable {
+package final class SidecarCache: Sendable {
     private let files: SidecarFiles
     private let state = Mutex(State())
     /// Separate from the state, because it stays locked while a key is derived: another request for the same key waits

@@ -9,21 +9,21 @@ import StoreSharing
 /// refuses every change of them. SQLCipher itself is keyed twice at most. The first time is with the passphrase as soon
 /// as it is given, so that C code in a preparing function also has a keyed connection. The second time is with the
 /// derived raw key before the file is first accessed, so that no connection derives a key itself.
-final class ConnectionKeying {
+final class ConnectionKey {
     private enum Phase {
         /// No key was given yet.
         case unkeyed
         /// A key was given; settings may follow.
         case given(Secret, PendingKey)
         /// SQLCipher has its final key; more pragmas may follow if they agree with it. The secret is nil when the
-        /// keyring had the keys from a former opening.
+        /// file key had the keys from a former opening.
         case settled(Secret?, PageKey)
         /// As before, but only SQLCipher has the derived key.
         case leftToSQLCipher
     }
 
     private let handle: ConnectionHandle
-    private let keyring: Keyring
+    private let fileKey: FileKey
     private let configuration: Configuration
     private var phase = Phase.unkeyed
     private var isPrepared = false
@@ -40,16 +40,16 @@ final class ConnectionKeying {
     private var asked: PendingKey?
     private var refusal: (any Error)?
 
-    init(handle: ConnectionHandle, keyring: Keyring, configuration: Configuration) {
+    init(handle: ConnectionHandle, fileKey: FileKey, configuration: Configuration) {
         self.handle = handle
-        self.keyring = keyring
+        self.fileKey = fileKey
         self.configuration = configuration
     }
 
     /// The suspension of the file.
-    var suspension: DatabaseSuspension { keyring.opening.suspension }
+    var suspension: DatabaseSuspension { fileKey.opening.suspension }
     /// Who the connection is in the history of changes.
-    var author: HistoryIdentity { keyring.opening.author }
+    var author: HistoryIdentity { fileKey.opening.author }
 
     /// Whether the connection encrypts what it writes.
     var isKeyed: Bool { if case .unkeyed = phase { false } else { true } }
@@ -75,9 +75,9 @@ final class ConnectionKeying {
             phase = .leftToSQLCipher
         case .material, .held:
             wasGivenKey = true
-            if let key = keyring.pageKey { return try settle(keyring.secret, key) }
+            if let key = fileKey.pageKey { return try settle(fileKey.secret, key) }
             guard case .material(let secret, let settings) = origin else {
-                return try settle(keyring.secret, keyring.keyByHeldKeys(file: handle))
+                return try settle(fileKey.secret, fileKey.keyByHeldKeys(file: handle))
             }
             try give(secret, creatingWith: settings, on: db)
         }
@@ -96,12 +96,12 @@ final class ConnectionKeying {
         }
         if isPrepared { throw misuse("a key is given in prepareDatabase, before the database is used") }
         wasGivenKey = true
-        guard !keyring.isInMemory else {
+        guard !fileKey.isInMemory else {
             try check(setPlainKey(secret))
             phase = .leftToSQLCipher
             return try runPostponed(on: db)
         }
-        switch try keyring.plan(for: secret, file: handle, creatingWith: settings) {
+        switch try fileKey.plan(for: secret, file: handle, creatingWith: settings) {
         case .known(let key): try settle(secret, key)
         case .pending(let pending):
             try check(setPlainKey(secret))
@@ -127,25 +127,25 @@ final class ConnectionKeying {
                 throw SQLiteLibrary.unsupported(found: "a library that does not know plaintext headers")
             }
         }
-        try keyring.settle(key, of: secret, handle)
+        try fileKey.settle(key, of: secret, handle)
         phase = .settled(secret, key)
     }
 
     private func settlePending(_ secret: Secret, _ pending: PendingKey, on db: Database) throws {
-        if pending.isNewFile, keyring.opening.isReadonly, let paths = keyring.paths {
+        if pending.isNewFile, fileKey.opening.isReadonly, let paths = fileKey.paths {
             if pending.needsSidecar { throw FileDiagnosis.notYetCreated(paths.database) }
             // SQLCipher derives the key with the salt of the file, once the file exists.
             phase = .leftToSQLCipher
         } else if pending.isModelled {
-            guard let salt = pending.salt else { throw keyring.saltMissing() }
-            if pending.saltOrigin == .file && pending.needsSidecar { throw keyring.standardFile() }
-            let key = try keyring.pageKey(of: secret, salt: salt, settings: pending.settings)
+            guard let salt = pending.salt else { throw fileKey.saltMissing() }
+            if pending.saltOrigin == .file && pending.needsSidecar { throw fileKey.standardFile() }
+            let key = try fileKey.pageKey(of: secret, salt: salt, settings: pending.settings)
             try settle(secret, key)
             // An existing file whose salt the user has set: page 1 proves the salt, so it is recorded.
-            if pending.needsSidecar && !pending.isNewFile { try keyring.recordFound(key) }
+            if pending.needsSidecar && !pending.isNewFile { try fileKey.recordFound(key) }
         } else {
             if pending.needsSidecar {
-                throw keyring.settingsConflict(
+                throw fileKey.settingsConflict(
                     "a plaintext header together with settings of SQLCipher 1 to 3 cannot be recorded")
             }
             phase = .leftToSQLCipher
@@ -161,8 +161,8 @@ final class ConnectionKeying {
         switch phase {
         case .settled, .leftToSQLCipher: return
         case .unkeyed:
-            if keyring.isInMemory || configuration.allowsUnencrypted { return }
-            if !CipherPragma.comesBeforeFileAccess(sql()) { throw keyring.keyMissing() }
+            if fileKey.isInMemory || configuration.allowsUnencrypted { return }
+            if !CipherPragma.comesBeforeFileAccess(sql()) { throw fileKey.keyMissing() }
         case .given(let secret, let pending):
             if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(secret, pending, on: db) }
         }
@@ -173,7 +173,7 @@ final class ConnectionKeying {
     ///
     /// - Returns: The length of the postponed text, in bytes of UTF-8; nil when the text must be run now.
     func postpone(from sql: @autoclosure () -> String) -> Int? {
-        if isPrepared || isInternal || keyring.isInMemory { return nil }
+        if isPrepared || isInternal || fileKey.isInMemory { return nil }
         let isKeyed: Bool
         switch phase {
         case .unkeyed: isKeyed = false
@@ -204,12 +204,12 @@ final class ConnectionKeying {
     /// Ends the preparation: the key is settled, and from then on it cannot be changed.
     func finish(on db: Database) throws {
         switch phase {
-        case .unkeyed where !keyring.isInMemory && !configuration.allowsUnencrypted: throw keyring.keyMissing()
+        case .unkeyed where !fileKey.isInMemory && !configuration.allowsUnencrypted: throw fileKey.keyMissing()
         case .given(let secret, let pending): try settlePending(secret, pending, on: db)
         default: break
         }
         if case .settled(_, let key) = phase, let asked, !asked.isModelled || asked.settings != key.settings {
-            throw keyring.settingsConflict("PRAGMA cipher_compatibility asks for something else")
+            throw fileKey.settingsConflict("PRAGMA cipher_compatibility asks for something else")
         }
         isPrepared = true
     }
@@ -302,7 +302,7 @@ final class ConnectionKeying {
                 "PRAGMA writable_schema: rows that are written into sqlite_schema can make the database unreadable; "
                     + "use CREATE, ALTER and DROP")
         case "cipher_log":
-            guard let paths = keyring.paths, StorePaths(value).database.hasPrefix(paths.database) else { return }
+            guard let paths = fileKey.paths, StorePaths(value).database.hasPrefix(paths.database) else { return }
             throw refused(
                 "PRAGMA cipher_log: a log in \"\(value)\" would overwrite a file of the store; name another file")
         default: return
@@ -335,7 +335,7 @@ final class ConnectionKeying {
             asked = known
             // One pragma sets several at once, and later ones may correct it: `finish` compares those.
             if setting != .compatibility && !known.agrees(with: key, on: setting) {
-                throw keyring.settingsConflict("PRAGMA \(name) asks for something else")
+                throw fileKey.settingsConflict("PRAGMA \(name) asks for something else")
             }
             // SQLCipher has its settings already. Other settings of `cipher_compatibility` would make it misread the
             // file.
@@ -345,7 +345,7 @@ final class ConnectionKeying {
             phase = .given(secret, pending)
             if pending.needsSidecar, pending.isNewFile, pending.isModelled, let salt = pending.salt {
                 // The salt must be durable before the first page can be written under it.
-                try keyring.recordNew(secret, salt: salt, settings: pending.settings)
+                try fileKey.recordNew(secret, salt: salt, settings: pending.settings)
             }
         }
         return .allow

@@ -6,20 +6,20 @@ import Testing
 
 @testable import KeyCustody
 
-/// Keyrings that follow one another: reopening a store whose file was exchanged.
-@Suite struct KeyringTests {
-    private func pool(_ path: String, _ keyring: Keyring, _ key: KeyOrigin) throws -> DatabasePool {
-        try DatabasePool(path: path, configuration: Configuration(), keyring: keyring, key: key)
+/// FileKeys that follow one another: reopening a store whose file was exchanged.
+@Suite struct FileKeyTests {
+    private func pool(_ path: String, _ fileKey: FileKey, _ key: KeyOrigin) throws -> DatabasePool {
+        try DatabasePool(path: path, configuration: Configuration(), fileKey: fileKey, key: key)
     }
 
-    private func opened(_ path: String, _ source: KeySource) throws -> Keyring {
-        let keyring = Keyring(path: path, configuration: Configuration())
-        try pool(path, keyring, .material(source.read(), creatingWith: .plaintextHeader)).close()
-        return keyring
+    private func opened(_ path: String, _ source: KeySource) throws -> FileKey {
+        let fileKey = FileKey(path: path, configuration: Configuration())
+        try pool(path, fileKey, .material(source.read(), creatingWith: .plaintextHeader)).close()
+        return fileKey
     }
 
-    private func count(_ path: String, _ keyring: Keyring) throws -> Int? {
-        let pool = try pool(path, keyring, .held)
+    private func count(_ path: String, _ fileKey: FileKey) throws -> Int? {
+        let pool = try pool(path, fileKey, .held)
         defer { try? pool.close() }
         return try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM note") }
     }
@@ -28,12 +28,12 @@ import Testing
     func slots() throws {
         let fixture = try KeyslotFixture()
         try fixture.add("passphrase")
-        let keyring = try opened(fixture.path, .passphrase("passphrase"))
-        #expect(keyring.keys?.openedBy?.id == 2 && keyring.pageKey != nil)
+        let fileKey = try opened(fixture.path, .passphrase("passphrase"))
+        #expect(fileKey.keys?.openedBy?.id == 2 && fileKey.pageKey != nil)
         try fixture.withStore { try $0.keys.remove(2) }
         let derivations = KeyWork.derivations
-        let successor = keyring.successor()
-        #expect(successor.opening.suspension === keyring.opening.suspension && successor.keys == nil)
+        let successor = fileKey.successor()
+        #expect(successor.opening.suspension === fileKey.opening.suspension && successor.keys == nil)
         #expect(try count(fixture.path, successor) == 1)
         #expect(KeyWork.derivations == derivations)
         #expect(successor.sidecar?.slots.count == 1)
@@ -44,20 +44,20 @@ import Testing
     @Test("a successor takes the data key of the epoch that the sidecar has")
     func otherEpoch() throws {
         let fixture = try KeyslotFixture()
-        let keyring = try opened(fixture.path, KeyslotFixture.first.source)
+        let fileKey = try opened(fixture.path, KeyslotFixture.first.source)
         let files = SidecarFiles(databasePath: fixture.path)
-        let keys = try #require(keyring.keys)
-        let former = try #require(keyring.sidecar)
+        let keys = try #require(fileKey.keys)
+        let former = try #require(fileKey.sidecar)
         let next = try former.rotating(to: DataKey(.random(count: 32)), salt: .random(), keys: keys, next: keys)
         var switching = try next.announcingSwitch(pages: 1)
         try files.write(switching, keys: keys)
         // Between announcement and exchange nobody can tell which file it is.
-        #expect(storeError { try count(fixture.path, keyring.successor()) } == .rotationPending)
+        #expect(storeError { try count(fixture.path, fileKey.successor()) } == .rotationPending)
         #expect(storeError { try Opening.pool.open(fixture.path, KeyslotFixture.first) { _ in } } == .rotationPending)
         switching = try #require(switching.successor)
         try files.write(switching, keys: keys)
         // The sidecar's data key is another one now, the file is not: it belongs to the former one.
-        #expect(storeError { try count(fixture.path, keyring.successor()) } == .foreignSidecar)
+        #expect(storeError { try count(fixture.path, fileKey.successor()) } == .foreignSidecar)
     }
 
     @Test("a successor whose keys do not fit any more says keyRotated")
@@ -68,8 +68,8 @@ import Testing
             config.keyScheme = scheme
             let source = KeySource.rawKey(TestKeys.rawKey)
             try SharedStore.open(at: folder.path("app.db"), unlockedBy: source, configuration: config).close()
-            let keyring = try opened(folder.path("app.db"), source)
-            var other = try #require(keyring.sidecar)
+            let fileKey = try opened(folder.path("app.db"), source)
+            var other = try #require(fileKey.sidecar)
             other.generation += 1
             other.epoch += 1
             let key = try DataKey(.random(count: 32))
@@ -86,7 +86,7 @@ import Testing
                 other.epoch = 1
             }
             let error = #expect(throws: StoreError.self) {
-                try pool(folder.path("app.db"), keyring.successor(), .held).close()
+                try pool(folder.path("app.db"), fileKey.successor(), .held).close()
             }
             #expect(error?.code == .keyRotated(from: 1, to: other.epoch))
         }
@@ -100,18 +100,18 @@ import Testing
         let source = KeySource.rawKey(TestKeys.rawKey)
         let store = try SharedStore.open(at: folder.path("app.db"), unlockedBy: source, configuration: config)
         try store.write { try $0.execute(sql: "CREATE TABLE note (a); INSERT INTO note VALUES (1)") }
-        let keyring = try opened(folder.path("app.db"), source)
+        let fileKey = try opened(folder.path("app.db"), source)
         try store.keys.convertToSlots(.rawKey([UInt8](repeating: 3, count: 32)))
         try store.close()
-        #expect(try count(folder.path("app.db"), keyring.successor()) == 1)
+        #expect(try count(folder.path("app.db"), fileKey.successor()) == 1)
     }
 
     @Test("notices are told once, and a successor keeps them")
     func notices() throws {
         let fixture = try KeyslotFixture()
         try FileManager.default.removeItem(atPath: fixture.path + "-sidecar")
-        let keyring = try opened(fixture.path, KeyslotFixture.first.source)
-        #expect(!keyring.opening.notices.isEmpty && Set(keyring.opening.notices).count == keyring.opening.notices.count)
-        #expect(keyring.successor().opening.notices == keyring.opening.notices)
+        let fileKey = try opened(fixture.path, KeyslotFixture.first.source)
+        #expect(!fileKey.opening.notices.isEmpty && Set(fileKey.opening.notices).count == fileKey.opening.notices.count)
+        #expect(fileKey.successor().opening.notices == fileKey.opening.notices)
     }
 }
