@@ -158,7 +158,7 @@ extension DatabaseReader {
     }
 
     /// Prints the rows of tables and views. Its parameters are those of
-    /// ``Database/dumpTables(_:format:tableHeader:stableOrder:to:)``.
+    /// `Database.dumpTables(_:format:tableHeader:stableOrder:to:)`.
     public func dumpTables(
         _ tables: [String], format: some DumpFormat = .debug(), tableHeader: DumpTableHeaderOptions = .automatic,
         stableOrder: Bool = false, to stream: (any TextOutputStream)? = nil

@@ -11,7 +11,7 @@ extension Database {
     ///
     /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for the first that has the
     ///   table.
-    /// - Throws: ``DatabaseError`` when there is no such table, or no such schema.
+    /// - Throws: `DatabaseError` when there is no such table, or no such schema.
     public func foreignKeyViolations(
         in tableName: String, in schemaName: String? = nil
     ) throws -> MapCursor<RowCursor, ForeignKeyViolation> {
@@ -25,7 +25,7 @@ extension Database {
 
     /// Checks the foreign keys of all tables.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
+    /// - Throws: `DatabaseError` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
     ///   row with a broken reference.
     public func checkForeignKeys() throws {
         if let violation = try foreignKeyViolations().next() { throw violation.databaseError(self) }
@@ -36,8 +36,8 @@ extension Database {
     /// - Parameters:
     ///   - tableName: The table that refers to others.
     ///   - schemaName: `main`, `temp` or the name of an attached database; nil for the first that has the table.
-    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
-    ///   row with a broken reference; ``DatabaseError`` when there is no such table, or no such schema.
+    /// - Throws: `DatabaseError` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
+    ///   row with a broken reference; `DatabaseError` when there is no such table, or no such schema.
     public func checkForeignKeys(in tableName: String, in schemaName: String? = nil) throws {
         if let violation = try foreignKeyViolations(in: tableName, in: schemaName).next() {
             throw violation.databaseError(self)

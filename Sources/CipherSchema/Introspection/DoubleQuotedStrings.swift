@@ -1,7 +1,7 @@
 import CipherDatabase
 
 /// Triggers and views with texts in double quotes, as in `WHEN new.k = "n"`, which a connection takes for names of
-/// columns unless ``Configuration/acceptsDoubleQuotedStringLiterals`` is set.
+/// columns unless `Configuration.acceptsDoubleQuotedStringLiterals` is set.
 ///
 /// Checks, defaults, generated columns and expressions of indexes are no such objects: SQLite reads them with the
 /// schema, where it accepts these texts on every connection.
@@ -12,7 +12,7 @@ package struct DoubleQuotedStrings {
 
     /// Compiles statements that use the triggers and views of the main database; none is executed.
     ///
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     package init(in db: Database) throws {
         let rows = try Row.fetchAll(
             db, sql: "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE type IN ('trigger', 'view')")

@@ -9,7 +9,7 @@ public struct ForeignKeyViolation: Hashable, Sendable {
     public var originRowID: Int64?
     /// The referenced table.
     public var destinationTable: String
-    /// Which foreign key of the table it is; see ``ForeignKeyInfo/id``.
+    /// Which foreign key of the table it is; see `ForeignKeyInfo.id`.
     public var foreignKeyId: Int
 
     /// - Parameter row: A row of `PRAGMA foreign_key_check`.
@@ -33,7 +33,7 @@ public struct ForeignKeyViolation: Hashable, Sendable {
     /// The violation as an error of the code `SQLITE_CONSTRAINT_FOREIGNKEY`.
     ///
     /// Its message names tables, columns and rowid, and the values of the row only with
-    /// ``Configuration/publicStatementArguments``.
+    /// `Configuration.publicStatementArguments`.
     public func databaseError(_ db: Database) -> DatabaseError {
         let showsValues = db.configuration.publicStatementArguments
         let message = try? showsValues ? failureDescription(db) : constraintDescription(db) + place

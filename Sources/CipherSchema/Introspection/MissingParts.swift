@@ -21,7 +21,7 @@ package struct MissingParts: Hashable, Sendable {
     /// The parts that the schema of the main database lacks.
     ///
     /// - Parameter table: A table, to look only at it and at its indexes; nil for the whole schema.
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     package init(of db: Database, table: String? = nil) throws {
         let known = try KnownParts(db)
         let rows = try Row.fetchAll(
@@ -43,17 +43,17 @@ package struct MissingParts: Hashable, Sendable {
 
     /// The parts that the definition of an ordinary table lacks.
     ///
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     package init(ofTable sql: String, in db: Database) throws { try self.init([(sql, false)], db) }
 
     /// The parts that the definition of an index lacks.
     ///
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     package init(ofIndex sql: String, in db: Database) throws { try self.init([(sql, true)], db) }
 
     /// The parts that the definition of an index and that of its table lack.
     ///
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     package init(ofIndex sql: String, on table: String, in db: Database) throws {
         try self.init([(sql, true), (table, false)], db)
     }

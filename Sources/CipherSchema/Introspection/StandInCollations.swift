@@ -28,7 +28,7 @@ package final class StandInCollations: Sendable {
 
     /// Runs a closure on a connection that has the stand-ins.
     ///
-    /// - Throws: The errors of `body`; ``DatabaseError`` where SQLite compared texts by a stand-in.
+    /// - Throws: The errors of `body`; `DatabaseError` where SQLite compared texts by a stand-in.
     package static func with<Value>(
         _ names: Set<String>, on db: Database, _ body: () throws -> Value
     ) throws -> Value {

@@ -97,7 +97,7 @@ public struct DatabaseMigrator: Sendable {
     /// The same migrator without the deferred checks of foreign keys in migrations registered from here on.
     ///
     /// The checks read every table with a foreign key, after every migration. Without them a migration must itself make
-    /// sure that it violates none, as with ``Database/checkForeignKeys(in:in:)``; where no table is rebuilt,
+    /// sure that it violates none, as with `Database.checkForeignKeys(in:in:)`; where no table is rebuilt,
     /// ``ForeignKeyChecks/immediate`` costs nothing and stays safe.
     public func disablingDeferredForeignKeyChecks() -> DatabaseMigrator {
         var migrator = self
@@ -112,8 +112,8 @@ extension DatabaseMigrator {
     /// It acquires the write lock for each migration that is due, and not at all where none is. When a migration fails,
     /// the ones before it stay applied.
     ///
-    /// - Throws: The error of the first migration that fails; ``DatabaseError`` `.SQLITE_BUSY` when another process
-    ///   holds the write lock for longer than ``Configuration/busyMode`` allows.
+    /// - Throws: The error of the first migration that fails; `DatabaseError` `.SQLITE_BUSY` when another process
+    ///   holds the write lock for longer than `Configuration.busyMode` allows.
     public func migrate(_ writer: any DatabaseWriter) throws {
         guard let last = registered.last else { return }
         try migrate(writer, upTo: last.identifier)
@@ -181,12 +181,12 @@ extension DatabaseMigrator {
 
     /// The names of all migrations that were applied to the database, unregistered ones included.
     ///
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     public func appliedIdentifiers(_ db: Database) throws -> Set<String> { try MigrationTable.identifiers(db) }
 
     /// The names of the registered migrations that were applied to the database, in the order of their registration.
     ///
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     public func appliedMigrations(_ db: Database) throws -> [String] {
         let applied = try appliedIdentifiers(db)
         return migrations.filter(applied.contains)
@@ -194,7 +194,7 @@ extension DatabaseMigrator {
 
     /// The names of the registered migrations that were applied to the database together with all those before them.
     ///
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     public func completedMigrations(_ db: Database) throws -> [String] {
         let applied = try appliedIdentifiers(db)
         return Array(migrations.prefix(while: applied.contains))
@@ -203,7 +203,7 @@ extension DatabaseMigrator {
     /// Whether every registered migration was applied to the database.
     ///
     /// Others may have been applied as well: see ``hasBeenSuperseded(_:)``.
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     public func hasCompletedMigrations(_ db: Database) throws -> Bool {
         try completedMigrations(db).count == registered.count
     }
@@ -211,7 +211,7 @@ extension DatabaseMigrator {
     /// Whether migrations were applied that this migrator does not know: a newer program has migrated the database.
     ///
     /// Migrations that a registered one replaces (`merging:`) are known.
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     public func hasBeenSuperseded(_ db: Database) throws -> Bool { try !knows(appliedIdentifiers(db)) }
 
     /// Whether each of these migrations is registered, or merged into a registered one.
@@ -231,7 +231,7 @@ extension DatabaseMigrator {
     /// The meaning of definitions is compared, not their spelling: whitespace, comments, quotes, the case of names, the
     /// place of a constraint, and words without effect do not count, so a database that GRDB made is the same.
     ///
-    /// - Throws: ``DatabaseError``, or the error of a migration that cannot run without rows.
+    /// - Throws: `DatabaseError`, or the error of a migration that cannot run without rows.
     public func hasSchemaChanges(_ db: Database) throws -> Bool {
         try db.isolated {
             let applied = try appliedIdentifiers(db)
@@ -290,13 +290,13 @@ extension DatabaseWriter {
     /// Other connections may be open; their reads under way still see the rows. Key and salt stay, and the file keeps
     /// its length: later writes reuse its pages.
     ///
-    /// - Throws: ``DatabaseError``; nothing is lost then.
+    /// - Throws: `DatabaseError`; nothing is lost then.
     public func erase() throws { try writeWithoutTransaction { try $0.eraseInTransaction() } }
 
     /// Drops all tables, views, indexes and triggers with all their rows, in one transaction: the same as the
     /// synchronous function of this name.
     ///
-    /// - Throws: ``DatabaseError``; nothing is lost then.
+    /// - Throws: `DatabaseError`; nothing is lost then.
     public func erase() async throws { try await writeWithoutTransaction { try $0.eraseInTransaction() } }
 }
 

@@ -15,7 +15,7 @@ extension Database {
     /// }
     /// ```
     ///
-    /// - Throws: ``DatabaseError``, or the error of `body`.
+    /// - Throws: `DatabaseError`, or the error of `body`.
     /// - SeeAlso: <https://www.sqlite.org/lang_createtable.html>
     public func create(
         table name: String, options: TableOptions = [], body: (TableDefinition) throws -> Void
@@ -112,7 +112,7 @@ extension Database {
 
     /// Drops the index on columns of a table, whatever its name. Without one, nothing happens.
     ///
-    /// - Throws: ``DatabaseError`` when there is no such table, or when the index belongs to a constraint of the table.
+    /// - Throws: `DatabaseError` when there is no such table, or when the index belongs to a constraint of the table.
     public func drop(indexOn table: String, columns: [String]) throws {
         let wanted = columns.map(\.lowercasedASCII)
         let found = try indexes(on: table).filter { $0.columns.map(\.lowercasedASCII) == wanted }

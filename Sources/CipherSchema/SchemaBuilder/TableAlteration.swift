@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// A table that is being changed: ``Database/alter(table:body:)`` passes it to its closure.
+/// A table that is being changed: `Database.alter(table:body:)` passes it to its closure.
 /// - SeeAlso: <https://www.sqlite.org/lang_altertable.html>
 public final class TableAlteration {
     private enum Step {

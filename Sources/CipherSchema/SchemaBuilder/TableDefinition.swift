@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// A table that is being defined: ``Database/create(table:options:body:)`` passes it to its closure.
+/// A table that is being defined: `Database.create(table:options:body:)` passes it to its closure.
 /// - SeeAlso: <https://www.sqlite.org/lang_createtable.html>
 public final class TableDefinition {
     enum Component {
@@ -114,7 +114,7 @@ public final class TableDefinition {
     /// to the `id` of table `team` or `teams`, with an index. If the primary key of that table has several columns, so
     /// has the reference.
     ///
-    /// ``Database/create(table:options:body:)`` throws ``DatabaseError`` when there is no such table. A reference to a
+    /// `Database.create(table:options:body:)` throws `DatabaseError` when there is no such table. A reference to a
     /// table without a primary key uses its rowid, as in GRDB; SQLite then refuses rows while it enforces foreign keys.
     /// A reference of a table to itself, where its primary key is written as SQL, assumes one integer column `id`.
     ///
