@@ -12,7 +12,7 @@ package struct ProcessMonitorCounts: Sendable, Equatable {
     /// Wakes by changes of files.
     package var fileChanges = 0
     /// Polls that a timer started.
-    package var polls = 0
+    package var timedPolls = 0
     /// Those that found a commit without a notice.
     package var timedFinds = 0
     /// All polls.
