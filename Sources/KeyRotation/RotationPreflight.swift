@@ -322,7 +322,7 @@ struct RotationPreflight {
             }
         }
         if plan.hasRecoverySlot == false {
-            warning("No keyslot is a recovery key.", "Add one with cipherctl key recovery, and print it.")
+            warning("No keyslot is a recovery key.", "Add one with `cipherctl key recovery`, and print it.")
         }
         if plan.lastBackup == nil {
             warning("The key log records no verified backup.", "Make one first, or let the rotation make one.")

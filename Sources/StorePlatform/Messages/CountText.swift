@@ -9,6 +9,14 @@ package enum CountText {
         "\(count) \(count == 1 ? noun : plural ?? noun + "s")"
     }
 
+    /// Names in one line, as `a, b and 3 more`.
+    ///
+    /// - Parameter limit: The most names that are shown.
+    package static func list(_ names: [String], limit: Int = 20) -> String {
+        let shown = names.prefix(limit).joined(separator: ", ")
+        return names.count > limit ? "\(shown) and \(names.count - limit) more" : shown
+    }
+
     /// A duration in seconds, as `1 second`, `2.5 seconds`.
     package static func seconds(_ duration: Duration) -> String {
         let tenths = Int((duration / .milliseconds(100)).rounded())

@@ -21,7 +21,7 @@ public struct FullTextFault: Hashable, Sendable {
         guard let rebuilding else {
             return "drop the table \"\(index)\", create it again, and insert its texts again: it keeps none"
         }
-        return "make the index again: cipherctl sql --write \(ShellWord.path(path)) \(ShellWord.quoted(rebuilding))"
+        return "make the index again: `cipherctl sql \(ShellWord.path(path)) --write \(ShellWord.quoted(rebuilding))`"
     }
 }
 
@@ -225,7 +225,7 @@ extension FullTextCheck {
                 Finding(
                     .note, "fullTextUnchecked",
                     "the full-text indexes were not checked: \(ToolError.explanation(of: error))",
-                    remedy: "see: cipherctl verify")
+                    remedy: "see: `cipherctl verify`")
             ]
         }
         return checked.faults.map { Finding(.risk, "fullTextIndex", $0.what, remedy: $0.remedy(path)) }

@@ -198,7 +198,7 @@ enum HistoryLines {
         case .broken: return ["history      broken: another program has dropped tables of it"]
         case .unknown(let reason): return ["history      not known: \(reason)"]
         case .found(let history):
-            let tables = history.tables.isEmpty ? "no table is recorded" : history.tables.joined(separator: ", ")
+            let tables = history.tables.isEmpty ? "no table is recorded" : CountText.list(history.tables)
             let size = "\(CountText.text(history.changes, "change")), about \(CountText.text(history.bytes, "byte"))"
             let all = history.includesNewTables ? " and new tables" : ""
             return ["history      \(size), of \(tables)\(all)"] + history.readers.map { "reader       \($0.line)" }

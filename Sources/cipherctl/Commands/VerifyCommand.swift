@@ -90,7 +90,7 @@ struct VerifyCommand: Command {
                 report.fullTextFaults.map { fault in
                     .object([
                         "index": .string(fault.index), "damaged": .bool(fault.isDamage), "what": .string(fault.what),
-                        "remedy": .string(fault.remedy(path)),
+                        "remedy": .string(remedy(fault)),
                     ])
                 }),
             "seconds": .real(report.duration / .seconds(1)), "mb_per_second": .real(megabytesPerSecond(report)),
@@ -120,11 +120,13 @@ struct VerifyCommand: Command {
         ] + report.problems.map { "problem       \($0)" } + findings(report, path) + ["result        \(result(report))"]
     }
 
+    private func remedy(_ fault: FullTextFault) -> String { SuggestedCommand.completing(fault.remedy(path)) }
+
     private func findings(_ report: StoreVerification.Report, _ path: String) -> [String] {
         let more = (report.foreignKeyViolations ?? 0) - report.orphans.count
         return report.orphans.map { "finding       \($0.text)" }
             + (more > 0 ? ["finding       further rows without a parent: \(more)"] : [])
-            + report.fullTextFaults.flatMap { ["index         \($0.what)", "              -> \($0.remedy(path))"] }
+            + report.fullTextFaults.flatMap { ["index         \($0.what)", "              -> \(remedy($0))"] }
             + report.notChecked.map { "not checked   \($0)" }
     }
 

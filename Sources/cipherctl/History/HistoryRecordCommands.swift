@@ -64,12 +64,11 @@ struct HistoryRecordCommand: Command {
             return (missing, try ProgramTables(db).names)
         }
         guard let first = missing.first else { return }
-        let shown = names.prefix(Self.shownTables).map { "\"\($0)\"" }.joined(separator: ", ")
-        let more = names.count > Self.shownTables ? " and \(names.count - Self.shownTables) more" : ""
+        let shown = CountText.list(names.map { "\"\($0)\"" }, limit: 10)
         throw CommandFailure(
             .usage, "noSuchTable",
             what: "\"\(path)\" has no table " + missing.map { "\"\($0)\"" }.joined(separator: ", ") + ".",
-            why: names.isEmpty ? "No program has created a table in it." : "Its tables are \(shown)\(more).",
+            why: names.isEmpty ? "No program has created a table in it." : "Its tables are \(shown).",
             hint: names.isEmpty
                 ? "Create \"\(first)\" first, or record all tables that are to come: `cipherctl history record --all`"
                 : "Name one of them with --table, or record all: `cipherctl history record --all`. All tables are listed by: "
@@ -77,7 +76,6 @@ struct HistoryRecordCommand: Command {
     }
 
     private static let listing = ShellWord.quoted("SELECT name FROM pragma_table_list WHERE schema = 'main'")
-    private static let shownTables = 10
 
     /// The tables that `--all` does not record.
     ///
@@ -176,7 +174,7 @@ private struct RecordedTables {
                 "store": .string(path), "recorded": .array(recorded.map(JSON.string)),
                 "left_out": .array(missing.map { .string($0.name) }),
             ]),
-            lines: [recorded.isEmpty ? "no table is recorded" : "recorded: \(recorded.joined(separator: ", "))"])
+            lines: [recorded.isEmpty ? "no table is recorded" : "recorded: \(CountText.list(recorded))"])
         return missing.contains(where: \.isLacking) ? .needsAttention : .ok
     }
 }

@@ -26,11 +26,14 @@ enum PlanReport {
         }
         lines += plan.notChecked.map { "  not checked  \($0)" }
         lines += others(plan).map { "  holder       \($0)" }
-        lines += plan.warnings.flatMap { ["  warning      \($0.what)", "               -> \($0.remedy)"] }
-        return lines + plan.obstacles.flatMap { ["  obstacle     \($0.what)", "               -> \($0.remedy)"] }
+        let remedy = { (finding: RotationPlan.Finding) in
+            "               -> \(SuggestedCommand.completing(finding.remedy, store: path))"
+        }
+        lines += plan.warnings.flatMap { ["  warning      \($0.what)", remedy($0)] }
+        return lines + plan.obstacles.flatMap { ["  obstacle     \($0.what)", remedy($0)] }
     }
 
-    static func members(_ plan: RotationPlan) -> [JSON.Member] {
+    static func members(_ plan: RotationPlan, _ path: String) -> [JSON.Member] {
         [
             .init(name: "can_begin", value: .bool(plan.canBegin)),
             .init(name: "scheme", value: .string(plan.hasSlots ? "slots" : "direct")),
@@ -49,8 +52,8 @@ enum PlanReport {
             .init(name: "integrity_check", value: .optional(plan.damage) { .array($0.map(JSON.string)) }),
             .init(name: "not_checked", value: .array(plan.notChecked.map(JSON.string))),
             .init(name: "holders", value: .array(others(plan).map { .int($0.process) })),
-            .init(name: "warnings", value: .array(plan.warnings.map(json))),
-            .init(name: "obstacles", value: .array(plan.obstacles.map(json))),
+            .init(name: "warnings", value: .array(plan.warnings.map { json($0, path) })),
+            .init(name: "obstacles", value: .array(plan.obstacles.map { json($0, path) })),
         ]
     }
 
@@ -59,7 +62,10 @@ enum PlanReport {
         plan.holders.filter { $0.process != ProcessInspector.currentProcess }
     }
 
-    private static func json(_ finding: RotationPlan.Finding) -> JSON {
-        .object(["what": .string(finding.what), "remedy": .string(finding.remedy)])
+    private static func json(_ finding: RotationPlan.Finding, _ path: String) -> JSON {
+        .object([
+            "what": .string(finding.what),
+            "remedy": .string(SuggestedCommand.completing(finding.remedy, store: path)),
+        ])
     }
 }

@@ -137,7 +137,7 @@ struct RotationOutcome {
         switch result {
         case .rotated(let report): members += Self.members(report)
         case .skipped(let age): members.append(.init(name: "data_key_age_seconds", value: .int(age)))
-        case .planned(let plan): members += PlanReport.members(plan)
+        case .planned(let plan): members += PlanReport.members(plan, path)
         case .impossible(let obstacle, let epoch):
             members += [
                 .init(name: "can_begin", value: .bool(false)), .init(name: "epoch", value: .int(epoch)),

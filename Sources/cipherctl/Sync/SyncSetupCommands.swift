@@ -214,7 +214,7 @@ private struct SetupReport {
                 "head": .optional(summary.head) { .string("\($0)") }, "remote": .optional(remote, JSON.string),
             ]),
             lines: [
-                "repository \(summary.repository), tracked: \(summary.tables.joined(separator: ", "))",
+                "repository \(summary.repository), tracked: \(CountText.list(summary.tables))",
                 remote.map { "remote \($0)" } ?? "no remote yet: give --remote at the next command",
             ])
     }

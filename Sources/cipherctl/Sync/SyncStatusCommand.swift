@@ -195,7 +195,7 @@ struct SyncReport {
     func lines(of path: String) -> [String] {
         var lines = [
             "repository   \(summary.repository), \(CountText.text(summary.commitCount, "commit"))",
-            "tables       \(summary.tables.joined(separator: ", "))",
+            "tables       \(CountText.list(summary.tables))",
             "head         \(summary.head.map { "\($0)" } ?? "none"), \(CountText.text(summary.behind, "commit")) behind",
         ]
         if remotes.isEmpty { lines.append("remote       none yet") }

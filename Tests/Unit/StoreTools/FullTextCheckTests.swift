@@ -80,7 +80,7 @@ struct FullTextCheckTests {
         let five = try #require(report.fullTextFaults.first)
         #expect(!five.isDamage && five.what == "the full-text index \"five\": it does not have the words of \"d\"")
         #expect(five.rebuilding == "INSERT INTO \"five\"(\"five\") VALUES('rebuild')")
-        #expect(five.remedy("/a b/app.db").contains(#"cipherctl sql --write '/a b/app.db' 'INSERT INTO"#))
+        #expect(five.remedy("/a b/app.db").contains(#"cipherctl sql '/a b/app.db' --write 'INSERT INTO"#))
 
         let examination = try StoreExamination(fixture.store, unlockedBy: fixture.source).run()
         let findings = examination.findings.filter { $0.name == "fullTextIndex" }
