@@ -135,32 +135,55 @@ public final class SyncManager: Sendable {
         var (count, replaced) = (0, Set<ObjectID>())
         while true {
             try Task.checkCancellation()
-            let batch = try await self.nextBatch()
-            guard let last = batch.last else { return count }
-            let results = try await self.remote.put(batch.flatMap(\.objects))
-            let done = Outbox.acknowledged(batch, results)
-            try await self.remove(through: done, of: last.remote)
-            count += done
-            if let failure = Outbox.collision(batch, results) {
+            let step = try await self.pushBatch()
+            count += step.acknowledged
+            if let failure = step.collision {
                 // Once for each object.
-                guard let id = Outbox.occupied(batch, results), replaced.insert(id).inserted else { throw failure }
+                guard let id = step.occupied, replaced.insert(id).inserted else { throw failure }
                 let isRemoved = try await self.removeDamaged(id)
-                if isRemoved { continue }
-                throw failure
+                if !isRemoved { throw failure }
+            } else if step.acknowledged == 0 {
+                return count
             }
-            guard done > 0 else { return count }
         }
+    }
+
+    /// What came of one batch of the outbox.
+    private struct PushStep {
+        var acknowledged = 0
+        var collision: SyncError?
+        /// The object in whose place another one stands.
+        var occupied: ObjectID?
+    }
+
+    private func pushBatch() async throws -> PushStep {
+        let batch = try await nextBatch()
+        guard let last = batch.last else { return PushStep() }
+        let results = try await remote.put(batch.flatMap(\.objects))
+        let done = Outbox.acknowledged(batch, results)
+        try await remove(through: done, of: last.remote)
+        return PushStep(
+            acknowledged: done, collision: Outbox.collision(batch, results), occupied: Outbox.occupied(batch, results))
     }
 
     /// Removes an object that stands in the place of one to be pushed, if it is damaged: nobody can open it.
     ///
     /// - Returns: Whether it was removed.
     private func removeDamaged(_ id: ObjectID) async throws -> Bool {
-        guard let compaction = remote.compaction else { return false }
+        let isWhole = try await isWhole(id)
+        return isWhole ? false : try await remove(id)
+    }
+
+    private func isWhole(_ id: ObjectID) async throws -> Bool {
         let key = try await writer.read { try RepositoryState.key($0) }
         let objects = try await remote.get([id])
-        let isWhole = objects.contains { $0.id == id && (try? key.open($0.bytes, id: id)) != nil }
-        if isWhole { return false }
+        return objects.contains { $0.id == id && (try? key.open($0.bytes, id: id)) != nil }
+    }
+
+    // Swift 6.3.1, optimized: the process was aborted ("freed pointer was not the last allocation") where an optional
+    // existential was bound before other calls that wait.
+    private func remove(_ id: ObjectID) async throws -> Bool {
+        guard let compaction = remote.compaction else { return false }
         try await compaction.delete([id], through: RemoteCursor(), except: [])
         return true
     }
