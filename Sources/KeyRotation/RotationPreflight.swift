@@ -104,6 +104,7 @@ struct RotationPreflight {
         }
         if !Files.canWrite(directory: directory) { throw SystemError.permissionDenied("access", directory) }
         if let page = plan.damagedPage { throw StoreError.damagedPage(paths.database, page) }
+        try FileOwnership.requireKept(paths.database, what: "\"\(paths.database)\" was not rotated.")
         guard let obstacle = plan.obstacles.first else {
             return contentFinding(plan).map { ["\($0.what) \($0.remedy)"] } ?? []
         }
@@ -156,9 +157,8 @@ struct RotationPreflight {
                     remedy: "Move away what has that name. The rotation does not depend on it."))
         }
         // An error is ignored: a folder that cannot be written is an obstacle already.
-        if let owner = (try? FileOwnership.ownerLosing(paths.database)) ?? nil {
-            let (why, remedy) = FileOwnership.words(ofLosing: owner)
-            plan.obstacles.append(RotationPlan.Finding(what: why, remedy: remedy))
+        if let obstacle = (try? FileOwnership.obstacle(to: paths.database)) ?? nil {
+            plan.obstacles.append(RotationPlan.Finding(what: obstacle.why, remedy: obstacle.remedy))
         }
         // The rotation itself first waits for a program that holds the write lock, which may close its connection.
         if measures, let stranger = OtherConnections(paths).openForWriting() {

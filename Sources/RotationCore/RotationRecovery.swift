@@ -127,10 +127,9 @@ package struct RotationRecovery {
         case .removeCopy: return Outcome(notices: try removeCopy())
         case .undo:
             // Until it is undone, the store is used normally, with its present key.
-            if let owner = try FileOwnership.ownerLosing(paths.database) {
-                let (why, remedy) = FileOwnership.words(ofLosing: owner)
+            if let obstacle = try FileOwnership.obstacle(to: paths.database) {
                 return Outcome(notices: [
-                    "An interrupted rotation to epoch \(next) was not undone. \(why) \(remedy)"
+                    "An interrupted rotation to epoch \(next) was not undone. \(obstacle.why) \(obstacle.remedy)"
                 ])
             }
             onStatus(rotation.sidecar.state == .switching ? .announced : .notAnnounced)

@@ -81,7 +81,7 @@ enum ExitCode: Int32, CaseIterable {
             switch code {
             case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .hardLinked:
                 .unsupported
-            case .invalidKey, .wrongKey, .keyMissing, .logMissing, .backupReadOnly: .notPermitted
+            case .invalidKey, .wrongKey, .keyMissing, .logMissing, .backupReadOnly, .notOwner: .notPermitted
             case .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar, .settingsConflict,
                 .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing, .logDamaged,
                 .backupDamaged:

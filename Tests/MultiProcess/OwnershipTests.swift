@@ -89,7 +89,7 @@ struct OwnershipTests {
         #expect(member.ask("open \(path) raw")?.hasPrefix("ok ") == true)
         for command in ["rotate", "key-add other", "remove-slot 1"] {
             let answer = member.ask(command) ?? "died"
-            #expect(answer.hasPrefix("error settingsConflict"), "\(answer)")
+            #expect(answer.hasPrefix("error notOwner"), "\(answer)")
             #expect(answer.contains("Let user 61001 or root do it."), "\(answer)")
             #expect(try identities() == before)
         }
@@ -97,6 +97,29 @@ struct OwnershipTests {
         #expect(member.ask("mark 1") == "ok")
         member.end()
         try expectOwnerGoesOn()
+    }
+
+    // The restoration removed nothing and put nothing back: the store had second names, and nobody could open it.
+    @Test(
+        "where the folder has the sticky bit, a restoration, rotation or change of keys by a member is refused, and changes nothing",
+        arguments: [Self.owner, 0])
+    func stickyFolder(owner: UInt32) throws {
+        for name in try files() { #expect(chown(folder.path(name), owner, Self.group) == 0) }
+        let place = TemporaryFolder()
+        #expect(chmod(place.url.path, 0o777) == 0)
+        let member = try member()
+        #expect(member.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(member.ask("backup \(place.path("copy"))")?.hasPrefix("ok ") == true)
+        #expect(chmod(folder.url.path, 0o3770) == 0)
+        let before = try files().sorted()
+        for command in ["rotate", "key-add other", "restore \(place.path("copy")) \(path) raw replace"] {
+            let answer = member.ask(command) ?? "died"
+            #expect(answer.hasPrefix("error notOwner"), "\(command): \(answer)")
+            #expect(answer.contains("Let user \(owner) or root do it."), "\(answer)")
+        }
+        #expect(try files().sorted() == before)
+        for name in before { #expect(try Files.status(of: folder.path(name))?.linkCount == 1, "\(name)") }
+        #expect(member.ask("mark 1") == "ok")
     }
 
     @Test("a copy of the sidecar that is missing is not made by one whose it would be; the store opens all the same")
@@ -126,7 +149,7 @@ struct OwnershipTests {
             #expect(answer.hasPrefix("ok "), "\(answer)")
             #expect(member.ask("mark 1") == "ok")
         } else {
-            #expect(answer.hasPrefix("error settingsConflict"), "\(answer)")
+            #expect(answer.hasPrefix("error notOwner"), "\(answer)")
         }
         #expect(try identities() == before)
         member.end()

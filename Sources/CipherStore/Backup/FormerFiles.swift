@@ -43,6 +43,16 @@ struct FormerFiles {
         return try Files.contents(of: path, limitBytes: Limits.manifestBytes) == newSidecar
     }
 
+    /// Throws where this user may not replace the files, or would take them from their owner.
+    ///
+    /// - Throws: `StoreError` `notOwner`; `SystemError`.
+    func requireReplaceable() throws {
+        let what = "\"\(paths.database)\" was not replaced."
+        let all = (names + [paths.sharedMemory]).map { Files.name(of: $0) }
+        if let obstacle = try FileOwnership.obstacle(to: all, in: parent) { throw obstacle.error(what) }
+        try FileOwnership.requireKept(paths.database, what: what)
+    }
+
     /// Links all files to second names in a folder.
     ///
     /// - Returns: The folder; nil when there is nothing to keep.
@@ -105,8 +115,12 @@ struct FormerFiles {
         for path in [paths.sidecar, paths.sidecarBackup] where try Files.entryExists(path) {
             // Decided without reading them, which a failing disk may refuse: without a kept file they are new, and a
             // kept file is restored below.
-            let isKept = try folder.map { try $0.status(of: Files.name(of: path)) != nil } ?? true
-            if try isKept || isNew(path) { try parent.remove(Files.name(of: path)) }
+            let name = Files.name(of: path)
+            let kept = try folder.map { try $0.status(of: name)?.identity }
+            // A file that has not lost its name stays: the system may have refused to remove it.
+            if let kept, let kept, try parent.status(of: name)?.identity == kept { continue }
+            let isKept = kept.map { $0 != nil } ?? true
+            if try isKept || isNew(path) { try parent.remove(name) }
         }
         guard let folder else { return }
         let kept = try names.map { Files.name(of: $0) }.filter { try folder.status(of: $0) != nil }

@@ -35,6 +35,7 @@ struct StoreRestoration {
         try MissingDatabase.requireNoDestruction(paths)
         let former = try FormerFiles(paths: paths, newSidecar: try verified.sidecar.encoded(keys: verified.keys))
         try requireFree(former)
+        if isReplacing { try former.requireReplaceable() }
         let reference = try Files.kind(paths.database) == .regular ? paths.database : bundle.databasePath
         let isPlaceNew = try !Files.entryExists(paths.lock)
         let file = try LockFile(path: paths.lock, likeFile: reference)

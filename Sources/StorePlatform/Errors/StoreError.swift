@@ -84,6 +84,8 @@ public struct StoreError: Error, Sendable {
         case erasureRefused
         /// No keyslot has this name.
         case slotNotFound
+        /// The owner of the files could not open them if this user wrote them again. The owner or root can do it.
+        case notOwner
         /// The last keyslot cannot be removed.
         case lastSlot
         /// The store has the maximum number of keyslots, or trying all of them would cost too much.
@@ -153,6 +155,7 @@ extension StoreError {
     public static var storeClosed: Code { .storeClosed }
     public static var schemaAhead: Code { .schemaAhead }
     public static var erasureRefused: Code { .erasureRefused }
+    public static var notOwner: Code { .notOwner }
     public static var slotNotFound: Code { .slotNotFound }
     public static var lastSlot: Code { .lastSlot }
     public static var tooManySlots: Code { .tooManySlots }

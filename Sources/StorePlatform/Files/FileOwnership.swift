@@ -17,8 +17,9 @@ package enum FileOwnership {
     ///
     /// For a file of another user it is tried with an empty file beside it, which shows what the system permits; for a
     /// file of this user it costs nothing.
-    package static func ownerLosing(_ path: String) throws(SystemError) -> UInt32? {
-        guard let present = try Files.status(of: path), present.owner != geteuid() else { return nil }
+    static func ownerLosing(_ path: String) throws(SystemError) -> UInt32? {
+        // The system lets root read and write every file.
+        guard let present = try Files.status(of: path), ![0, geteuid()].contains(present.owner) else { return nil }
         let folder = try OpenFolder(opening: Files.directory(of: path))
         let trial = try AtomicFile.stage([], in: folder, for: Files.name(of: path), likeFile: path)
         defer { try? folder.remove(trial.name) }
@@ -30,24 +31,56 @@ package enum FileOwnership {
         return keeps ? nil : present.owner
     }
 
-    /// Why files of this owner are not created again, and who can do it.
-    package static func words(ofLosing owner: UInt32) -> (why: String, remedy: String) {
-        (
-            "Its files belong to user \(owner), who could not use those that user \(geteuid()) makes in their place: only "
-                + "root may give files away.",
-            "Let user \(owner) or root do it."
-        )
+    /// Why this user does not create files again that belong to another one, and who can.
+    package struct Obstacle {
+        package let why: String
+        package let remedy: String
+
+        fileprivate init(_ why: String, _ owner: UInt32) {
+            (self.why, remedy) = (why, "Let user \(owner) or root do it.")
+        }
     }
 
-    /// Throws where creating a file again would take it from its owner.
+    /// Why a file is not created again: the system would refuse it, or it would take the file from its owner.
+    package static func obstacle(to path: String) throws(SystemError) -> Obstacle? {
+        let folder = try OpenFolder(opening: Files.directory(of: path))
+        if let obstacle = try obstacle(to: [Files.name(of: path)], in: folder) { return obstacle }
+        return try ownerLosing(path).map { owner in
+            Obstacle(
+                "Its files belong to user \(owner), who could not use those that user \(geteuid()) makes in their place: "
+                    + "only root may give files away.", owner)
+        }
+    }
+
+    /// Why the system does not let this user remove files, or put others in their place: in a folder with the sticky bit
+    /// only root, its owner and the owner of the file may.
+    ///
+    /// - Parameter names: Names in the folder; those that do not exist are left out.
+    /// - SeeAlso: <https://man7.org/linux/man-pages/man7/inode.7.html>, "S_ISVTX".
+    package static func obstacle(to names: [String], in folder: OpenFolder) throws(SystemError) -> Obstacle? {
+        let place = try folder.status()
+        guard place.permissions & 0o1000 != 0, ![0, place.owner].contains(geteuid()) else { return nil }
+        for name in names {
+            guard let file = try folder.status(of: name), file.owner != geteuid() else { continue }
+            return Obstacle(
+                "\"\(name)\" belongs to user \(file.owner), and in a folder with the sticky bit only its owner may "
+                    + "replace it.", file.owner)
+        }
+        return nil
+    }
+
+    /// Throws where a file must not be created again.
     ///
     /// - Parameter what: What is refused, to begin the error with.
-    /// - Throws: ``StoreError`` `settingsConflict`; ``SystemError`` where it cannot be tried.
+    /// - Throws: ``StoreError`` `notOwner`; ``SystemError`` where it cannot be tried.
     package static func requireKept(_ path: String, what: @autoclosure () -> String) throws {
-        guard let owner = try ownerLosing(path) else { return }
-        let (why, remedy) = words(ofLosing: owner)
-        throw StoreError(.settingsConflict, what: what(), why: why, remedy: remedy)
+        if let obstacle = try obstacle(to: path) { throw obstacle.error(what()) }
     }
+}
+
+extension FileOwnership.Obstacle {
+    /// - Parameter what: What is refused.
+    package func error(_ what: String) -> StoreError { StoreError(.notOwner, what: what, why: why, remedy: remedy) }
 }
 
 /// The owner and permissions of a file, which a new file beside the database gets too.

@@ -13,6 +13,8 @@ package struct KeyHealth: Sendable {
     package let backupVerified: UInt64?
     /// The problem of the key log.
     package let logProblems: [String]
+    /// Why the key log could not be read; nil where it was.
+    package let unreadLog: Finding?
     /// The facts that the chain of the key log cannot prove.
     let logNotes: [String]
     /// Whether the key log has no line, or does not exist.
@@ -36,6 +38,7 @@ package struct KeyHealth: Sendable {
             let problems = Self.summary(audit.problems.map(\.description))
             logProblems = problems.map { ["the key log was changed: \($0)"] } ?? []
             logNotes = [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
+            unreadLog = nil
             isLogMissing = audit.entries.isEmpty && audit.problems.isEmpty
             lastLogged = audit.entries.last?.time
             loggedStore = audit.storeID
@@ -45,13 +48,25 @@ package struct KeyHealth: Sendable {
             keyCreated = sidecar.map { $0.slotted?.dataKey.created ?? rotated } ?? nil
         } catch {
             backupVerified = nil
-            logProblems = ["the key log cannot be read: \(error)"]
+            logProblems = []
+            unreadLog = Self.unreadLog(error)
             logNotes = []
             isLogMissing = false
             lastLogged = nil
             loggedStore = nil
             keyCreated = sidecar?.slotted?.dataKey.created
         }
+    }
+
+    private static func unreadLog(_ error: any Error) -> Finding {
+        if (error as? SystemError)?.isPermission == true {
+            return Finding(
+                .note, "keyLogUnread",
+                "the key log was not checked, because this user may not read it. Its owner and root may (\(error))")
+        }
+        return Finding(
+            .risk, "keyLogUnread", "the key log cannot be read: \(error)",
+            remedy: "repair it, or move away what has its name: the next change of keys begins another log")
     }
 
     /// The first of several problems, and how many more there are: `cipherctl key log` lists them.
@@ -79,6 +94,7 @@ package struct KeyHealth: Sendable {
     /// The keys and backups that are older than the policy permits.
     package func findings(_ policy: KeyPolicy) -> [Finding] {
         keyFindings(policy) + backupFindings(policy) + clockFindings
+            + [unreadLog].compactMap(\.self)
             + logProblems.map { Finding(.risk, "keyLogChanged", $0, remedy: Self.logRemedy) }
             + (mustHaveLog && isLogMissing ? [Self.missingLog] : [])
     }
@@ -137,6 +153,7 @@ package struct KeyHealth: Sendable {
     /// A description of the key log, for people.
     package var logLine: String {
         if !logProblems.isEmpty { return "changed" }
+        if unreadLog != nil { return "not readable" }
         if isLogMissing { return "none" }
         if differingStores != nil { return "that of another store, or the sidecar is" }
         return logNotes.isEmpty ? "sound" : "older than the sidecar"

@@ -47,7 +47,7 @@ public struct StoreStatus: StoreTool {
         report.take(FilePermissions(paths: StorePaths(path)).kindFindings())
         report.take(report.historyReading.findings.filter(\.needsAttention))
         if let finding = report.age?.finding, finding.needsAttention { report.take([finding]) }
-        report.take(report.keyHealth.findings(policy))
+        report.take(report.keyHealth.findings(policy).filter(\.needsAttention))
         report.notices = run.notices
         return report
     }
@@ -157,7 +157,7 @@ extension StoreStatus.Report {
     /// When a backup was last verified; nil when the key log contains none.
     public var backupVerified: Date? { keyHealth.backupVerified.map { Date(timeIntervalSince1970: TimeInterval($0)) } }
     /// Whether the key log is unchanged, as far as its chain proves.
-    public var isKeyLogSound: Bool { keyHealth.logProblems.isEmpty }
+    public var isKeyLogSound: Bool { keyHealth.logProblems.isEmpty && keyHealth.unreadLog == nil }
     /// The findings that need attention, each as a sentence without its full stop, with what to do.
     public var attention: [String] { findings.map(\.text) }
     /// Whether any process has the store open, according to its lease, SQLite's locks, or the open files that the

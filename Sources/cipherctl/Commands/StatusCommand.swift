@@ -232,7 +232,7 @@ extension KeyHealth {
             .init(name: "data_key_age_seconds", value: .optional(keyAge) { .int($0) }),
             .init(name: "backup_verified", value: .optional(backupVerified) { .int($0) }),
             .init(name: "has_recovery_slot", value: .bool(hasRecoverySlot)),
-            .init(name: "key_log_sound", value: .bool(logProblems.isEmpty)),
+            .init(name: "key_log_sound", value: unreadLog == nil ? .bool(logProblems.isEmpty) : .null),
             .init(name: "key_log_missing", value: .bool(isLogMissing)),
         ]
     }

@@ -16,7 +16,7 @@ struct ExitCodeTests {
         .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead,
         .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly,
-        .storeName, .pathTooLong, .erasureRefused,
+        .storeName, .pathTooLong, .erasureRefused, .notOwner,
     ]
 
     private static func isListed(_ code: StoreError.Code) -> Bool {
@@ -29,7 +29,7 @@ struct ExitCodeTests {
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .slotNotFound, .lastSlot,
             .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly, .storeName, .pathTooLong,
-            .erasureRefused:
+            .erasureRefused, .notOwner:
             codes.contains { $0.name == code.name }
         }
     }

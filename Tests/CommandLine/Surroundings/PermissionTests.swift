@@ -44,6 +44,23 @@ struct PermissionTests {
         #expect(try asNobody(["status", place.path("s.db")]).status == 0)
     }
 
+    // The remedy accused somebody: "find out who did it".
+    @Test("a key log that one may not read was not checked, and needs no attention; a folder in its place does")
+    func keyLog() throws {
+        #expect(chmod(place.path("s.db-keylog"), 0o600) == 0)
+        for command in ["status", "doctor"] {
+            let outcome = try asNobody([command, place.path("s.db")])
+            #expect(outcome.status == 0, "\(command): \(outcome.output) \(outcome.errors)")
+        }
+        let findings = try asNobody(["doctor", place.path("s.db")]).json["findings"] as? [[String: Any]] ?? []
+        let unread = findings.first { $0["code"] as? String == "keyLogUnread" }
+        #expect(unread?["severity"] as? String == "note", "\(findings)")
+        try FileManager.default.moveItem(atPath: place.path("s.db-keylog"), toPath: place.path("log"))
+        #expect(mkdir(place.path("s.db-keylog"), 0o755) == 0)
+        let folder = try asNobody(["doctor", place.path("s.db")])
+        #expect(folder.status == 2 && folder.output.contains("keyLogUnread"), "\(folder.output) \(folder.errors)")
+    }
+
     @Test("writing, creating and importing there end with 77")
     func writing() throws {
         try place.makePlain("CREATE TABLE t (a)")

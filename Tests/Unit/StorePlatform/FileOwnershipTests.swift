@@ -71,7 +71,13 @@ struct FileOwnershipTests {
             guard try FileOwnership.ownerLosing(path) == 61_001 else { exit(3) }
             guard isRefused({ try FileOwnership.requireKept(path, what: "") }) else { exit(4) }
         }
-        #expect(chmod(path, 0o666) == 0)
+        #expect(chown(path, 0, Self.group) == 0)
+        await #expect(processExitsWith: .success) { [path = path as String] in
+            var groups: [gid_t] = [62_000]
+            guard setgroups(1, &groups) == 0, setgid(62_000) == 0, setuid(61_002) == 0 else { exit(2) }
+            guard try FileOwnership.ownerLosing(path) == nil else { exit(3) }
+        }
+        #expect(chown(path, Self.owner, Self.group) == 0 && chmod(path, 0o666) == 0)
         await #expect(processExitsWith: .success) { [path = path as String] in
             var groups: [gid_t] = [62_000]
             guard setgroups(1, &groups) == 0, setgid(62_000) == 0, setuid(61_002) == 0 else { exit(2) }
@@ -87,5 +93,5 @@ private func isRefused(_ body: () throws -> Void) -> Bool {
     do {
         try body()
         return false
-    } catch { return (error as? StoreError)?.code == .settingsConflict }
+    } catch { return (error as? StoreError)?.code == .notOwner }
 }
