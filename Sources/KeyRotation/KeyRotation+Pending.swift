@@ -33,6 +33,7 @@ extension KeyRotation {
         options: Options = Options(), isCancelled: (@Sendable () -> Bool)? = nil,
         progress: (@Sendable (RotationProgress) -> Void)? = nil
     ) throws -> RotationReport? {
+        try ForeignLink.refuse(path)
         let paths = StorePaths(path)
         let (journal, again) = try journal(paths, source)
         var newKey: Secret?
@@ -61,6 +62,7 @@ extension KeyRotation {
         path: String, unlockedBy source: KeySource, isCancelled: (@Sendable () -> Bool)? = nil,
         onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil
     ) throws -> Bool {
+        try ForeignLink.refuse(path)
         let paths = StorePaths(path)
         // A file that is no store is refused before a lock file is made beside it.
         if SidecarFiles(databasePath: paths.database).read().areAbsent, try !Files.entryExists(paths.rotationCopy) {

@@ -1,6 +1,7 @@
 import CipherDatabase
 import CipherStore
 import StorePlatform
+import StoreSharing
 
 /// The whole run of the program, from its arguments to its exit code.
 enum Program {
@@ -101,6 +102,8 @@ enum Program {
         let prepared = try command.init(parsed)
         if command.needsCryptography { try SQLiteLibrary.requireAlgorithms() }
         if prepared.changesFiles {
+            // Keys are changed without opening the database.
+            if let store = parsed.store { try ForeignLink.refuse(store) }
             IgnoredSignals.outliveReaders()
             console.output.isKeptUntilEnd = true
         }

@@ -5,12 +5,16 @@ struct ParsedArguments: Equatable {
     private var values: [String: [String]] = [:]
     private(set) var flags: Set<String> = []
     private(set) var operands: [String] = []
+    /// The operand that is the store, as it was typed; nil where a command has none or several.
+    var store: String? { storePlace.flatMap { $0 < operands.count ? operands[$0] : nil } }
     /// The options that the command has.
     private let known: Set<String>
+    private let storePlace: Int?
 
     /// - Throws: ``UsageError``.
     init(_ arguments: [String], syntax: CommandSyntax) throws(UsageError) {
         known = Set(syntax.options.map(\.name))
+        storePlace = syntax.operands.firstIndex { $0.name == "STORE" && !$0.isRepeated }
         var rest = arguments[...]
         while let argument = rest.popFirst() {
             if argument == "--" {

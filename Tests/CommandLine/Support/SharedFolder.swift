@@ -97,7 +97,8 @@ final class SharedFolder {
 
     /// Runs cipherctl in the shared folder as the caller, with the raw key if the command takes a key.
     func run(_ arguments: [String]) throws -> CommandRun.Outcome {
-        let key = arguments.first == "destroy" ? [] : ["--raw-key-file", "\(home)/raw.key"]
+        let isKeyless = arguments.first == "destroy" || arguments.starts(with: ["key", "log"])
+        let key = isKeyless ? [] : ["--raw-key-file", "\(home)/raw.key"]
         return try start(as: Self.caller, [program] + arguments + key).finish()
     }
 
@@ -118,11 +119,13 @@ final class SharedFolder {
     }
 
     /// Puts something of the attacker's in the place of a name; what had the name is moved aside.
-    func plant(_ plant: Plant, at name: String) throws {
+    ///
+    /// - Parameter target: The private file to which `link` leads.
+    func plant(_ plant: Plant, at name: String, to target: String = "secret") throws {
         let (entry, manager) = ("\(path)/\(name)", FileManager.default)
         if (try? manager.attributesOfItem(atPath: entry)) != nil { rename(entry, entry + "-moved") }
         switch plant {
-        case .link: symlink("\(home)/private/secret", entry)
+        case .link: symlink("\(home)/private/\(target)", entry)
         case .linkToEmpty: symlink("\(home)/private/empty", entry)
         case .linkToFolder: symlink("\(home)/private", entry)
         case .dangling: symlink("\(home)/private/nothing", entry)

@@ -55,6 +55,39 @@ struct PlantedEntryTests {
         return cases
     }
 
+    // Commands for keys went by the link: they changed the private store, and the key that they "removed" stayed valid.
+    @Test("a command that changes something refuses a link of another user to a private store, or to any private file")
+    func linkToStore() throws {
+        let shared = try SharedFolder()
+        let place = "../own/private/own.db"
+        try #require(try shared.run(["create", place]).status == 0)
+        let added = try shared.run(["key", "add", place, "--new-raw-key-file", "../own/two.key", "--label", "two"])
+        try #require(added.status == 0, "\(added.errors)")
+        let before = try shared.state()
+        let new = ["--new-raw-key-file", "../own/two.key"]
+        let commands: [[String]] = [
+            ["key", "add", "app.db"] + new, ["key", "change", "app.db"] + new, ["key", "label", "app.db", "x"],
+            ["key", "remove", "app.db", "--slot", "2", "--yes"], ["key", "recovery", "app.db"],
+            ["key", "accept", "app.db"], ["key", "convert", "app.db", "--to", "direct"],
+            ["key", "log", "app.db", "--acknowledge"], ["rotate", "app.db", "--no-backup"],
+            ["rotate", "app.db", "--abort"], ["destroy", "app.db", "--yes"], ["backup", "app.db", "second"],
+            ["restore", "copy", "app.db", "--replace", "--yes"], ["salvage", "app.db", "new.db"],
+            ["sql", "app.db", "CREATE TABLE x (a)", "--write"], ["history", "record", "app.db", "--all"],
+            ["sync", "init", "app.db", "--all-tables"], ["sync", "run", "app.db"],
+        ]
+        for target in ["own.db", "secret"] {
+            for command in commands {
+                try shared.reset()
+                try shared.plant(.link, at: "app.db", to: target)
+                let outcome = try shared.run(command)
+                #expect(try shared.state() == before, "\(command) \(target): \(outcome.errors)")
+                #expect(
+                    outcome.status == 64 && outcome.errors.contains("is a symbolic link of another user"),
+                    "\(command) \(target): \(outcome.status) \(outcome.errors)")
+            }
+        }
+    }
+
     // A second name in the place of SQLite's -shm or -wal was overwritten; a link led `create` into a private folder.
     @Test("no file of the caller is changed, nothing waits, and a refusal names what is in the way")
     func planted() throws {
