@@ -80,11 +80,15 @@ extension AssociationToMany {
     }
 
     /// The sum of the values, NULL for none: `bookAwardsSum`.
+    ///
+    /// A request that joins a second to-many association counts each value once for each row of that one.
     public func sum(_ value: some SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
         aggregate("SUM", Term(value)) { "\($0)\($1.capitalizedFirst)Sum" }
     }
 
     /// The sum of the values as a floating-point number, 0 for none: `bookAwardsSum`.
+    ///
+    /// A second to-many association multiplies it, as the sum.
     public func total(_ value: some SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
         aggregate("TOTAL", Term(value)) { "\($0)\($1.capitalizedFirst)Sum" }
     }
@@ -133,6 +137,8 @@ extension AssociationToMany where RowDecoder: TableRecord {
     }
 
     /// The sum of the values, NULL for none: `bookAwardsSum`.
+    ///
+    /// A request that joins a second to-many association counts each value once for each row of that one.
     public func sum(
         _ value: (RowDecoder.DatabaseComponents) throws -> some SQLSpecificExpressible
     ) rethrows -> AssociationAggregate<OriginRowDecoder> {
@@ -140,6 +146,8 @@ extension AssociationToMany where RowDecoder: TableRecord {
     }
 
     /// The sum of the values as a floating-point number, 0 for none: `bookAwardsSum`.
+    ///
+    /// A second to-many association multiplies it, as the sum.
     public func total(
         _ value: (RowDecoder.DatabaseComponents) throws -> some SQLSpecificExpressible
     ) rethrows -> AssociationAggregate<OriginRowDecoder> {

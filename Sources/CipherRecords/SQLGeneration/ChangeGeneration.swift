@@ -68,7 +68,17 @@ extension SQLGenerator {
         }
         var keys = relation.joins.isEmpty ? relation : relation.joiningOnly
         keys = keys.withoutCommonTables
-        keys.isDistinct = false
+        if relation.isDistinct, relation.limit != nil, relation.groups.isEmpty {
+            // The limit counts different rows.
+            guard try isDistinctByKey(relation) else {
+                throw misuse(
+                    "the rows of a request with distinct() and a limit can be changed only where each row of the request "
+                        + "is another row of table \(relation.table): select its primary key, and no columns of joined "
+                        + "tables")
+            }
+        } else {
+            keys.isDistinct = false
+        }
         keys.selection = columns.map { .expression(Term(.column($0, .request))) }
         keys = keys.withoutOrder
         let names = columns.map(\.quotedDatabaseIdentifier).joined(separator: ", ")
@@ -76,6 +86,27 @@ extension SQLGenerator {
             columns.count == 1
             ? Term(.column(columns[0], .request)) : Term(.literal(LiteralText(SQL(sql: names))))
         return Term(.apply(.inRows(negated: false), [key, Term(.subquery(.relation(keys)))]))
+    }
+
+    /// Whether two different rows of the request are two rows of its table, and the other way round.
+    private func isDistinctByKey(_ relation: Relation) throws -> Bool {
+        guard try facts.hasKey(relation.table), relation.joins.allSatisfy(\.relation.selectsNothing) else {
+            return false
+        }
+        let key = try facts.primaryKey(relation.table).columns.map(\.lowercasedASCII)
+        var found: Set<String> = []
+        for selection in relation.selection {
+            switch selection {
+            case .allColumns(.request), .primaryKey(.request): found.formUnion(key)
+            case .allColumnsExcluding(let excluded, .request):
+                found.formUnion(Set(key).subtracting(excluded.map(\.lowercasedASCII)))
+            case .expression(let term):
+                guard case .column(let name, .request) = term.operation else { return false }
+                found.insert(name.lowercasedASCII)
+            default: return false
+            }
+        }
+        return found.isSuperset(of: key)
     }
 
     private func isGroupedByUniqueKey(_ relation: Relation) throws -> Bool {
@@ -99,6 +130,10 @@ extension Term {
 extension Relation {
     fileprivate var canBeChangedDirectly: Bool {
         joins.isEmpty && groups.isEmpty && limit == nil && !isDistinct && having.isEmpty
+    }
+
+    fileprivate var selectsNothing: Bool {
+        selection.isEmpty && joins.allSatisfy(\.relation.selectsNothing)
     }
 
     /// The same rows, with nothing selected from joined tables.

@@ -61,6 +61,25 @@ struct AssociationFetchingTests {
         }
     }
 
+    // The DISTINCT was left out: the limit counted an author once for each book, and others were changed.
+    @Test("the rows that a distinct request with a limit changes are those that it fetches")
+    func distinctLimit() throws {
+        try Library.queue().write { db in
+            let writers = Author.joining(required: Author.books).distinct().order(Column("id").desc)
+            for request in [writers.limit(1), writers.limit(1, offset: 1), writers.limit(5)] {
+                let fetched = try request.fetchAll(db).map(\.id)
+                let changed = try request.updateAndFetchAll(db, [Column("countryCode").set(to: nil)])
+                #expect(changed.map(\.id).sorted() == fetched.sorted())
+                #expect(try request.updateAll(db, [Column("countryCode").set(to: "FR")]) == fetched.count)
+            }
+            let perBook = Author.including(required: Author.books).distinct().limit(1)
+            #expect(throws: DatabaseError.self) { try perBook.deleteAll(db) }
+            #expect(throws: DatabaseError.self) { try writers.select(Column("name")).limit(1).deleteAll(db) }
+            #expect(try writers.select(Column("name"), Column("id")).limit(1, offset: 1).fetchCount(db) == 1)
+            #expect(try Author.fetchCount(db) == 3)
+        }
+    }
+
     @Test("all rows of an association are fetched by one query")
     func prefetched() throws {
         try read { db in
