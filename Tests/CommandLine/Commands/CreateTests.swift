@@ -33,6 +33,40 @@ struct CreateTests {
         #expect(try place.ctl("verify", place.path("s.db")).status == 0)
     }
 
+    // `create` left a lock file and a sidecar where a link, a folder or a pipe had the name of -shm.
+    @Test("a link, folder, pipe or device with a name of the store's own files is refused before anything is made")
+    func plantedCompanions() throws {
+        let place = try Workplace()
+        try place.makePlain("CREATE TABLE t (a)")
+        try place.makeStore("old.db")
+        try #require(try place.ctl("backup", place.path("old.db"), place.path("copy")).status == 0)
+        let plants = ["mkfifo", "mkdir", "ln -s nowhere", "ln -s plain.db"] + (geteuid() == 0 ? ["mknod"] : [])
+        let endings = ["-shm", "-wal", "-journal", "-lock", "-notify", "-sidecar", "-sidecar.bak"]
+        for (number, ending) in endings.enumerated() {
+            for (kind, plant) in plants.enumerated() {
+                let name = "s.db" + ending
+                let command = plant == "mknod" ? "mknod \(name) c 1 3" : "\(plant) \(name)"
+                let shell = try CommandRun(
+                    URL(fileURLWithPath: "/bin/sh"), ["-c", "cd '\(place.path(""))' && \(command)"]
+                ).finish()
+                try #require(shell.status == 0, "\(shell.errors)")
+                let before = try place.names()
+                let commands = [
+                    ["create", place.path("s.db")], ["import", place.path("plain.db"), place.path("s.db")],
+                    ["salvage", place.path("old.db"), place.path("s.db")],
+                    ["restore", place.path("copy"), place.path("s.db")],
+                ]
+                // Creation each time, the others in turn.
+                for command in [commands[0], commands[1 + (number + kind) % 3]] {
+                    let outcome = try place.run(command + ["--raw-key-file", place.key])
+                    #expect(outcome.status == 64 && outcome.errors.contains(name), "\(command): \(outcome.errors)")
+                    #expect(try place.names() == before, "\(command) \(plant)")
+                }
+                #expect(remove(place.path(name)) == 0)
+            }
+        }
+    }
+
     // A block device lost its filesystem, and a device node was removed.
     @Test("what is neither absent nor a regular file is refused before anything is made")
     func otherKinds() throws {

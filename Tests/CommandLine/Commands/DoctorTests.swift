@@ -116,6 +116,7 @@ struct DoctorTests {
             "link s.db.importing-1-deadbeef", "pipe s.db.exporting-1-deadbeef", "link s.db-replaced-x",
             "shared s.db-replaced-x", "shared s.db.adopting-1-deadbeef", "link s.db-sidecar.tmp-1-deadbeef",
             "link s.db.sqlcipher3", "link s.db-keylog.1",
+            "link s.db-sidecar", "dangling s.db-sidecar.bak",
         ])
     func planted(_ entry: String) throws {
         let parts = entry.split(separator: " ").map(String.init)
@@ -129,6 +130,9 @@ struct DoctorTests {
                 try manager.moveItem(atPath: name, toPath: place.path("elsewhere"))
             }
             try manager.createSymbolicLink(atPath: name, withDestinationPath: place.path("elsewhere"))
+        case "dangling":
+            try manager.removeItem(atPath: name)
+            try manager.createSymbolicLink(atPath: name, withDestinationPath: place.path("nowhere"))
         case "pipe": try #require(mkfifo(name, 0o600) == 0)
         default:
             try manager.createDirectory(atPath: name, withIntermediateDirectories: false)

@@ -18,6 +18,7 @@ struct SwappedEntryTests {
         ["salvage", "app.db", "new.db"], ["adopt", "std.db"], ["create", "new.db"],
         ["rotate", "app.db", "--no-backup"],
         ["key", "add", "app.db", "--new-raw-key-file", "../own/two.key"], ["destroy", "app.db", "--yes"],
+        ["key", "recovery", "app.db", "--output", "out.key"], ["conformance", "app.db", "--report", "out.report"],
     ]
 
     /// The attacker: exchanges names by renameat2 with RENAME_EXCHANGE, so that a name is never free.
@@ -28,7 +29,7 @@ struct SwappedEntryTests {
         system = ctypes.CDLL(None)
         folder = re.compile(r'[.](importing|exporting|adopting|partial)-[0-9]+-[0-9a-f]{8}$')
         endings = 'restoring rotating destroying sidecar sidecar[.]bak wal shm journal lock notify keylog'
-        file = re.compile('-(' + endings.replace(' ', '|') + ')$|[.]tmp-|[.]db$')
+        file = re.compile('-(' + endings.replace(' ', '|') + ')$|[.]tmp-|[.]db$|^out[.]')
         files = ['secret', 'empty', 'nothing', 'app.db', 'app.db-wal', 'new.db-wal']
         exchange = lambda one, other: system.renameat2(-100, one.encode(), -100, other.encode(), 2)
         while True:
