@@ -109,7 +109,7 @@ struct VerifyTests {
         #expect(doctor.status == 2 && doctor.output.contains(remedy), "\(doctor.output)")
         let search = try place.ctl("sql", place.path("s.db"), "SELECT * FROM ft WHERE ft MATCH 'zarquon'")
         #expect(search.status == 65 && search.errors.contains("VALUES('rebuild')"), "\(search.errors)")
-        let typed = CommandRun(URL(fileURLWithPath: "/bin/sh"), ["-c", "'\(Workplace.program().path)' \(line)"])
+        let typed = try CommandRun(URL(fileURLWithPath: "/bin/sh"), ["-c", "'\(Workplace.program().path)' \(line)"])
         #expect(try typed.finish().status == 0, "the remedy as it is printed: \(line)")
         let (sound, well) = try (verify(), place.ctl("doctor", place.path("s.db")))
         #expect(sound.status == 0 && !well.output.contains("full-text"), "\(sound.output) \(well.output)")
