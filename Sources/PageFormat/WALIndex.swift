@@ -8,6 +8,8 @@ import StoreSharing
 package struct WALIndex: Hashable, Sendable {
     /// Bytes of the header; page numbers and hash tables follow.
     package static let headerBytes = 136
+    /// Bytes of the first region, and of each later one.
+    package static let regionBytes = 32 * 1024
     /// The only version.
     package static let formatVersion: UInt32 = 3_007_000
     /// The number of read marks that readers share.
@@ -19,6 +21,7 @@ package struct WALIndex: Hashable, Sendable {
     package enum Offset {
         package static let formatVersion = 0
         package static let isInitialized = 12
+        package static let pageBytes = 14
         package static let frames = 16
         package static let databasePages = 20
         package static let checksum1 = 24
@@ -36,6 +39,8 @@ package struct WALIndex: Hashable, Sendable {
 
     /// The committed frames of the WAL: SQLite's mxFrame. Later frames in the file were never committed.
     package var frames: UInt32
+    /// The size of a page; frames have 24 bytes more.
+    package var pageBytes: Int
     /// Pages of the database at the last commit.
     package var databasePages: UInt32
     /// The salts of the run of the WAL to which these frames belong.
@@ -62,6 +67,9 @@ package struct WALIndex: Hashable, Sendable {
         guard computed.first == number(Offset.headerChecksum1), computed.second == number(Offset.headerChecksum2)
         else { return nil }
         frames = number(Offset.frames)
+        // 65,536 does not fit, and is 1.
+        let size = Int(bytes.loadUnaligned(fromByteOffset: Offset.pageBytes, as: UInt16.self))
+        pageBytes = size & 0xfe00 | (size & 1) << 16
         databasePages = number(Offset.databasePages)
         salts = WALSalts(bytes, at: Offset.salt1)
         checkpointedFrames = number(Offset.checkpointedFrames)
@@ -70,6 +78,9 @@ package struct WALIndex: Hashable, Sendable {
             return mark == WALIndex.unusedMark ? nil : mark
         }
     }
+
+    /// The bytes that the WAL has at least: its header and the committed frames.
+    package var logBytes: Int { WALHeader.headerBytes + Int(frames) * (WALFrameHeader.headerBytes + pageBytes) }
 
     /// Whether readers of a mark keep frames of the WAL from being copied into the database file.
     package func blocksCheckpoints(readMark index: Int) -> Bool {

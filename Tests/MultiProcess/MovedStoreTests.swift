@@ -80,4 +80,81 @@ import Testing
         #expect(actor.ask("resume") == "ok")
         #expect(actor.ask("mark 1") == "ok")
     }
+
+    // MARK: The WAL and its index
+
+    /// Closes the store and opens it in another process, which must find it sound.
+    private func total(after actor: ActorProcess) throws -> String {
+        _ = actor.ask("close")
+        actor.end()
+        let other = try ActorProcess()
+        #expect(other.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(other.ask("check") == "ok ok")
+        return other.ask("total") ?? "died"
+    }
+
+    /// A writer trusts for two milliseconds that the files are in place.
+    private func waitForNextCheck() {
+        let time = ContinuousClock.now + .milliseconds(10)
+        #expect(waitUntil { ContinuousClock.now > time })
+    }
+
+    // Two groups of processes wrote one WAL by two indexes, and acknowledged rows were overwritten.
+    @Test("a write throws storeMoved when the -shm was removed, and another process that has a new one loses nothing")
+    func indexRemoved() throws {
+        let actor = try actor("open")
+        #expect(actor.ask("mark 2") == "ok")
+        try FileManager.default.removeItem(atPath: path + "-shm")
+        let other = try ActorProcess()
+        #expect(other.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(other.ask("mark 1") == "ok")
+        for command in ["mark 1", "checkpoint", "mark 1"] {
+            let answer = actor.ask(command) ?? "died"
+            #expect(answer.hasPrefix("error storeMoved") && answer.contains("-shm"), "\(answer)")
+        }
+        #expect(other.ask("mark 1") == "ok")
+        _ = actor.ask("close")
+        #expect(other.ask("mark 1") == "ok")
+        #expect(try total(after: other) == "ok 7")
+    }
+
+    @Test("commits whose WAL was removed are copied when the store is closed, unless others have written since")
+    func logRemoved() throws {
+        let actor = try actor("open")
+        #expect(actor.ask("mark 2") == "ok")
+        for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
+        waitForNextCheck()
+        #expect(actor.ask("mark 1")?.hasPrefix("error storeMoved") == true)
+        #expect(try total(after: actor) == "ok 4")
+
+        let second = try ActorProcess()
+        #expect(second.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(second.ask("mark 1") == "ok")
+        for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
+        let other = try ActorProcess()
+        #expect(other.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(other.ask("mark 1") == "ok" && other.ask("checkpoint")?.hasPrefix("ok") == true)
+        #expect(second.ask("mark 1")?.hasPrefix("error storeMoved") == true)
+        other.end()
+        // The commit in the removed WAL is lost, that of the other process is not.
+        #expect(try total(after: second) == "ok 5")
+    }
+
+    // The close copied zeros into the database: its first page was destroyed.
+    @Test(
+        "a WAL or an index that is cut under a living store is an error, and nothing of it is copied",
+        arguments: [
+            ("-wal", 0), ("-wal", 5000), ("-shm", 0), ("-shm", 100),
+        ])
+    func logCut(ending: String, bytes: Int) throws {
+        let actor = try actor("open")
+        #expect(actor.ask("checkpoint")?.hasPrefix("ok") == true)
+        #expect(actor.ask("mark 3") == "ok")
+        try FileHandle(forWritingTo: URL(fileURLWithPath: path + ending)).truncate(atOffset: UInt64(bytes))
+        waitForNextCheck()
+        let answer = actor.ask("mark 1") ?? "died"
+        #expect(answer.hasPrefix("error logDamaged") && answer.contains(ending), "\(answer)")
+        let total = try total(after: actor)
+        #expect(ending == "-shm" ? total == "ok 5" : ["ok 2", "ok 3", "ok 4"].contains(total), "\(total)")
+    }
 }

@@ -31,6 +31,8 @@ enum Limits {
     static let restartPauseMicroseconds: UInt32 = 100
     /// Frames after which a checkpoint that another writer prevented is tried again.
     static let framesBeforeRetry = 50
+    /// How long a writer trusts that the WAL and its index are in place, in nanoseconds.
+    static let logCheckInterval: UInt64 = 2_000_000
     /// How long a failed check of the file is repeated before its result counts, in milliseconds.
     static let recheckMilliseconds = 100
     /// How often an opening starts again because another file took the name of the one that it had opened.

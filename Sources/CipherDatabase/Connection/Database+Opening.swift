@@ -116,14 +116,15 @@ extension Database {
             if role == .writer { try db.setUpWriter(fileKey: fileKey, wal: wal) }
             db.installBusyMode()
             db.armGate()
-            db.noteJournalMode()
             db.gating.checksFile = db.connectionKey.isKeyed && !fileKey.isInMemory
+            db.noteJournalMode()
         } catch {
             // A store that is refused is left unchanged, its WAL included.
             db.handle.setCheckpointOnClose(false)
             let isMoved = db.isOfMovedFile(fileKey) || fileKey.isSuperseded(error)
+            let fault = isMoved || fileKey.isInMemory ? nil : db.logFault(explaining: error)
             db.discard()
-            throw isMoved ? StoreError.moved(path) : error
+            throw isMoved ? StoreError.moved(path) : fault ?? error
         }
         db.endAccess(allowsOpenTransaction: configuration.allowsUnsafeTransactions)
         return db

@@ -305,6 +305,7 @@ public final class Database {
         let observers = features[StatementWatch.key]?.keeper ?? ObserverKeeper()
         finalizeOwnStatements()
         gating.gate.disarm()
+        settleLog()
         let code = handle.closeStrictly()
         guard code == .SQLITE_OK else {
             armGate()
@@ -323,6 +324,7 @@ public final class Database {
         // Ends a retain cycle: cached statements keep their connection, which would keep the locks of the file.
         finalizeOwnStatements()
         gating.gate.disarm()
+        settleLog()
         handle.close()
         isClosed = true
         if writing.keepsWriteTurn { writing.writeTurn?.leave(label: writeLabel) } else { closeWriteTurn() }

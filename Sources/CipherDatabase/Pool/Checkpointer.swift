@@ -152,6 +152,7 @@ final class Checkpointer {
         let second = try secondConnection()
         // One bracketed call from beginning to end: a suspension interrupts the checkpoint, but must not roll the
         // writer back while it still runs.
+        try writer.requireLogInPlace(always: true)
         try writer.enterCall(.write, sql: "PRAGMA wal_checkpoint")
         defer { writer.leaveCall() }
         writer.transaction.isUpkeep = true

@@ -107,7 +107,10 @@ extension Database {
     package var processLink: ProcessLink? { writing.link }
 
     /// The error of a database whose path names another file now, or none; nil where it is in its place.
-    package var lossOfFile: StoreError? { !isClosed && handle.hasMoved ? StoreError.moved(path) : nil }
+    package var lossOfFile: StoreError? {
+        if isClosed { return nil }
+        return handle.hasMoved ? StoreError.moved(path) : gating.log?.fault(handle, always: false)?.error
+    }
 
     /// Called by SQLite after each commit that has written to the WAL.
     func didCommitToLog(frames: Int) {

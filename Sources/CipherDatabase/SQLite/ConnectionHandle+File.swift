@@ -115,9 +115,10 @@ extension ConnectionHandle {
     private func sharedMemory<T>(_ body: (UnsafeRawBufferPointer) -> T?) -> T? {
         withFile { file, methods in
             // The size of a region is fixed in SQLite; 0: a region that does not exist is not created.
-            let regionBytes: CInt = 32 * 1024
             var region: UnsafeMutableRawPointer?
-            let code = withUnsafeMutablePointer(to: &region) { methods.xShmMap?(file, 0, regionBytes, 0, $0) }
+            let code = withUnsafeMutablePointer(to: &region) {
+                methods.xShmMap?(file, 0, CInt(WALIndex.regionBytes), 0, $0)
+            }
             guard code == SQLITE_OK, let region else { return nil }
             return body(UnsafeRawBufferPointer(start: region, count: WALIndex.headerBytes))
         }

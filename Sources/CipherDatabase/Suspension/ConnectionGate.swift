@@ -235,6 +235,8 @@ final class GatedCalls {
     @exclusivity(unchecked) var wasRolledBack = false
     /// Whether the file must still be at its path when a write transaction begins.
     @exclusivity(unchecked) var checksFile = false
+    /// The WAL and its index, which must be in place too; nil without WAL.
+    @exclusivity(unchecked) var log: LiveLog?
 
     init(_ handle: ConnectionHandle, usesGate: Bool) {
         gate = ConnectionGate(handle)

@@ -167,9 +167,12 @@ extension Database {
 
     /// Checks whether reading acquires a lock for which writers wait: without WAL it does.
     func noteJournalMode() {
-        gating.gatesReads =
-            gating.usesGate && configuration.observesSuspensionNotifications && !configuration.isImmutable
-            && handle.pragmaValue("PRAGMA journal_mode") != "wal"
+        guard !configuration.isImmutable else { return }
+        let isWAL = handle.pragmaValue("PRAGMA journal_mode") == "wal"
+        gating.gatesReads = gating.usesGate && configuration.observesSuspensionNotifications && !isWAL
+        gating.log = isWAL && gating.checksFile ? LiveLog(database: path) : nil
+        // The files of this moment are those that are open.
+        _ = gating.log?.fault(handle, always: true)
     }
 
     // MARK: Refusing
@@ -190,9 +193,13 @@ extension Database {
     // SQLite would continue in the old file, with a WAL that belongs to the new one.
     // https://www.sqlite.org/howtocorrupt.html
     private func requireFileInPlace() throws {
-        guard handle.hasMoved else { return }
-        leaveCall()
-        throw StoreError.moved(path)
+        do {
+            if handle.hasMoved { throw StoreError.moved(path) }
+            try requireLogInPlace()
+        } catch {
+            leaveCall()
+            throw error
+        }
     }
 
     /// Rolls an open transaction back, on the connection's own thread and inside a call.

@@ -1,0 +1,148 @@
+import PageFormat
+import StorePlatform
+
+/// The WAL and its index under their names, compared with those that a connection has open.
+///
+/// SQLite never looks at the names again. A process that finds no `-shm` makes another one. From then on two groups of
+/// processes write one WAL, each over the commits of the other. So a writer looks before its transactions, at most once
+/// in ``Limits/logCheckInterval``, and every connection looks before frames are copied into the database.
+struct LiveLog {
+    /// A fault of one of the files.
+    enum Fault: Equatable {
+        case missing(String)
+        case replaced(String)
+        /// The index has lost its content.
+        case indexTruncated(String)
+        /// The WAL is shorter than its committed frames.
+        case logTruncated(String, frames: UInt32, bytes: Int)
+    }
+
+    private let database: String
+    private var log: FileIdentity?
+    private var index: FileIdentity?
+    /// When the last check found nothing, by the monotonic clock; 0 before the first one.
+    private var checkedAt: UInt64 = 0
+    /// When the database file had changed last, at the last check that found nothing.
+    private var databaseModified: Duration?
+
+    init(database: String) { self.database = database }
+
+    /// Looks at the files.
+    ///
+    /// - Parameter always: Whether it looks although it has done so a moment ago.
+    mutating func fault(_ handle: ConnectionHandle, always: Bool) -> Fault? {
+        let now = MonotonicTime.now
+        if !always, checkedAt != 0, now &- checkedAt < Limits.logCheckInterval { return nil }
+        do {
+            if let found = try find(handle) { return found }
+        } catch {
+            // A status that the system does not give is no fault of the file.
+            return nil
+        }
+        checkedAt = now
+        databaseModified = try? Files.ownStatus(of: database)?.modified
+        return nil
+    }
+
+    /// Whether no process has written into the database file since the last check that found nothing.
+    var isDatabaseUnchanged: Bool {
+        guard let databaseModified, let status = try? Files.ownStatus(of: database) else { return false }
+        return status.modified == databaseModified
+    }
+
+    private mutating func find(_ handle: ConnectionHandle) throws(SystemError) -> Fault? {
+        let paths = (log: database + "-wal", index: database + "-shm")
+        // Without a file there was never an index in it: another locking mode keeps it in memory.
+        guard let index = try Files.ownStatus(of: paths.index) else {
+            return self.index.map { _ in .missing(paths.index) }
+        }
+        guard let log = try Files.ownStatus(of: paths.log) else { return self.log.map { _ in .missing(paths.log) } }
+        if let known = self.index, known != index.identity { return .replaced(paths.index) }
+        if let known = self.log, known != log.identity { return .replaced(paths.log) }
+        // Before the index is read: behind the end of the file the system would end the process.
+        if index.byteCount < WALIndex.regionBytes { return .indexTruncated(paths.index) }
+        if let fault = try truncation(handle, paths.log) { return fault }
+        (self.index, self.log) = (index.identity, log.identity)
+        return nil
+    }
+
+    /// A checkpoint of another process may cut the WAL at any moment. It first says so in the index.
+    private func truncation(_ handle: ConnectionHandle, _ path: String) throws(SystemError) -> Fault? {
+        var before = handle.walIndex
+        while let header = before {
+            guard let bytes = try Files.ownStatus(of: path)?.byteCount else { return .missing(path) }
+            if header.frames == 0 || bytes >= header.logBytes { return nil }
+            let after = handle.walIndex
+            if after?.frames == header.frames, after?.salts == header.salts {
+                return .logTruncated(path, frames: header.frames, bytes: bytes)
+            }
+            before = after
+        }
+        return nil
+    }
+}
+
+extension LiveLog.Fault {
+    var isMissing: Bool { if case .missing = self { true } else { false } }
+
+    var error: StoreError {
+        switch self {
+        case .missing(let path):
+            StoreError(
+                .storeMoved, what: "\"\(path)\" is gone, and this process has the store open.",
+                why: "It was removed or renamed. Another process would make a new one, and each of the two would "
+                    + "overwrite commits of the other.",
+                remedy: Self.reopen)
+        case .replaced(let path):
+            StoreError(
+                .storeMoved, what: "\"\(path)\" is not the file that this process has open.",
+                why: "It was removed or replaced while the store was open, and another process uses the new one.",
+                remedy: Self.reopen)
+        case .indexTruncated(let path):
+            StoreError(
+                .logDamaged, what: "\"\(path)\" was cut while the store was open.",
+                why: "It has the place of each page in the WAL, and is shorter than it must be.",
+                remedy: Self.reopen)
+        case .logTruncated(let path, let frames, let bytes):
+            StoreError(
+                .logDamaged, what: "\"\(path)\" was cut while the store was open.",
+                why: "It has \(CountText.text(bytes, "byte")), and its index lists "
+                    + "\(CountText.text(Int(frames), "frame")).",
+                remedy: "Commits that were in it are lost. Close the store in every process, then verify it: "
+                    + "`cipherctl verify`. Restore a backup, or salvage the store, if pages are damaged.")
+        }
+    }
+
+    private static let reopen =
+        "Close the store in every process, and open it again. Never remove the files of a store that is open."
+}
+
+extension Database {
+    /// The fault of the WAL that made an opening fail; nil for a sound WAL, and for one without an index.
+    func logFault(explaining error: any Error) -> StoreError? {
+        let codes: [ResultCode] = [.SQLITE_IOERR, .SQLITE_NOTADB, .SQLITE_CORRUPT]
+        guard let error = error as? DatabaseError, codes.contains(error.resultCode.primaryResultCode),
+            Files.exists(path + "-shm")
+        else { return nil }
+        var log = LiveLog(database: path)
+        return log.fault(handle, always: true)?.error
+    }
+
+    /// Throws where the WAL or its index is not the file that is open, or was cut.
+    ///
+    /// - Parameter always: Whether it looks although it has done so a moment ago.
+    /// - Throws: ``StoreError`` `storeMoved`, `logDamaged`.
+    func requireLogInPlace(always: Bool = false) throws {
+        if let fault = gating.log?.fault(handle, always: always) { throw fault.error }
+    }
+
+    /// Decides before the connection is closed whether that may copy the WAL into the database.
+    ///
+    /// If the names are gone and nobody has written the database, copying keeps the commits that this process still
+    /// has. Otherwise it would overwrite what others have committed, or copy what is not there.
+    func settleLog() {
+        guard let fault = gating.log?.fault(handle, always: true) else { return }
+        if fault.isMissing, gating.log?.isDatabaseUnchanged == true { return }
+        handle.setCheckpointOnClose(false)
+    }
+}
