@@ -4,8 +4,7 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// Notifications between processes, by name and without content: that something of a store has changed, that a program
-/// should look for new work.
+/// Notifications between processes, by name and without content. An example: a store has new work for a program.
 ///
 /// ```swift
 /// let observation = try CrossProcessNotification.observe(name: "inbox", in: path) { refresh() }
@@ -127,7 +126,7 @@ private final class NotificationListener: Sendable {
         functions.withLock { $0.onPost = nil }
         stopped.store(true, ordering: .sequentiallyConsistent)
         let place = place.withLock { $0 }
-        // A thread that is about to sleep at this moment ends when it looks next.
+        // A thread that is about to sleep ends at its next check.
         place.file.wake(place.entry)
     }
 
