@@ -1,6 +1,6 @@
 /// The resources of the steps of a rotation. Tests of the state machine use plain values instead.
 protocol RotationResources {
-    /// The keys to announce: new ones, or those of a resumed rotation.
+    /// The keys that become pending: new ones, or those of a resumed rotation.
     associatedtype Announcement
     /// The keys of both epochs.
     associatedtype Keys
@@ -17,8 +17,8 @@ protocol RotationResources {
 /// The state machine of a rotation: a value that holds the next step and its resources. It does no I/O.
 ///
 /// The caller performs ``step`` and passes its outcome to ``take(_:)``, which sets the next step, until the step is
-/// ``Step/ended``. Until the switch is announced everything can be undone (``Step/undo(_:)``). After that the rotation
-/// can only be completed.
+/// ``Step/ended``. Until the commit point, ``Step/announceSwitch(_:_:_:)``, everything can be undone
+/// (``Step/undo(_:)``). After that the rotation can only be completed.
 struct RotationState<R: RotationResources> {
     /// A step, with its resources, and its number in Docs/Rotation.md.
     enum Step {
@@ -57,7 +57,7 @@ struct RotationState<R: RotationResources> {
 
     /// The resources that a rotation holds when it ends early.
     struct Held {
-        /// Whether the pending key was announced.
+        /// Whether the sidecar has the pending key.
         var isAnnounced = false
         var view: R.View?
         var copy: R.Copy?

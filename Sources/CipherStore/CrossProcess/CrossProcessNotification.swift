@@ -66,8 +66,8 @@ public enum CrossProcessNotification {
         try observe(name: name, in: url.path, onPost: onPost)
     }
 
-    /// The notifications of a name as a sequence. It begins with the call; what comes faster than it is iterated is one
-    /// element.
+    /// The notifications of a name as a sequence, which begins with the call. Notifications that come faster than the
+    /// sequence is iterated are one element.
     ///
     /// - Throws: As ``observe(name:in:onPost:)-(_,String,_)``.
     public static func notifications(name: String, in path: String) throws -> AsyncStream<Void> {
