@@ -2,7 +2,8 @@
 enum CommandsDocument {
     /// The options that the document explains once for all commands.
     private static let common: Set<String> = Set(
-        [OptionSyntax.json, .quiet, .progress, .yes].map(\.name) + (KeyOptions.all + KeyOptions.new).map(\.name))
+        [OptionSyntax.json, .quiet, .progress, .yes].map(\.name) + (KeyOptions.all + KeyOptions.new).map(\.name)
+            + ["--kdf", "--remote"])
     private static let keyPrefixes = ["--also-", "--invitation-"]
 
     /// The usage and the options of one command, as a block of code.
