@@ -11,7 +11,7 @@ enum CommandsDocument {
         let options = syntax.options.filter { option in
             !common.contains(option.name) && !keyPrefixes.contains { option.name.hasPrefix($0) }
         }
-        let rows = Help.rows(syntax.operands, options)
+        let rows = Help.rows([], options)
         return (["```", syntax.usage] + (rows.isEmpty ? [] : [""] + rows) + ["```"]).joined(separator: "\n")
     }
 
