@@ -15,6 +15,9 @@ import Synchronization
 /// The first process creates and migrates the store; the others wait and find it complete. The salt is kept in a
 /// sidecar beside the file, in two copies. Locks wait for up to 5 seconds unless `Configuration.busyMode` says
 /// otherwise.
+///
+/// `open` and `openReadOnly` are in `Opening/SharedStore+Opening.swift`, backups in `Backup/SharedStore+Backup.swift`,
+/// the removal of a store in `Destroying/StoreDestruction.swift`.
 public final class SharedStore: DatabaseWriter {
     /// The configuration with which the store was opened.
     public let configuration: Configuration

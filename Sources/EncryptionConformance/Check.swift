@@ -35,7 +35,7 @@ public enum Check: String, Hashable, Sendable, CaseIterable {
     case attackLostWAL
     case attackDamagedWAL
 
-    /// Whether it attacks a sample store, and looks whether that is noticed.
+    /// Whether it attacks a sample store, and checks whether the attack is detected.
     public var isAttack: Bool { rawValue.hasPrefix("attack") }
 
     /// The subject of the check, in a few words.

@@ -134,7 +134,7 @@ final class RotationRun {
 
     private func requireNotCancelled() throws { if isCancelled() { throw CancellationError() } }
 
-    // MARK: The announcement
+    // MARK: The pending key
 
     private func announce(_ announcement: LiveResources.Announcement) throws -> RotationKeys {
         let keys: RotationKeys

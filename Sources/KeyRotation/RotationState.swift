@@ -1,6 +1,6 @@
 /// The resources of the steps of a rotation. Tests of the state machine use plain values instead.
 protocol RotationResources {
-    /// The keys to announce: new ones, or those of a resumed rotation.
+    /// The keys that become pending: new ones, or those of a resumed rotation.
     associatedtype Announcement
     /// The keys of both epochs.
     associatedtype Keys
@@ -17,47 +17,47 @@ protocol RotationResources {
 /// The state machine of a rotation: a value that holds the next step and its resources. It does no I/O.
 ///
 /// The caller performs ``step`` and passes its outcome to ``take(_:)``, which sets the next step, until the step is
-/// ``Step/ended``. Until the switch is announced everything can be undone (``Step/undo(_:)``). After that the rotation
-/// can only be completed.
+/// ``Step/ended``. Until the commit point, ``Step/announceSwitch(_:_:_:)``, everything can be undone
+/// (``Step/undo(_:)``). After that the rotation can only be completed.
 struct RotationState<R: RotationResources> {
-    /// A step, with its resources.
+    /// A step, with its resources, and its number in Docs/Rotation.md.
     enum Step {
-        /// Check whether the rotation can begin.
+        /// 1: check whether the rotation can begin.
         case examine
-        /// Write the pending key to the sidecar.
+        /// 2: write the pending key to the sidecar. This is not the commit point: see ``announceSwitch(_:_:_:)``.
         case announce(R.Announcement)
-        /// Begin a view of the store that does not change.
+        /// 3: begin a snapshot of the store.
         case freeze(R.Keys)
-        /// Copy all pages of the view.
+        /// 4: copy all pages of the snapshot.
         case copy(R.Keys, R.View)
-        /// Read the copy back.
+        /// 5: read the copy back.
         case verify(R.Copy, R.View)
-        /// Carry over what was committed since the copy was last updated.
+        /// 6: carry over the commits since the copy was last updated.
         case catchUp(R.Copy, R.View)
-        /// Ask all processes to pause, and wait for that within the budget; `insists` ends their long reads.
+        /// 7: ask all processes to pause, and wait for that within the budget; `insists` ends their long reads.
         case pause(R.Copy, R.View, insists: Bool)
-        /// While all processes are paused: carry over the rest, make the copy durable, close the view.
+        /// 7: while all processes are paused, carry over the rest, make the copy durable, close the snapshot.
         case carryRest(R.Copy, R.View, R.Pause)
-        /// Prove by SQLite's locks that no connection exists, and that the WAL ends where the copy does.
+        /// 8: prove by SQLite's locks that no connection exists, and that the WAL ends where the copy does.
         case prove(R.Copy, R.Pause)
-        /// Reopen the view if it is closed, let the processes resume, and wait, longer each time.
+        /// After 7 or 8: reopen the snapshot if it is closed, let the processes resume, and wait, longer each time.
         case withdraw(R.Copy, R.View?, R.Pause?, attempt: Int)
-        /// Pass the commit point: the sidecar says that the switch has begun.
+        /// 9: pass the commit point: the sidecar says that the switch has begun.
         case announceSwitch(R.Copy, R.Pause, R.Switch)
-        /// Replace the database by the copy. A failed step is repeated once.
+        /// 9: replace the database by the copy. A failed step is repeated once.
         case switchOver(R.Copy, R.Pause, R.Switch, isRepeated: Bool)
-        /// Let the processes resume with the new key.
+        /// 10: let the processes resume with the new key.
         case finish(R.Copy, R.Pause, R.Switch)
-        /// Let the processes resume, remove the copy, drop the pending key.
+        /// Before the commit point: let the processes resume, remove the copy, drop the pending key.
         case undo(Held)
-        /// Release everything as it is: the next opening for writing completes or undoes the rotation.
+        /// After it: release everything as it is. The next opening for writing completes or undoes the rotation.
         case leave(Held)
         case ended
     }
 
     /// The resources that a rotation holds when it ends early.
     struct Held {
-        /// Whether the pending key was announced.
+        /// Whether the sidecar has the pending key.
         var isAnnounced = false
         var view: R.View?
         var copy: R.Copy?

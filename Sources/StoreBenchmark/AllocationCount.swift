@@ -76,13 +76,13 @@ struct AllocationCount: Codable {
             return [
                 AllocationCount(
                     work: "a row of ten integers of a cursor, by position", perUnit: byPosition, baselinePerUnit: inC,
-                    promise: 0.001, reason: "the cursor and its row, once for the result"),
+                    promise: 0.001, reason: "cursor and row, once"),
                 AllocationCount(
                     work: "a row of ten integers of a cursor, by name", perUnit: byName, baselinePerUnit: inC,
-                    promise: 0.001, reason: "the cursor and its row, once for the result"),
+                    promise: 0.001, reason: "cursor and row, once"),
                 AllocationCount(
                     work: "a row of ten integers of `Row.fetchAll`", perUnit: all, baselinePerUnit: inC,
-                    promise: 1.02, reason: "the row's object; memory for values is shared by some 290 rows"),
+                    promise: 1.02, reason: "the row's object"),
             ]
         }
     }
@@ -150,10 +150,10 @@ struct AllocationCount: Codable {
         return [
             AllocationCount(
                 work: "a row by a cached statement, one `read` each", perUnit: each, baselinePerUnit: eachInC,
-                promise: 1.01, reason: "the program's array of arguments; the access takes none"),
+                promise: 1.01, reason: "the array of arguments"),
             AllocationCount(
                 work: "a row by a cached statement, in one access", perUnit: inOne, baselinePerUnit: inOneInC,
-                promise: 1.01, reason: "the program's array of arguments"),
+                promise: 1.01, reason: "the array of arguments"),
         ]
     }
 }

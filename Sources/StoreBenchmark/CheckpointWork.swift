@@ -62,7 +62,7 @@ struct CheckpointWork {
             }
             return [
                 Figure("\(name): time", seconds, "s", goal: goal),
-                Figure("\(name): the longest write of another connection", longestWrite, "ms", goal: 250),
+                Figure("\(name): longest write elsewhere", longestWrite, "ms", goal: 250),
             ] + (memory.map { [$0] } ?? [])
         }
     }

@@ -23,8 +23,8 @@ struct Figure {
 
     /// For the table of a document, and for the terminal.
     var row: String {
-        let verdict = goal == nil ? "" : isMet ? "met" : "**missed**"
-        return "| " + [name, text(value), goal.map(text) ?? "", verdict].joined(separator: " | ") + " |"
+        let goalText = goal.map { isMet ? text($0) : "**\(text($0)) missed**" } ?? ""
+        return "| " + [name, text(value), goalText].joined(separator: " | ") + " |"
     }
 }
 
@@ -62,12 +62,12 @@ struct FigureReport {
             missed == 0 ? "every goal is met" : missed == 1 ? "1 goal is missed" : "\(missed) goals are missed"
         var lines = ["", "Measured on: \(machine?.description ?? "unknown"); \(verdict).", ""]
         if !ratios.isEmpty {
-            lines += ["| work | ratio | goal | | with | without |", "|---|---:|---:|---|---:|---:|"]
+            lines += ["| work | ratio | goal | with | without |", "|---|---:|---:|---:|---:|"]
             lines += ratios.map(\.row) + [""]
             lines += ratios.compactMap { ratio in ratio.note.map { "\(ratio.work): \($0).\n" } }
         }
         if !figures.isEmpty {
-            lines += ["| what | measured | goal | |", "|---|---:|---:|---|"] + figures.map(\.row) + [""]
+            lines += ["| what | measured | goal |", "|---|---:|---:|"] + figures.map(\.row) + [""]
         }
         return lines.joined(separator: "\n")
     }

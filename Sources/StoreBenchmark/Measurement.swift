@@ -34,11 +34,8 @@ struct Measurement: Codable {
 
     /// For the table of a document.
     var row: String {
-        let goalText = goal.map { String(format: "%.2f", $0) } ?? ""
-        let verdict = goal == nil ? "" : isMet ? "met" : "**missed**"
-        let cells = [
-            work, String(format: "%.2f", ratio), goalText, verdict, time(librarySeconds), time(baselineSeconds),
-        ]
+        let goalText = goal.map { String(format: isMet ? "%.2f" : "**%.2f missed**", $0) } ?? ""
+        let cells = [work, String(format: "%.2f", ratio), goalText, time(librarySeconds), time(baselineSeconds)]
         return "| " + cells.joined(separator: " | ") + " |"
     }
 

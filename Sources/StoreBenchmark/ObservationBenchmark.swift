@@ -138,7 +138,7 @@ private final class ObservingCrowd {
         let sorted = reports.flatMap(\.latencies).sorted()
         let count = observers.count
         let name =
-            "commit to \(role == .region ? "callback of a region observation" : "value"), "
+            "commit to \(role == .region ? "region callback" : "value"), "
             + (count == 1 ? "1 process" : "\(count) processes")
         func figure(_ percent: Int, _ goal: Double?) -> Figure {
             let value = Double(sorted[min(sorted.count - 1, sorted.count * percent / 100)]) / 1e6
@@ -147,7 +147,7 @@ private final class ObservingCrowd {
         let work = reports.map(\.processorSeconds).reduce(0, +) / Double(count * commits) * 1e6
         return [
             figure(50, count <= 20 ? 0.2 : nil), figure(99, count <= 20 ? 1 : 20),
-            Figure("\(name): processor time of each for a commit", work, "us", goal: nil),
+            Figure("\(name): processor time each", work, "us", goal: nil),
         ]
     }
 }

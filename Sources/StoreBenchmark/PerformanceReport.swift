@@ -47,8 +47,8 @@ struct PerformanceReport {
 
             ![Time of the library as a multiple of plain C](\(Self.chartName))
 
-            | work | library / C | goal | | library | C |
-            |---|---:|---:|---|---:|---:|
+            | work | library / C | goal | library | C |
+            |---|---:|---:|---:|---:|
             \(measurements.map(\.row).joined(separator: "\n"))
 
             Times are for one row, access or transaction, or for the whole where it is done once.

@@ -43,7 +43,7 @@ enum RecordAllocations {
         ) { try fixture.pool(at: $0, cachePages: ReadingWork.allPages) }
         return try AllocationCount.compare(
             "an inserted record of text, blob, double and date, hand-written", count, 5.1,
-            "the array of its values, the date as text, and copies that SQLite makes; C lends its bytes",
+            "its values, the date as text, SQLite's copies; C lends its bytes",
             library: {
                 try stores.writer.write { db in
                     for row in 0..<count { try records[row % MixedValues.count].insert(db) }
@@ -88,7 +88,7 @@ enum RecordAllocations {
         func fetching<Record: FetchableRecord>(_ name: String, _ type: Record.Type) throws -> AllocationCount {
             try AllocationCount.compare(
                 "a fetched record of text, blob, double and date, \(name)", MixedWork.count, 0.01,
-                "C copies text, blob and date; `String` takes one and `Data` two, a date none",
+                "`String` takes one, `Data` two; C copies text, blob and date",
                 library: {
                     let records = try pool.read { try Record.fetchAll($0, sql: sql) }
                     try BenchmarkError.require(records.count == MixedWork.count, "the library read other rows")
@@ -118,7 +118,7 @@ enum RecordAllocations {
         func inOneAccess<Record: FetchableRecord & TableRecord>(
             _ name: String, _ type: Record.Type
         ) throws -> AllocationCount {
-            try fetching(name, promise: 1.01, "the text of the name, in C too; SQLite takes one more than for C") {
+            try fetching(name, promise: 1.01, "the text of the name, as in C; one more by SQLite") {
                 pool in
                 try pool.read { db in
                     for index in 0..<PlayerWork.count { _ = try Record.fetchOne(db, key: PlayerWork.key(index)) }
@@ -129,7 +129,7 @@ enum RecordAllocations {
             try inOneAccess("`Player.fetchOne(db, key:)` in one access", Player.self),
             try fetching(
                 "`Player.fetchOne(db, key:)`, one access each", promise: 1.01,
-                "the text of the name, in C too; SQLite takes one more than for C", each: 1
+                "the text of the name, as in C; one more by SQLite", each: 1
             ) { pool in
                 for index in 0..<PlayerWork.count {
                     _ = try pool.read { try Player.fetchOne($0, key: PlayerWork.key(index)) }
@@ -138,7 +138,7 @@ enum RecordAllocations {
             try inOneAccess("`Player.fetchOne(db, key:)` in one access, Codable", CodablePlayer.self),
             try fetching(
                 "a request with other values each, built and fetched", promise: 21.01,
-                "the request: its filters, orderings and arrays", sql: PlayerWork.byRequest
+                "the request's filters, orderings and arrays", sql: PlayerWork.byRequest
             ) { pool in
                 try pool.read { db in
                     for index in 0..<PlayerWork.count {

@@ -202,7 +202,7 @@ private enum PullWork {
         try BenchmarkError.require(try two.count() == commits * rows, "not all rows were pulled")
         let name = "pull of \(commits * rows / 1000)k rows"
         return [
-            Figure("\(name): the longest write of another connection", longest, "ms", goal: 250),
+            Figure("\(name): longest write elsewhere", longest, "ms", goal: 250),
             Figure("\(name): time", time, "s", goal: nil),
         ]
     }
@@ -250,7 +250,7 @@ private enum Crowd {
         try BenchmarkError.require(try replicas[0].count() == count * commits, "rows were lost")
         let name = "\(count) replicas of \(commits) commits each"
         return [
-            Figure("\(name): rounds until all have the same head", Double(rounds), "", goal: 2),
+            Figure("\(name): rounds until all are equal", Double(rounds), "", goal: 2),
             Figure("\(name): time of all rounds", time, "s", goal: nil),
         ]
     }

@@ -5,8 +5,8 @@ package enum CryptoLibrary {
     /// Keeps libcrypto initialised until the process ends; evaluated before any other use of it.
     ///
     /// By default libcrypto frees its state when the process calls `exit`, while other threads still run. A store that
-    /// reopens its connections at that moment, after a rotation, would crash in it. If the program has used libcrypto
-    /// before, this has no effect.
+    /// reopens its connections meanwhile, after a rotation, would crash. If the program has used libcrypto before, this
+    /// has no effect.
     package static let livesUntilTheEnd = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) == 1
 
     /// The first algorithm that stores need and libcrypto does not offer in this process; nil if it offers all.

@@ -35,7 +35,7 @@ enum Limits {
     static let holderLookNanoseconds = Duration.milliseconds(20).wholeNanoseconds
     /// How often the last waiting writers check it.
     static let seldomHolderLookNanoseconds = Duration.milliseconds(250).wholeNanoseconds
-    /// How long a writer that was woken and came too late is not woken again, unless the slot is offered to it.
+    /// How long a writer that was woken and came too late is not woken again, unless the turn is offered to it.
     static let quietNanoseconds = Duration.microseconds(500).wholeNanoseconds
 
     // MARK: Replaced databases

@@ -35,7 +35,7 @@ enum Limits {
     static let logCheckInterval: UInt64 = 2_000_000
     /// How long a failed check of the file is repeated before its result counts, in milliseconds.
     static let recheckMilliseconds = 100
-    /// How often an opening starts again because another file took the name of the one that it had opened.
+    /// How often an opening starts again because another file has the name of the opened file.
     static let replacementsWhileOpening = 4
     /// How long an opening without SharedStore waits for the end of a switch to a new key, and how often it checks.
     static let switchWait = Duration.seconds(5)

@@ -42,7 +42,7 @@ extension Database {
         }
     }
 
-    /// Runs a block in a deferred transaction unless one is under way, so that all its reads see one moment.
+    /// Runs a block in a deferred transaction unless one is under way, so that all its reads see one snapshot.
     ///
     /// - Parameter readOnly: Whether statements of the block that write throw `SQLITE_READONLY`.
     public func isolated<T>(readOnly: Bool = false, _ block: () throws -> T) throws -> T {

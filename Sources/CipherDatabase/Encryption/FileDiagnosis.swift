@@ -4,10 +4,10 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Determines from the bytes of a database file what it is and what is wrong with it.
+/// Determines the kind and the faults of a database file from its bytes.
 ///
-/// SQLite's codes cannot say that: each version of SQLCipher reports a wrong key with another code, and a damaged
-/// header lets reads succeed and writes destroy pages. All bytes are read through the connection's own descriptor.
+/// SQLite's codes do not suffice: each version of SQLCipher reports a wrong key with another code, and with a damaged
+/// header reads succeed and writes destroy pages. All bytes are read through the connection's own descriptor.
 struct FileDiagnosis {
     let file: ConnectionHandle
     let path: String

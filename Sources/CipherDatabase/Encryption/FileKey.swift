@@ -27,9 +27,9 @@ package final class FileKey: Sendable {
         var isSidecarCurrent = false
         /// The generation that the store has recorded; nil when it has recorded none, and before it was read.
         var remembered: UInt64?
-        /// Whether the store has a row for it that no version of this library writes.
+        /// Whether the store's record of the generation is a row that no version of this library writes.
         var hasInvalidRow = false
-        /// Whether the secret opens the file no longer: its keyslot is gone with all others.
+        /// Whether the secret no longer opens the file, because all keyslots were removed.
         var isSecretFormer = false
         /// Whether a store was created that is not in the key log yet.
         var hasCreated = false

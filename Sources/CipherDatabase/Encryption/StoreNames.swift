@@ -101,7 +101,7 @@ extension StorePaths {
         }
     }
 
-    /// The files of a database that SQLite keeps beside it, and that are there.
+    /// The existing files that SQLite keeps beside a database.
     private func remains() throws -> String {
         let found = try [wal, sharedMemory, journal].filter { try Files.entryExists($0) }
         return found.map { "\"\($0)\"" }.joined(separator: ", ")

@@ -120,10 +120,10 @@ extension Database {
         for index in entries.indices { entries[index].isOwn = entries[index].author.map(own.contains) ?? false }
     }
 
-    /// The changes after one that is still there, by one statement. For the connection that writes.
+    /// The changes after a change that is still recorded, by one statement. For the connection that writes.
     ///
-    /// While a change is there, none after it was purged.
-    /// - Returns: Nil where it is not there, or where more than `limit` follow it.
+    /// If a change is still recorded, no later change was purged.
+    /// - Returns: Nil if the change was purged, or if more than `limit` changes follow it.
     func historyEntries(
         _ catalog: HistoryCatalog, following number: Int64, limit: Int
     ) throws -> [HistoryEntry]? {

@@ -69,7 +69,7 @@ package enum HistoryOperation: Int64, Sendable {
     case inserted = 1
     case updated = 2
     case deleted = 3
-    /// A `REPLACE` may have deleted the row. If the row still exists, nothing has happened to it.
+    /// A `REPLACE` may have deleted the row. If the row still exists, it was not changed.
     case perhapsDeleted = 4
     /// Changes of the table may be missing: it must be read again.
     case reset = 5

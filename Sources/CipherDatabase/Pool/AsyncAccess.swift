@@ -101,7 +101,7 @@ final class AsyncAccess: SerialExecutor {
 
     /// Resumes the task, which has no connection.
     private func resume(_ job: UnownedJob) {
-        // Not on this thread: it may be the one that cancels the task, or that has just suspended it.
+        // Not on this thread, which may be cancelling the task, or has just suspended it.
         DispatchQueue.global().async { [self] in job.runSynchronously(on: asUnownedSerialExecutor()) }
     }
 

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The moment at which a reader is closed by `close()`, for those that would otherwise wait for its changes for ever.
+/// Calls functions once `close()` has closed a reader: observers would otherwise wait for its changes for ever.
 ///
 /// | the reader | the functions |
 /// |---|---|

@@ -105,7 +105,7 @@ final class ReaderPool: Sendable {
         }
     }
 
-    /// Lends a connection that is open and free; nil where there is none, or others wait for one.
+    /// Lends a connection that is open and free; nil if there is none, or if accesses wait for one.
     func acquireIfFree() -> SerialConnection? {
         state.withLock { state in
             guard !state.isClosed, state.barriers == 0, state.waiters.isEmpty, ForkWatch.count == forkCount,

@@ -64,8 +64,8 @@ package final class ProcessLink: Sendable {
     /// Sets the function that is called when the connection may be used again; nil ends the calls.
     package func setMonitor(_ tell: (@Sendable () -> Void)?) { state.withLock { $0.monitor = tell } }
 
-    /// The slot whose holder is woken by commits: that of the writing connection, whose own commits never wake it, or
-    /// one of its own, which the table of holders does not show.
+    /// The holder row that commits wake. The writing connection's row is used, because its own commits never wake it;
+    /// without one, a row that the list of holders does not show.
     ///
     /// - Returns: nil where there is no lock file, or where the process may not write it.
     package func slot() -> HolderRow? {

@@ -46,7 +46,7 @@ public struct DatabaseEvent: Sendable {
     public let tableName: String
     /// The rowid of the row; after an update, the new one.
     public let rowID: Int64
-    /// Whether other rows may have changed with this one: one that had another rowid before, or those that it replaces.
+    /// Whether other rows may have changed with this row: the row had another rowid, or it replaces rows.
     package let concernsOtherRows: Bool
 
     package init(

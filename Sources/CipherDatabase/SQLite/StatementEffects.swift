@@ -18,7 +18,7 @@ package struct StatementEffects: OptionSet {
     static let journalMode = StatementEffects(rawValue: 32)
     /// It is a pragma that may write.
     static let pragma = StatementEffects(rawValue: 64)
-    /// It writes by statements that it compiles as it runs, so that SQLite treats it as one that reads.
+    /// It writes by statements that it compiles while it runs, so SQLite reports it as a statement that reads.
     static let hiddenWrites = StatementEffects(rawValue: 128)
     /// It sets SQLite's busy timeout, which replaces the busy handler.
     static let busyTimeout = StatementEffects(rawValue: 256)

@@ -11,7 +11,7 @@ public protocol DatabaseSchemaSource: Sendable {
 extension DatabaseSchemaSource {
     public func columnsForPrimaryKey(_ db: Database, inView view: DatabaseObjectID) throws -> [String]? { nil }
 
-    /// A source that uses this one first, and the other one where this one does not know the view.
+    /// A source that asks this source first, and `other` if this source does not know the view.
     public func then(_ other: some DatabaseSchemaSource) -> some DatabaseSchemaSource {
         ChainedSchemaSource(first: self, second: other)
     }

@@ -98,9 +98,9 @@ package struct DisplacedRows {
             + CheckConstraints.violations(of: definition ?? "", columns: columns.map(\.name))
     }
 
-    /// `UPDATE`, of the columns alone that are indexed or can displace a row, where these can be told.
+    /// `UPDATE OF` the columns that are indexed or can displace a row; `UPDATE` if these are not known.
     ///
-    /// SQLite compares the names that a statement sets with this list, and those of the rowid have several. A key with an
+    /// SQLite compares the names that a statement sets with this list, and the rowid has several names. A key with an
     /// expression or a condition, and a generated column, may depend on any column.
     private func updateEvent(_ db: Database, schema: String) throws -> String {
         let table = try Row.fetchAll(

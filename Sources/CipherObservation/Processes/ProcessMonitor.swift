@@ -155,7 +155,7 @@ final class ProcessMonitor: Sendable {
     // MARK: Files
 
     private func armFiles() {
-        // Commits made while no connection may be used are looked for afterwards.
+        // Commits made while no connection may be used are found by a later poll.
         guard let files, !isParked.load(ordering: .acquiring) else { return }
         // Without a WAL the database file itself is written.
         let hasLog = files.arm(link.paths.wal, for: .content)
@@ -185,8 +185,8 @@ final class ProcessMonitor: Sendable {
     private func pollForCommit(since known: Int) -> Bool {
         var pause = Limits.firstCommitPause
         while pause <= Limits.longestCommitPause {
-            // Most changes are explained by a commit of this process, or by one that is noticed in this time: a poll
-            // would only take the processor from those who are noticed.
+            // Most changes are a commit of this process, or one whose notice arrives in this time: a poll would only take
+            // processor time.
             Pause.sleep(for: pause)
             if isStopped || knownCommits != known || slot?.isNoticed == true { return false }
             if isParked.load(ordering: .acquiring) { return false }
@@ -198,7 +198,7 @@ final class ProcessMonitor: Sendable {
 
     private var knownCommits: Int { link.ownCommits + counted.withLock { $0.notices } }
 
-    // MARK: Looking
+    // MARK: Polling
 
     /// Tells the observers of commits of others, where there are any.
     ///
@@ -299,15 +299,15 @@ extension ObservationBroker {
 }
 
 /// How long the monitor sleeps before it polls by itself: short after it was woken or a file has changed, and long after
-/// such a poll. A writer that is killed between its commit and its notice has written the WAL, so this poll is the net
-/// below two others.
+/// such a poll. A writer that was killed between its commit and its notice has written the WAL, and the watch on the WAL
+/// detects it. This poll is for commits that neither a notice nor that watch has reported.
 struct PollPause {
     private(set) var next: Duration
     private let short: Duration
     /// The wakes by notices and changes of files so far.
     private var wakes = 0
 
-    /// The first poll is soon: it is for what was being committed while the monitor began.
+    /// The first poll is soon, for commits that were under way while the monitor began.
     init(short: Duration) { (self.short, next) = (short, Limits.firstPollTime) }
 
     mutating func note(_ counts: ProcessMonitorCounts, canWaitLonger: Bool) {
@@ -317,8 +317,8 @@ struct PollPause {
     }
 }
 
-/// How long the files are not watched after a change: longer and longer while the changes are known from elsewhere, as
-/// those of this process and those that were noticed.
+/// How long the files are not watched after a change. The time doubles while the changes are known already, because this
+/// process made them or a notice reported them.
 private struct FileRest {
     private var rest = Limits.firstFileRest
     private var latest: ContinuousClock.Instant?

@@ -35,8 +35,8 @@ protocol ForeignCommitObserver: RegionObserver {
 
 /// Passes the changes of one connection on to its observers.
 ///
-/// For each statement it finds out who observes which of the changes that were announced for it. For each row it looks
-/// up who is to be told, which is the same for all rows of one table that a statement changes.
+/// For each statement it finds the observers of the changes that SQLite has announced. All rows of one table that a
+/// statement changes have the same observers.
 // Safe because: it is used inside accesses of one connection, which run one at a time. The list of brokers reads
 // `reporting` of another one only on the thread that set it.
 final class ObservationBroker: ConnectionObserver, @unchecked Sendable {

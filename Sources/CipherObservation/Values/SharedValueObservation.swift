@@ -8,8 +8,7 @@ public enum SharedValueObservationExtent: Sendable {
     case whileObserved
 }
 
-/// An observation of which all clients share the fetches and the values. A client that comes late gets the last value
-/// first.
+/// An observation whose clients share its fetches and values. A client that comes late gets the last value first.
 public final class SharedValueObservation<Element: Sendable>: Sendable {
     typealias Start = AsyncValueObservation<Element>.Start
 

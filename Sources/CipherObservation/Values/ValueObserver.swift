@@ -370,7 +370,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     // MARK: Converting and delivering
 
-    /// Converts what was fetched, and what was fetched before it, later.
+    /// Queues a fetched value, and converts all queued values later.
     ///
     /// - Parameters:
     ///   - number: Where there was a fetch on the writing connection since this number of them, that one counts.
@@ -392,7 +392,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
             if let number {
                 if state.writerFetches != number || state.isFetchingOnWriter { return false }
             } else {
-                // Counted here: a fetch beside it may begin between the beginning of this one and its snapshot.
+                // Counted here: a concurrent fetch may begin between the beginning of this fetch and its snapshot.
                 state.writerFetches += 1
                 state.isFetchingOnWriter = false
             }

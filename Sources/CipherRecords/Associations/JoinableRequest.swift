@@ -10,7 +10,7 @@ extension JoinableRequest {
         changed { $0.add(association.chain.prefetch) }
     }
 
-    /// The rows that an association leads to another row from, with that row under the association's key.
+    /// The rows for which the association has a row, with that row under the association's key.
     public func including<A: Association>(required association: A) -> Self
     where A.OriginRowDecoder == RowDecoder {
         changed { $0.add(association.chain.join(.required, includesColumns: true)) }
@@ -22,7 +22,7 @@ extension JoinableRequest {
         changed { $0.add(association.chain.join(.optional, includesColumns: true)) }
     }
 
-    /// The rows that an association leads to another row from, without the columns of that row.
+    /// The rows for which the association has a row, without that row's columns.
     public func joining<A: Association>(required association: A) -> Self
     where A.OriginRowDecoder == RowDecoder {
         changed { $0.add(association.chain.join(.required, includesColumns: false)) }
@@ -34,7 +34,7 @@ extension JoinableRequest {
         changed { $0.add(association.chain.join(.optional, includesColumns: false)) }
     }
 
-    /// The rows that an association leads to another row from, with the columns of that row among their own.
+    /// The rows for which the association has a row, with that row's columns added.
     public func annotated<A: Association>(withRequired association: A) -> Self
     where A.OriginRowDecoder == RowDecoder {
         changed { $0.annotate(with: association.chain, .required) }
@@ -63,7 +63,7 @@ extension TableRecord {
         all().including(all: association)
     }
 
-    /// The rows that an association leads to another row from, with that row under the association's key.
+    /// The rows for which the association has a row, with that row under the association's key.
     public static func including<A: Association>(required association: A) -> QueryInterfaceRequest<Self>
     where A.OriginRowDecoder == Self {
         all().including(required: association)
@@ -75,7 +75,7 @@ extension TableRecord {
         all().including(optional: association)
     }
 
-    /// The rows that an association leads to another row from, without the columns of that row.
+    /// The rows for which the association has a row, without that row's columns.
     public static func joining<A: Association>(required association: A) -> QueryInterfaceRequest<Self>
     where A.OriginRowDecoder == Self {
         all().joining(required: association)
@@ -87,7 +87,7 @@ extension TableRecord {
         all().joining(optional: association)
     }
 
-    /// The rows that an association leads to another row from, with the columns of that row among their own.
+    /// The rows for which the association has a row, with that row's columns added.
     public static func annotated<A: Association>(withRequired association: A) -> QueryInterfaceRequest<Self>
     where A.OriginRowDecoder == Self {
         all().annotated(withRequired: association)
@@ -108,7 +108,7 @@ extension Table {
         all().including(all: association)
     }
 
-    /// The rows that an association leads to another row from, with that row under the association's key.
+    /// The rows for which the association has a row, with that row under the association's key.
     public func including<A: Association>(required association: A) -> QueryInterfaceRequest<RowDecoder>
     where A.OriginRowDecoder == RowDecoder {
         all().including(required: association)
@@ -120,7 +120,7 @@ extension Table {
         all().including(optional: association)
     }
 
-    /// The rows that an association leads to another row from, without the columns of that row.
+    /// The rows for which the association has a row, without that row's columns.
     public func joining<A: Association>(required association: A) -> QueryInterfaceRequest<RowDecoder>
     where A.OriginRowDecoder == RowDecoder {
         all().joining(required: association)
@@ -132,7 +132,7 @@ extension Table {
         all().joining(optional: association)
     }
 
-    /// The rows that an association leads to another row from, with the columns of that row among their own.
+    /// The rows for which the association has a row, with that row's columns added.
     public func annotated<A: Association>(withRequired association: A) -> QueryInterfaceRequest<RowDecoder>
     where A.OriginRowDecoder == RowDecoder {
         all().annotated(withRequired: association)

@@ -16,7 +16,7 @@ struct Prefetching {
 
     /// The most keys of several columns in one query: SQLite takes a limited number of parameters.
     static let mostCompositeKeys = 500
-    /// The most keys that are looked for one by one, where all rows of a table are wanted.
+    /// The most keys that are searched for one by one if a request includes all rows of a table.
     static let mostSoughtKeys = 100
 
     /// The rows of the request with what it includes.

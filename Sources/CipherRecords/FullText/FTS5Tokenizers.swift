@@ -290,7 +290,7 @@ extension Database {
         }
     }
 
-    /// Makes a tokenizer, for the use of Swift code: it may be used in the accesses of this connection only.
+    /// Makes a tokenizer for Swift code, which may use it in the accesses of this connection only.
     ///
     /// ```swift
     /// let tokenizer = try db.makeTokenizer(.porter(wrapping: .unicode61()))

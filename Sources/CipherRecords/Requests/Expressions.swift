@@ -84,9 +84,9 @@ public protocol ColumnExpression: SQLSpecificExpressible, Equatable {
     /// The name of the column, without quotes.
     var name: String { get }
 
-    // The operators of `Equatable` and `Comparable` return a Bool, which is a value to SQL. Swift prefers operators that a
-    // protocol requires, and those of a protocol to those of another that it inherits. So this one inherits `Equatable`,
-    // which enums without payloads conform to anyway.
+    // The operators of `Equatable` and `Comparable` return a Bool, which is a value to SQL. Swift prefers an operator that
+    // a protocol requires to the same operator of an inherited protocol. So this protocol inherits `Equatable`, to which
+    // enums without payloads conform anyway.
 
     /// `=`
     static func == (left: Self, right: Self) -> SQLExpression

@@ -67,7 +67,7 @@ struct Join: Hashable, Sendable {
         var right: String
     }
 
-    /// The name of the scope in which the columns are found, where any are selected.
+    /// The name of the scope that has the selected columns, if any are selected.
     var key: String
     var kind: Kind
     var link: Link

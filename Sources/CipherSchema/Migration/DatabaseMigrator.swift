@@ -67,13 +67,13 @@ public struct DatabaseMigrator: Sendable {
     /// }
     /// ```
     ///
-    /// If it has run, the database's list does not contain the older ones. Of their names, it may have only the last.
+    /// After it has run, the database's list does not contain the older names. Its own name may be that of the last one.
     ///
     /// - Parameters:
     ///   - identifier: Its permanent name. Traps when it is taken already.
     ///   - foreignKeyChecks: When foreign keys are checked; without meaning where the configuration turns them off.
     ///   - mergedIdentifiers: The names of the older migrations.
-    ///   - migrate: Gets the names of the older migrations that were applied, and does what the others did.
+    ///   - migrate: Gets the names of the older migrations that were applied, and does the work of those that were not.
     public mutating func registerMigration(
         _ identifier: String,
         foreignKeyChecks: ForeignKeyChecks = .deferred,

@@ -3,7 +3,7 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// The folder of a backup: the database with its WAL folded in, its sidecar, and the manifest.
+/// The folder of a backup: the database with the pages of its WAL, its sidecar, and the manifest.
 ///
 /// No process uses its files, so they are opened and closed like any others.
 package struct BackupBundle: Sendable {

@@ -6,11 +6,10 @@ import StoreSharing
 extension SharedStore {
     /// Makes a backup of the store as it is now, while every process continues to read and write.
     ///
-    /// The backup is a folder: the database with its WAL folded in, encrypted as it is; its sidecar; and a manifest
-    /// with their hashes. It has the data key and the salt that the store has now, and opens with the present keys,
-    /// whatever happens to the store later. To keep a former key holder from opening it, remove the backup; changing
-    /// keys does not do that. Every page is authenticated while it is copied, and the whole backup is read back and
-    /// opened before it gets its name.
+    /// The backup is a folder: the encrypted database with the pages of its WAL, its sidecar, and a manifest with their
+    /// hashes. It has the present data key and salt, and opens with the present keys, whatever happens to the store
+    /// later. A change of keys does not change the backup: to end a key holder's access, remove the backup. Every page
+    /// is authenticated while it is copied, and the whole backup is read back and opened before it gets its name.
     ///
     /// Meanwhile the WAL of the store cannot be reset, as during any long read. A backup that is interrupted leaves a
     /// folder `<name>.partial-...`, which the next backup to the same name removes.
@@ -18,8 +17,8 @@ extension SharedStore {
     /// - Parameters:
     ///   - folder: The folder to create; nothing may exist at its path, and its parent folder must exist.
     ///   - progress: Called for every 256 KiB of pages, on any thread.
-    ///   - onLongWait: Called when the backup has waited two seconds for the write lock, which it needs for a moment,
-    ///     with the process that holds it, where that is known. The wait ends after a minute.
+    ///   - onLongWait: Called after two seconds of waiting for the write lock, with the process that holds it, if the
+    ///     system shows that. The wait ends after a minute.
     ///   - isCancelled: Called as often, and while waiting for the write lock; true ends the backup with
     ///     `CancellationError`.
     /// - Returns: The content of the backup.

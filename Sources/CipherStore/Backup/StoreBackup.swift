@@ -5,13 +5,14 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Makes a backup of a store that is in use.
+/// Makes a backup of a store that is in use, in the steps of Docs/Backup.md:
 ///
-/// 1. A ``PageSnapshot`` keeps one moment; writers continue.
-/// 2. Its pages are authenticated and written into a folder beside the target, with the WAL folded in.
-/// 3. The sidecar is read *after* that moment, so that it is never older than the database.
-/// 4. The written files are synced to disk, read back, authenticated, hashed, and opened by SQLite.
-/// 5. The manifest is written, which makes the folder a backup, and the folder gets its name.
+/// 1. Makes a folder beside the target (``StagedBundle``).
+/// 2. Copies the pages of a ``PageSnapshot``, those of the WAL included, and authenticates each one.
+/// 3. Copies the sidecar, which was read *after* the snapshot began, so that it is never older than the database.
+/// 4. Reads the files back, authenticates and hashes them, and opens the database by SQLite.
+/// 5. Writes the manifest, which makes the folder a backup.
+/// 6. Gives the folder its name (``StagedBundle/publish()``).
 struct StoreBackup {
     let store: SharedStore
     let target: BackupBundle

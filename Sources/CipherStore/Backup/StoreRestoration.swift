@@ -6,18 +6,19 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Makes a store from a backup, at a free path or in place of an existing store.
+/// Makes a store from a backup, at a free path or in place of an existing store, in the steps of Docs/Backup.md:
 ///
-/// 1. The whole backup is verified.
-/// 2. Its database is copied beside the path (`<database>-restoring`), synced to disk, read back and hashed.
-/// 3. The path is locked: no process opens it or has a lease, and SQLite's bytes of a former database are free.
-/// 4. Former files get second names in a folder next to it. From here on no process opens the former store.
-/// 5. Former sidecar and WAL lose their names.
-/// 6. The sidecar of the backup is written, both copies.
-/// 7. The copy is renamed to the database's name.
+/// 1. Verifies the whole backup.
+/// 2. Acquires the lock `admin`, copies the database beside the path (`<database>-restoring`), and reads it back.
+/// 3. Acquires `opening`, the exclusive lease, and SQLite's lock bytes of the former database.
+/// 4. Gives the former files second names in a folder. From here on no process opens the former store.
+/// 5. Removes the names of the former sidecar and WAL.
+/// 6. Writes the sidecar of the backup, both copies.
+/// 7. Renames the copy to the database: the commit point.
+/// 8. Opens the store once for writing.
 ///
-/// An interruption before step 4 leaves the former store as it was. An interruption after it leaves a store that cannot
-/// be opened until the restoration is run again, which resumes from there.
+/// An interruption before step 4 leaves the former store as it was. An interruption in steps 4 to 6 leaves a store that
+/// cannot be opened until the restoration is run again, which continues.
 struct StoreRestoration {
     let bundle: BackupBundle
     let paths: StorePaths

@@ -4,8 +4,7 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// Notifications between processes, by name and without content: that something of a store has changed, that a program
-/// should look for new work.
+/// Notifications between processes, by name and without content. An example: a store has new work for a program.
 ///
 /// ```swift
 /// let observation = try CrossProcessNotification.observe(name: "inbox", in: path) { refresh() }
@@ -67,8 +66,8 @@ public enum CrossProcessNotification {
         try observe(name: name, in: url.path, onPost: onPost)
     }
 
-    /// The notifications of a name as a sequence. It begins with the call; what comes faster than it is iterated is one
-    /// element.
+    /// The notifications of a name as a sequence, which begins with the call. Notifications that come faster than the
+    /// sequence is iterated are one element.
     ///
     /// - Throws: As ``observe(name:in:onPost:)-(_,String,_)``.
     public static func notifications(name: String, in path: String) throws -> AsyncStream<Void> {
@@ -127,7 +126,7 @@ private final class NotificationListener: Sendable {
         functions.withLock { $0.onPost = nil }
         stopped.store(true, ordering: .sequentiallyConsistent)
         let place = place.withLock { $0 }
-        // A thread that is about to sleep at this moment ends when it looks next.
+        // A thread that is about to sleep ends at its next check.
         place.file.wake(place.entry)
     }
 

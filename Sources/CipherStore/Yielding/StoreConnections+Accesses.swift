@@ -269,8 +269,8 @@ extension ConnectionState {
     }
 }
 
-/// The gate before every access of a shared store: one word that counts the running accesses and says whether newcomers
-/// pass. So an access costs two atomic operations while no process requests the file.
+/// The gate before every access of a shared store: one word that counts the running accesses and says whether new
+/// accesses may begin. So an access costs two atomic operations while no process requests the file.
 struct AccessGate: ~Copyable, Sendable {
     private let word = Atomic<UInt>(0)
     /// Set while newcomers may not pass.

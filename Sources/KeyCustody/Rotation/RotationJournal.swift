@@ -61,11 +61,11 @@ package final class RotationJournal: Sendable {
 
     // MARK: Writing
 
-    /// Prepares a rotation and announces it: a convenience for callers that may derive keys under the lock.
+    /// Prepares and begins a rotation: a convenience for callers that may derive keys under the lock.
     @discardableResult
     package func begin(_ mode: RotationMode) throws -> RotationKeys { try begin(prepare(mode)) }
 
-    /// Announces a rotation: state `rotating`, with the keys of the next epoch.
+    /// Records the pending key: state `rotating`, with the keys of the next epoch.
     ///
     /// - Throws: ``StoreError`` `rotationPending` when a rotation is pending, `storeInUse` when the keys of the store
     ///   were changed since the proposal was made; ``SystemError``. Nothing is changed then.

@@ -17,7 +17,7 @@ package struct RotationProposal: Sendable {
     let salt: Salt
     let table: SlotTable?
 
-    /// The version of a sidecar that announces the rotation. The sidecar may differ from `origin` only in its
+    /// The version of a sidecar that records the pending key. The sidecar may differ from `origin` only in its
     /// generation.
     func rotating(_ sidecar: Sidecar) throws -> Sidecar {
         var expected = origin

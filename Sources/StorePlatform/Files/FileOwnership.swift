@@ -15,8 +15,8 @@ package enum FileOwnership {
     /// The owner of a file who would lose the right to read and write it if this process created it again; nil if
     /// nobody loses access, and if there is no file.
     ///
-    /// For a file of another user it is tried with an empty file beside it, which shows what the system permits; for a
-    /// file of this user it costs nothing.
+    /// For a file of another user, an empty file beside it shows what the system permits. A file of this user costs
+    /// nothing.
     static func ownerLosing(_ path: String) throws(SystemError) -> UInt32? {
         // The system lets root read and write every file.
         guard let present = try Files.status(of: path), ![0, geteuid()].contains(present.owner) else { return nil }

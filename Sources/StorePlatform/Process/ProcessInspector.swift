@@ -221,8 +221,8 @@ extension ProcessInspector {
 
 /// Detects whether this process was forked after some moment.
 ///
-/// A child shares the parent's open files, and with them the locks that belong to those, but none of its threads and
-/// none of its POSIX locks: a database that was opened before the fork must not be used in it.
+/// A child shares the parent's open files with their locks, but has none of the parent's threads and POSIX locks. So a
+/// database that was opened before the fork must not be used in the child.
 package enum ForkWatch {
     /// Begins to count forks.
     package static func begin() { cplatform_fork_watch() }

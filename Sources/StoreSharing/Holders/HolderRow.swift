@@ -4,23 +4,23 @@ import Synchronization
 /// A row in the table of holders, held by a lock on a byte of its own while the object lives.
 ///
 /// The kernel releases the byte when the process dies; a restart of the machine releases all bytes. Each connection has
-/// a slot and a descriptor of its own, so threads of one process exclude each other like processes.
+/// a row and a descriptor of its own, so threads of one process exclude each other like processes.
 package final class HolderRow: Sendable {
-    /// The slot, from 0.
+    /// The row, from 0.
     package let number: Int
-    /// Distinguishes this holder from earlier holders of the slot.
+    /// Distinguishes this holder from earlier holders of the row.
     let generation: UInt32
     let table: SharedTable
     private let forkCount: UInt32
     private let file: Mutex<FileDescriptor?>
 
-    /// Acquires a free slot.
+    /// Acquires a free row.
     ///
     /// - Parameters:
     ///   - path: The lock file. It must exist.
     ///   - label: A name for messages; it is truncated to 32 bytes.
     ///   - isListed: Whether the table of holders shows it.
-    /// - Returns: nil when all slots are in use, or when the file does not contain this table.
+    /// - Returns: nil when all rows are in use, or when the file does not contain this table.
     /// - Throws: ``SystemError`` when the file cannot be opened for writing, extended or mapped.
     package static func take(
         path: String, label: String, roles: HolderRoles, isListed: Bool = true
@@ -81,7 +81,7 @@ package final class HolderRow: Sendable {
 
     var row: TableRow { table.row(number) }
 
-    /// Whether the process was forked since the slot was acquired. The slot then belongs to the parent.
+    /// Whether the process was forked since the row was acquired. The row then belongs to the parent.
     package var isInherited: Bool { ForkWatch.count != forkCount }
 
     /// Changes the entry in the table.
@@ -91,7 +91,7 @@ package final class HolderRow: Sendable {
         row.words.store32(TableLayout.Row.roles, roles.rawValue)
     }
 
-    /// Releases the slot; a second call does nothing. Afterwards the row may belong to another holder.
+    /// Releases the row (`leave()` of the writer queue releases the write turn); a second call does nothing. Afterwards the row may belong to another holder.
     package func release() {
         file.withLock { file in
             guard let descriptor = file.take(), !isInherited else { return }
@@ -114,7 +114,7 @@ package final class HolderRow: Sendable {
         }
     }
 
-    /// Runs a block while the slot is not released; none where it was.
+    /// Runs a block while the row is not released; does nothing after the release.
     func whileHeld(_ body: () -> Void) {
         file.withLock { file in
             switch file {
@@ -124,7 +124,7 @@ package final class HolderRow: Sendable {
         }
     }
 
-    /// Whether a living process holds a slot; this process is included.
+    /// Whether a living process holds a row; this process is included.
     func isHeld(_ slot: Int) -> Bool {
         if slot == number { return true }
         return file.withLock { file in

@@ -3,7 +3,7 @@ import StorePlatform
 /// The mapped part of the lock file: the holder of the write turn, its waiters, and the table of holders.
 ///
 /// The worst effect of wrong content is that the writer queue does not keep order. Slots out of range count as no holder,
-/// and an entry is valid only while its slot's byte is locked.
+/// and an entry is valid only while its row's byte is locked.
 package final class SharedTable: Sendable {
     private let mapping: SharedMapping
     /// The memory of `mapping`.
@@ -38,7 +38,7 @@ package final class SharedTable: Sendable {
         if try !isSound(file) { try file.requireNoSecondName() }
         try file.reserve(byteCount: TableLayout.fileBytes)
         if try isSound(file) { return true }
-        // Holders of slots may have the former content mapped.
+        // Holders of rows may have the former content mapped.
         guard try !file.isLocked(LockByte.slots) else { return false }
         // The magic is written last: a process that finds it finds a complete table.
         try file.write([UInt8](repeating: 0, count: TableLayout.byteCount), at: Int(LockByte.mappedBase))
@@ -132,7 +132,7 @@ package final class SharedTable: Sendable {
     private func word(of slot: Int) -> Int { Header.waiting + slot / 64 * 8 }
     func bit(of slot: Int) -> UInt64 { 1 << UInt64(slot % 64) }
 
-    /// Calls `body` for each slot whose holder waits.
+    /// Calls `body` for each row whose holder waits.
     @inline(__always)
     func forEachWaiter(_ body: (Int) -> Void) {
         for index in 0..<Header.waitingWords {

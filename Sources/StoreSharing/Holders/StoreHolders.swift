@@ -180,7 +180,7 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
         return strangers.sorted().map { StoreHolder(process: $0, uses: [.open]) }
     }
 
-    /// The holder of one slot of the table; nil when the slot is free or the lock file cannot be read.
+    /// The holder of one row of the table; nil when the row is free or the lock file cannot be read.
     static func holder(of slot: Int, lockFile path: String) -> StoreHolder? {
         (try? TableReader(path: path).holder(of: slot)) ?? nil
     }
@@ -234,7 +234,7 @@ private struct TableReader: ~Copyable {
         return holders
     }
 
-    /// The holder of one slot; nil when the slot is free.
+    /// The holder of one row; nil when the row is free.
     consuming func holder(of slot: Int) throws(SystemError) -> StoreHolder? {
         guard let header = try header() else { return nil }
         let start = Int(LockByte.mappedBase) + TableLayout.row(slot)

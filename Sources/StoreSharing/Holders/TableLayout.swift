@@ -19,7 +19,7 @@ package enum TableLayout {
         package static let handedOverAt = 72
         /// u64; the ticket of the next waiting writer.
         package static let nextTicket = 128
-        /// 1024 bits, one for each slot: its holder waits for the write turn.
+        /// 1024 bits, one for each row: its holder waits for the write turn.
         package static let waiting = 192
         package static let waitingWords = 16
         /// u32; incremented with each change of a yield request. The users of the store sleep on this word.
@@ -31,15 +31,15 @@ package enum TableLayout {
         package static let checkpointed = 328
         /// u64; bit n: word n of ``watching`` may have a bit that is set. No bit of it is ever cleared.
         package static let watchers = 336
-        /// 1024 bits, one for each slot: its holder is woken after each commit of another one.
+        /// 1024 bits, one for each row: its holder is woken after each commit of another one.
         package static let watching = 384
         package static let watchingWords = 16
         package static let byteCount = 4096
     }
 
-    /// The row of one slot. It is valid while the slot's byte is locked and ``process`` is not 0.
+    /// A holder row. It is valid while its byte is locked and ``process`` is not 0.
     package enum Row {
-        /// u32; incremented by each new holder of the slot.
+        /// u32; incremented by each new holder of the row.
         package static let generation = 0
         /// u32; the word on which the holder sleeps while it waits (``WakeWord``).
         package static let wake = 4
@@ -56,7 +56,7 @@ package enum TableLayout {
         package static let processStart = 32
         /// u64; the inode of the pid namespace in which the process number is valid.
         package static let pidNamespace = 40
-        /// i64, milliseconds since 1970; since when it holds the slot.
+        /// i64, milliseconds since 1970; since when it holds the row.
         package static let openedAt = 48
         /// u64, monotonic nanoseconds; since when it holds the write turn, 0 without it.
         package static let writingSince = 56
@@ -75,20 +75,20 @@ package enum TableLayout {
     }
 
     package static let slotCount = LockByte.slots.count
-    /// 1024 words u32, one for each slot: the word on which its holder sleeps until a commit (``NoticeWord``).
+    /// 1024 words u32, one for each row: the word on which its holder sleeps until a commit (``NoticeWord``).
     package static let notices = Header.byteCount + slotCount * Row.byteCount
     static let noticeBytes = 4
     package static let byteCount = notices + slotCount * noticeBytes
     /// The length of the whole file.
     package static let fileBytes = Int(LockByte.mappedBase) + byteCount
 
-    /// Where the row of a slot begins.
+    /// Where a row begins.
     static func row(_ slot: Int) -> Int { Header.byteCount + slot * Row.byteCount }
-    /// Where the notice word of a slot is.
+    /// Where the notice word of a row is.
     static func notice(_ slot: Int) -> Int { notices + slot * noticeBytes }
 }
 
-/// The roles of a holder of a slot.
+/// The roles of a holder of a row.
 package struct HolderRoles: OptionSet, Sendable {
     package let rawValue: UInt32
     package init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -103,8 +103,8 @@ package struct HolderRoles: OptionSet, Sendable {
     package static let suspended = HolderRoles(rawValue: 8)
 }
 
-/// The holder of the write turn, as one word: a slot of the table with its generation, so that a word left by a former
-/// holder of the slot is never mistaken for the present one's.
+/// The holder of the write turn, as one word: the number of its row with the row's generation. So a word of a former
+/// holder of the row never counts for the present one.
 struct OwnerWord: Equatable {
     let rawValue: UInt32
 
@@ -122,13 +122,13 @@ struct OwnerWord: Equatable {
     }
 
     var isOffer: Bool { rawValue & Self.offer != 0 }
-    /// The slot of the table; nil when the write turn is free, or when the word is not valid.
+    /// The row of the table; nil when the write turn is free, or when the word is not valid.
     var slot: Int? {
         let number = Int(rawValue & Self.slotMask)
         return 1...TableLayout.slotCount ~= number ? number - 1 : nil
     }
 
-    /// Whether the word is of this generation of its slot.
+    /// Whether the word is of this generation of its row.
     func belongs(to generation: UInt32) -> Bool {
         rawValue >> Self.generationShift == (generation << Self.generationShift) >> Self.generationShift
     }

@@ -60,7 +60,7 @@ package final class Lease: Sendable {
             return .busy
         }
         guard readonly, let label else { return .taken(Lease(lock, nil)) }
-        // The slot only informs others: a reader that may not write the file, or finds no free slot, works without.
+        // The row only informs others: a reader that may not write the file, or finds no free row, works without.
         let slot = try? HolderRow.take(path: paths.lock, label: label, roles: [.lease, .readOnly])
         return .taken(Lease(lock, slot))
     }

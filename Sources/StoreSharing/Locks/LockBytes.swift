@@ -56,7 +56,7 @@ package enum LockByte: Int64, CaseIterable, Sendable {
     /// Exchanging commits with a remote (ChangesetSync).
     case sync = 23
 
-    /// The bytes of the table of holders: the holder of slot n locks byte n of them.
+    /// The bytes of the table of holders: the holder of row n locks byte n of them.
     package static let slots: Range<Int64> = 1024..<2048
     /// Where the mapped shared memory begins; no lock is at or after it.
     package static let mappedBase: Int64 = 4096
@@ -64,7 +64,7 @@ package enum LockByte: Int64, CaseIterable, Sendable {
     /// The byte as a range, for locking it.
     package var range: Range<Int64> { rawValue..<rawValue + 1 }
 
-    /// The byte that the holder of a slot locks.
+    /// The byte that the holder of a row locks.
     package static func slot(_ number: Int) -> Range<Int64> {
         let byte = slots.lowerBound + Int64(number)
         return byte..<byte + 1

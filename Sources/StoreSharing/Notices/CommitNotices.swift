@@ -1,14 +1,14 @@
 import StorePlatform
 
-// The notices of commits between the holders of a store: who watches is woken after each commit of another holder.
+// The notices of commits between the holders of a store: a watcher is woken after each commit of another holder.
 //
-// A notice says only that there may be something new. A process that is killed between its commit and its notices wakes
-// nobody, and programs that do not use this library never do: a watcher also polls without a notice, but seldom.
+// A notice says only that there may be a commit. A process that is killed between its commit and its notices wakes no
+// watcher, and neither does a program without this library. So a watcher also polls without a notice, but seldom.
 
 extension HolderRow {
     // MARK: The writer
 
-    /// Wakes the watchers of the other slots; for the holder that has just committed. One load where nobody watches.
+    /// Wakes the watchers of the other rows; for the holder that has just committed. One load where nobody watches.
     @inline(__always)
     package func noticeCommit() { if table.mayHaveWatchers { noticeWatchers() } }
 
@@ -49,7 +49,7 @@ extension HolderRow {
         table.awaitNotice(for: number, nanoseconds: timeout.wholeNanoseconds)
     }
 
-    /// Wakes the thread that sleeps in ``awaitNotice(for:)``. After the release of the slot it may wake its next
+    /// Wakes the thread that sleeps in ``awaitNotice(for:)``. After the release of the row it may wake its next
     /// holder, who then polls without need.
     package func wakeWatcher() { table.notify(watcher: number) }
 }
@@ -71,7 +71,7 @@ extension SharedTable {
 
     private func watchingWord(of slot: Int) -> Int { Header.watching + slot / 64 * 8 }
 
-    /// Calls `body` for each slot whose holder watches commits.
+    /// Calls `body` for each row whose holder watches commits.
     func forEachWatcher(_ body: (Int) -> Void) {
         var places = words.load64(Header.watchers)
         while places != 0 {
@@ -87,10 +87,10 @@ extension SharedTable {
         }
     }
 
-    /// Makes the next notice wake the watcher of a slot.
+    /// Makes the next notice wake the watcher of a row.
     func armNotice(of slot: Int) { words.store32(TableLayout.notice(slot), NoticeWord.armed) }
 
-    /// Tells the watcher of a slot of a commit, and wakes it unless it was woken before and has not polled since.
+    /// Notifies the watcher of a row of a commit, and wakes it unless it was woken before and has not polled since.
     func notify(watcher slot: Int) {
         let offset = TableLayout.notice(slot)
         // Not a load: what was committed comes before it for every processor.
@@ -105,7 +105,7 @@ extension SharedTable {
 
     func isNoticed(_ slot: Int) -> Bool { words.load32(TableLayout.notice(slot)) != NoticeWord.armed }
 
-    /// Sleeps until a notice for the slot, or until the time has passed or a signal has come.
+    /// Sleeps until a notice for the row, or until the time has passed or a signal has come.
     ///
     /// - Returns: False where the system has no wait on a memory word.
     func awaitNotice(for slot: Int, nanoseconds: UInt64) -> Bool {

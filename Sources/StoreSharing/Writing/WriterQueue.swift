@@ -3,17 +3,16 @@ import StorePlatform
 /// The queue of all connections that are about to write to a store, in all processes: at most one of them holds the
 /// write turn, and none waits for it forever.
 ///
-/// A writer that finds the write turn free acquires it before those that wait. So one process writes several times in a
-/// row with warm caches. This lasts only until the first waiting writer has waited ``Limits/overtakingTime``; then the
-/// slot is handed to it, in the order of arrival. It may write several times in a row for ``Limits/holdTime`` before
-/// the slot is handed over again; otherwise, once all waiting writers have waited that long, the slot would change its
-/// holder with each write. Strict order alone costs more than half of the throughput; without any order some writers
-/// wait for a second.
+/// A writer that finds the write turn free acquires it before the waiting writers. So one process writes several times
+/// in succession with warm caches. This lasts only until the first waiting writer has waited ``Limits/overtakingTime``; then the
+/// turn is handed to that writer, in the order of arrival. It may write several times in succession for
+/// ``Limits/holdTime`` before the turn is handed over again. Otherwise, once all waiting writers have waited that long,
+/// each write would change the holder. Strict order alone costs more than half of the throughput; without any order some
+/// writers wait for a second.
 ///
-/// Entering and leaving without contention are one atomic operation each and make no system call. A holder that dies is
-/// noticed by its row in the table of holders; one that is stopped keeps the write turn, as it keeps SQLite's lock.
-/// One that is stopped *while it waits* is skipped: the write turn is only offered to it, and is its own once it
-/// accepts.
+/// Entering and leaving without contention are one atomic operation each and make no system call. Waiters detect a dead
+/// holder by its holder row. A stopped holder keeps the write turn, as it keeps SQLite's lock. A writer that is stopped
+/// *while it waits* is skipped: the write turn is only offered, and counts once the writer accepts.
 ///
 /// Only one thread at a time, the one that uses the connection, may enter and leave; any thread may call ``call()``.
 package final class WriterQueue: Sendable {

@@ -107,8 +107,8 @@ final class ForeignDatabase {
 
     /// Opens the file, copies its WAL into it, and switches it to a rollback journal.
     ///
-    /// A program that still has the file open under its former name when the store has replaced it can then not write
-    /// to it: SQLite checks for that before it creates a journal, but not before it appends to a WAL.
+    /// After the store has replaced the file, a program that still has it open cannot write to it: SQLite checks the name
+    /// before it creates a journal, but not before it appends to a WAL.
     /// - Throws: `StoreError` `storeInUse` when another connection has it open, and the errors of opening.
     func fold() throws {
         do {

@@ -113,7 +113,7 @@ public struct StoreImport: StoreTool {
 
     /// Opens the published store, which creates -wal and -shm.
     ///
-    /// - Throws: ``ToolError`` that says that the store exists, so that it is not imported again.
+    /// - Throws: ``ToolError``, whose text says that the store exists and need not be imported again.
     private func open(_ key: UnlockedKey, _ run: ToolRun) throws -> SharedStore {
         do {
             return try SharedStore.open(

@@ -109,7 +109,7 @@ struct KeyChange {
 
     // MARK: Rotations
 
-    /// The outcome of a rotation that a sidecar announces.
+    /// The outcome of a rotation that a sidecar records.
     enum Rotation {
         case running
         /// No process completes it.
@@ -128,7 +128,7 @@ struct KeyChange {
         return isRunning ? .running : .interrupted
     }
 
-    /// Whether the sidecar announces a rotation that no process completes.
+    /// Whether the sidecar records a rotation that no process completes.
     func isInterrupted() -> Bool {
         guard let sidecar = files.read().newestClaimed, sidecar.isRotationPending else { return false }
         return rotation(announcedBy: sidecar, nil) == .interrupted
@@ -136,7 +136,7 @@ struct KeyChange {
 }
 
 extension Sidecar {
-    /// Whether it announces a rotation, which runs or was interrupted.
+    /// Whether it records a rotation, which runs or was interrupted.
     var isRotationPending: Bool { state == .rotating || state == .switching }
 }
 

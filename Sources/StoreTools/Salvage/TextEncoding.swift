@@ -83,7 +83,7 @@ struct TextEvidence {
         return likelierUTF16
     }
 
-    /// The order of bytes with fewer characters that do not exist; else the one whose upper halves lie closer together.
+    /// The byte order with fewer invalid characters; if equal, the order whose upper bytes differ less.
     private var likelierUTF16: TextEncoding {
         let (little, big) = (
             Self.impossible(TextEncoding.utf16LittleEndian.text(sample)),

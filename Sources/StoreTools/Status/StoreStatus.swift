@@ -112,7 +112,7 @@ public struct StoreStatus: StoreTool {
         package let filesystem: FilesystemKind
         /// Whether a process gives the store another key at this moment.
         private(set) var isRotationRunning = false
-        /// Whether a rotation that the sidecar announced has ended since.
+        /// Whether a rotation that the sidecar recorded has ended since.
         private var isOutdated = false
         /// The findings that need attention, each with its remedy.
         private(set) var findings: [Finding] = []
@@ -172,7 +172,7 @@ extension StoreStatus.Report {
     /// - Throws: `StoreError` `noSuchStore`, `SystemError`.
     init(_ path: String) throws {
         var report = try StoreStatus.Report(reading: path)
-        // A rotation that the sidecar announced has ended meanwhile, or another one has begun.
+        // A rotation that the sidecar recorded has ended meanwhile, or another one has begun.
         for _ in 1..<Limits.readings where report.isOutdated { report = try StoreStatus.Report(reading: path) }
         self = report
     }

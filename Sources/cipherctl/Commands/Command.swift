@@ -1,8 +1,7 @@
 /// One command of the program: made from its arguments, then run.
 protocol Command {
     static var syntax: CommandSyntax { get }
-    /// Whether it continues when the reader of its output is gone, so that it completes what it has begun. A signal ends
-    /// every other command at once.
+    /// Whether the command completes its work after the reader of its output has gone. Every other command ends then.
     var changesFiles: Bool { get }
     /// Whether it runs until a signal asks it to end, and then ends by itself.
     var endsBySignal: Bool { get }

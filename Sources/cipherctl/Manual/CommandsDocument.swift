@@ -2,7 +2,8 @@
 enum CommandsDocument {
     /// The options that the document explains once for all commands.
     private static let common: Set<String> = Set(
-        [OptionSyntax.json, .quiet, .progress, .yes].map(\.name) + (KeyOptions.all + KeyOptions.new).map(\.name))
+        [OptionSyntax.json, .quiet, .progress, .yes].map(\.name) + (KeyOptions.all + KeyOptions.new).map(\.name)
+            + ["--kdf", "--remote"])
     private static let keyPrefixes = ["--also-", "--invitation-"]
 
     /// The usage and the options of one command, as a block of code.
@@ -10,7 +11,7 @@ enum CommandsDocument {
         let options = syntax.options.filter { option in
             !common.contains(option.name) && !keyPrefixes.contains { option.name.hasPrefix($0) }
         }
-        let rows = Help.rows(syntax.operands, options)
+        let rows = Help.rows([], options)
         return (["```", syntax.usage] + (rows.isEmpty ? [] : [""] + rows) + ["```"]).joined(separator: "\n")
     }
 

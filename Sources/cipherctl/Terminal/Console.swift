@@ -86,7 +86,7 @@ struct Console {
 }
 
 extension Console.Manner {
-    /// - Throws: ``UsageError`` for a form of progress that there is none of, and for progress that `--quiet` hides.
+    /// - Throws: ``UsageError`` for an unknown form of progress, and for progress together with `--quiet`.
     init(_ arguments: ParsedArguments, isJSON: Bool) throws(UsageError) {
         self.isJSON = isJSON
         isQuiet = arguments.has("--quiet")
