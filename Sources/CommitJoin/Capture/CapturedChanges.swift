@@ -82,13 +82,13 @@ struct PresentRows {
             sql: "SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE \(table.keyCondition()) LIMIT 2")
     }
 
-    /// The rows with keys of a range, ascending.
+    /// The rows whose keys are integers of a range, ascending. Between them a key without a type may be 2.5, or equal to
+    /// one of them, as 2.0 is.
     func forEach(in range: ClosedRange<Int64>, _ body: (LentRow) throws -> Void) throws {
         let key = table.quoted(table.keyColumns[0])
+        let condition = "\(key) BETWEEN ? AND ?" + (table.isRowID ? "" : " AND typeof(\(key)) = 'integer'")
         let statement = try db.cachedStatement(
-            sql: """
-                SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE \(key) BETWEEN ? AND ? ORDER BY \(key)
-                """)
+            sql: "SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE \(condition) ORDER BY \(key)")
         try statement.setExactArguments([.integer(range.lowerBound), .integer(range.upperBound)])
         try statement.forEachLentRow(body)
     }
