@@ -245,7 +245,7 @@ final class ConnectionKey {
                 // In a plain database the name means nothing.
                 if !isKeyed { break }
                 let way =
-                    table.lowercased().hasPrefix("cipherstore_sync_")
+                    StoreTables.isOfRepository(table)
                     ? "`cipherctl sync run` and its other commands (ChangesetRepository and SyncManager in a program)"
                     : "`cipherctl history stop` or `cipherctl history readers` (stopRecordingHistory(of:), setHistoryLimits "
                         + "or removeHistoryReader in a program)"

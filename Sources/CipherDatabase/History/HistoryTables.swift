@@ -39,9 +39,13 @@ enum StoreTables {
     /// marks that VACUUM leaves.
     static func protects(_ name: String) -> Bool {
         let name = name.lowercasedASCII
-        let prefixes = [HistoryTables.history + "_", "cipherstore_sync_"]
         return [RollbackTable.name, HistoryTables.history, "cipherstore_vacuum"].contains(name)
-            || prefixes.contains(where: name.hasPrefix)
+            || name.hasPrefix(HistoryTables.history + "_") || isOfRepository(name)
+    }
+
+    /// Whether a table is one of a repository: `cipherstore_repository_` is the prefix of CommitJoin.
+    static func isOfRepository(_ name: String) -> Bool {
+        ["cipherstore_sync_", "cipherstore_repository_"].contains(where: name.lowercasedASCII.hasPrefix)
     }
 }
 

@@ -42,14 +42,21 @@ package final class Exchange {
         memory = try store.remembered(name)
     }
 
+    /// The directions of an exchange.
+    package enum Direction: Sendable {
+        case both
+        case fetching
+        case putting
+    }
+
     /// Fetches what is new and puts what the remote lacks.
     ///
     /// - Parameter now: Milliseconds since 1970.
     /// - Throws: ``RemoteFailure`` if the listing fails; errors of the store. Other failures are in the report.
-    package func run(now: UInt64) throws -> ExchangeReport {
+    package func run(now: UInt64, _ direction: Direction = .both) throws -> ExchangeReport {
         let listing = try remote.list()
         let revision = try store.revision()
-        if revision == lastRevision, listing.count == lastListing.count, report.isComplete,
+        if direction == .both, revision == lastRevision, listing.count == lastListing.count, report.isComplete,
             listing.allSatisfy({ lastListing.contains($0.name) })
         {
             return ExchangeReport()
@@ -60,20 +67,26 @@ package final class Exchange {
         try loadMembers()
         try withRemoteFailures {
             try fetchRecords()
-            try fetchSegments()
-            try fetchSnapshots()
-            try answerComplaints()
-            if list.needsEpoch(among: secrets) { try step { _ = try sealingKey() } }
-            try putRecords()
-            try putSegments()
-            try tidySegments()
+            if direction != .putting {
+                try fetchSegments()
+                try fetchSnapshots()
+            }
+            if direction != .fetching { try putAll() }
         }
         report.waiting = waiting.map { ExchangeReport.Problem(name: $0.key.text, error: $0.value) }
             .sorted { $0.name < $1.name }
         try keepMemory()
         lastListing = Set(listing.map(\.name)).union(listed.map(\.text))
-        lastRevision = try store.revision()
+        lastRevision = direction == .both ? try store.revision() : nil
         return report
+    }
+
+    private func putAll() throws {
+        try answerComplaints()
+        if list.needsEpoch(among: secrets) { try step { _ = try sealingKey() } }
+        try putRecords()
+        try putSegments()
+        try tidySegments()
     }
 
     /// Runs a part of the exchange that ends with the first call that fails for good.

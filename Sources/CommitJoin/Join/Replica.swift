@@ -56,7 +56,8 @@ package final class Replica {
     /// Whether a join has begun and has not ended.
     package var isJoining: Bool { joining != nil }
 
-    private func inTransaction<T>(_ db: Database, _ clock: HybridTime, _ body: (Work) throws -> T) throws -> T {
+    /// Runs the work of one transaction.
+    func inTransaction<T>(_ db: Database, _ clock: HybridTime, _ body: (Work) throws -> T) throws -> T {
         let joining = self.joining
         do {
             return try db.withForeignKeysAndTriggersSuspended {

@@ -46,6 +46,7 @@ final class Work {
     func finish() throws {
         try Shown(base).update()
         if catalog.isChanged { state.catalog += 1 }
+        try nameHead(was: formerState)
         try state.save(db, was: formerState)
         catalog.keep(version: state.catalog)
     }

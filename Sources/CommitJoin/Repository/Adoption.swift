@@ -40,7 +40,7 @@ extension Work {
     }
 
     /// Whether the base has anything of a key. It reads no more than that.
-    private func isStored(_ place: RowPlace) throws -> Bool {
+    func isStored(_ place: RowPlace) throws -> Bool {
         if try base.stored.plainRows(catalog.table(place.table)).stamps(of: place.key) != nil { return true }
         for name in [EngineTables.aside, EngineTables.dead, EngineTables.grave]
         where try base.stored.has(name, place.table) {
@@ -52,7 +52,7 @@ extension Work {
         return false
     }
 
-    private func rows(of table: TableDefinition, after last: RowKey?, limit: Int) throws -> [[CellValue]] {
+    func rows(of table: TableDefinition, after last: RowKey?, limit: Int) throws -> [[CellValue]] {
         let keys = table.keyColumns.map(table.quoted)
         let places = keys.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
         let condition = last == nil ? "" : "WHERE (\(keys.joined(separator: ", "))) > (\(places))"

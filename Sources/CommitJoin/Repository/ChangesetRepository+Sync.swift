@@ -18,14 +18,60 @@ extension ChangesetRepository {
     package func sync(_ remote: any ObjectStore, named name: String) throws -> SyncReport {
         try prepare()
         let exchange = try Exchange(store(), with: remote, named: name)
-        var report = try exchange.run(now: clock().milliseconds)
+        var report = try run(exchange)
         let revision = try store().revision()
         let hasJoined = try join()
         // Joining may make commits: revivals of rows.
-        if hasJoined, try store().revision() != revision {
-            report.add(try exchange.run(now: clock().milliseconds))
-        }
+        if hasJoined, try store().revision() != revision { report.add(try run(exchange)) }
         return SyncReport(exchange: report, hasJoined: hasJoined)
+    }
+
+    /// Runs an exchange and notes its result for the status.
+    func run(_ exchange: Exchange, _ direction: Exchange.Direction = .both) throws -> ExchangeReport {
+        let last = try looking { try RemoteRows(db: $0.db).lastCommit() }
+        do {
+            let report = try exchange.run(now: clock().milliseconds, direction)
+            try note(report, exchange, last: direction == .fetching ? nil : last)
+            return report
+        } catch let failure as RemoteFailure {
+            var report = ExchangeReport()
+            report.failures = [failure]
+            try note(report, exchange, last: nil)
+            throw failure
+        }
+    }
+
+    private func note(_ report: ExchangeReport, _ exchange: Exchange, last: Int64?) throws {
+        let time = Int64(clamping: clock().milliseconds)
+        try writer.unsafeReentrantWrite { db in
+            try db.writingOwnRows {
+                try db.inTransaction(.immediate) {
+                    try RemoteRows(db: db).note(report, of: exchange.remoteName, last: last, time: time)
+                    return .commit
+                }
+            }
+        }
+    }
+
+    /// Forgets what is known of a remote: the next exchange reads it from the beginning. Nothing else is lost.
+    ///
+    /// - Returns: Whether it was known.
+    @discardableResult
+    package func forget(remote name: String) throws -> Bool {
+        try writer.unsafeReentrantWrite { db in
+            var isKnown = false
+            try db.writingOwnRows {
+                try db.inTransaction(.immediate) {
+                    for table in [EngineTables.problem, EngineTables.object] {
+                        try db.execute(sql: "DELETE FROM \(table) WHERE remote = ?", arguments: [name])
+                    }
+                    try db.execute(sql: "DELETE FROM \(EngineTables.remote) WHERE name = ?", arguments: [name])
+                    isKnown = db.changesCount > 0
+                    return .commit
+                }
+            }
+            return isKnown
+        }
     }
 
     /// Puts a snapshot, and deletes the objects that it covers.

@@ -11,10 +11,14 @@ import StoreCrypto
 /// ```
 ///
 /// The rows are the join of all commits that were pulled. Any process that has the store open may use the repository.
+///
+/// Every table of the program with a primary key is tracked, unless the program names the tables: also one that is made
+/// later. The next call of the repository that writes tracks it, and commits the rows that it has. Tables of this library,
+/// of GRDB and of virtual tables are left out.
 // Safe because: the replica is used inside write accesses of the writer alone, which are serial.
-package final class ChangesetRepository: @unchecked Sendable {
+public final class ChangesetRepository: @unchecked Sendable {
     /// The tables to track.
-    package enum Tracking: Sendable {
+    public enum Tracking: Sendable {
         /// Every table that has a primary key.
         case all
         case only([String])
@@ -30,24 +34,31 @@ package final class ChangesetRepository: @unchecked Sendable {
     /// Makes the tables of the repository if there are none, and tracks tables with the rows that they have.
     ///
     /// - Parameters:
-    ///   - dbWriter: A pool or a queue.
-    ///   - name: The name of this device for other members.
-    ///   - clock: The clock of the device.
+    ///   - dbWriter: A shared store, a pool or a queue.
+    ///   - name: The name of this device for other members, at most 255 bytes.
     /// - Throws: ``EngineError`` `.nullKey` if a row has NULL in its key; `.unsuitableTable`; `DatabaseError`.
+    public convenience init(
+        _ dbWriter: any DatabaseWriter, tracking: Tracking = .all, named name: String = ""
+    ) throws {
+        try self.init(dbWriter, tracking: tracking, named: name, settings: Replica.Settings())
+    }
+
+    /// - Parameter clock: The clock of the device.
     package init(
         _ dbWriter: any DatabaseWriter, tracking: Tracking = .all, named name: String = "",
-        settings: Replica.Settings = Replica.Settings(), clock: @escaping @Sendable () -> HybridTime = Clock.now
+        settings: Replica.Settings, clock: @escaping @Sendable () -> HybridTime = Clock.now
     ) throws {
         (writer, self.tracking, self.clock) = (dbWriter, tracking, clock)
         replica = Replica(settings: settings)
         try writer.unsafeReentrantWrite { db in
+            if db.isInsideTransaction { throw EngineError(.insideTransaction) }
             if try !Self.exists(db) { try Self.found(db, named: name, now: clock()) }
         }
         try prepare()
     }
 
     /// Reads the rows, and the records ``Changeset`` and ``Head``.
-    package var reader: any DatabaseReader { writer }
+    public var reader: any DatabaseReader { writer }
 
     /// The clock of this device.
     package enum Clock {
@@ -98,6 +109,9 @@ package final class ChangesetRepository: @unchecked Sendable {
     /// Tracks the tables that the program has made since, and adopts their rows.
     func prepare() throws {
         let isReady = try writer.unsafeReentrantWrite { db in
+            // Inside a commit it waits for the next one.
+            if db.captureSession.capture.isActive { return true }
+            if db.isInsideTransaction { throw EngineError(.insideTransaction) }
             let schema = try db.schemaVersion()
             if trackedSchema == schema { return true }
             for name in try tableNames(db) { try replica.trackIfChanged(db, clock: clock(), name) }
@@ -111,46 +125,51 @@ package final class ChangesetRepository: @unchecked Sendable {
 
     private func tableNames(_ db: Database) throws -> [String] {
         if case .only(let names) = tracking { return names }
-        let names = try String.fetchAll(
-            db,
-            sql: """
-                SELECT l.name FROM pragma_table_list AS l WHERE l.schema = 'main' AND l.type = 'table'
-                AND EXISTS (SELECT 1 FROM pragma_table_xinfo(l.name, 'main') WHERE pk > 0) ORDER BY l.name
-                """)
-        return names.filter { !$0.hasPrefix("sqlite_") && !Database.isStoreInternalObject($0) }
+        return try ProgramTables(db).names.filter { name in
+            try Bool.fetchOne(
+                db, sql: "SELECT EXISTS (SELECT 1 FROM pragma_table_xinfo(?, 'main') WHERE pk > 0)",
+                arguments: [name]) ?? false
+        }
     }
 
     // MARK: Commits
 
     /// Writes in a transaction, and makes the changes of the tracked tables a commit.
     ///
-    /// If nothing has changed there is no commit.
+    /// If nothing has changed there is no commit. A commit inside another one is a part of it, with the description of the
+    /// outer one; an error undoes the inner one alone.
     ///
-    /// - Parameter meta: JSON of the program that describes the commit.
+    /// - Parameters:
+    ///   - meta: JSON of the program that describes the commit.
+    ///   - updates: Writes; it must not change the definitions of tracked tables.
     /// - Returns: The value of the block.
-    /// - Throws: The error of `updates`; ``EngineError`` `.nullKey`; `DatabaseError`. Nothing is changed then.
-    package func commit<T>(meta: String = "{}", _ updates: (Database) throws -> T) throws -> T {
+    /// - Throws: The error of `updates`; ``EngineError`` `.nullKey`, `.inexactText`, `.schemaChangedInCommit`,
+    ///   `.transactionEndedInCommit`, `.captureDisabled`, `.temporaryTrigger`, `.insideTransaction`; `DatabaseError`.
+    ///   Nothing is changed then.
+    public func commit<T>(meta: String = "{}", _ updates: (Database) throws -> T) throws -> T {
         try prepare()
         return try writer.unsafeReentrantWrite { db in
-            var value: T?
-            _ = try replica.record(db, clock: clock(), meta: meta) {
-                let capture = try InterimCapture(db)
-                value = try updates(db)
-                return try capture.changes()
-            }
-            guard let value else { throw EngineError(.damagedStore) }
-            return value
+            try replica.record(db, clock: clock(), meta: meta, updates).value
         }
     }
 
-    /// Joins what was fetched, in slices: other writers wait for one slice at most.
-    ///
-    /// - Returns: Whether rows were joined.
-    @discardableResult
-    package func join() throws -> Bool {
+    // MARK: Looking
+
+    /// Looks at one state of the store, in a transaction that writes nothing.
+    func looking<T>(_ body: (Work) throws -> T) throws -> T {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                try body(Work(db, replica.settings, DefinitionCache(), clock: clock()))
+            }
+        }
+    }
+
+    /// Runs the work of a transaction.
+    func working<T>(_ body: (Work) throws -> T) throws -> T {
         try prepare()
-        var isChanged = false
-        while try writer.unsafeReentrantWrite({ try replica.pull($0, clock: clock()) }).hasMore { isChanged = true }
-        return isChanged
+        return try writer.unsafeReentrantWrite { db in
+            if db.isInsideTransaction { throw EngineError(.insideTransaction) }
+            return try replica.inTransaction(db, clock(), body)
+        }
     }
 }

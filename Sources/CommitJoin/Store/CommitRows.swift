@@ -9,9 +9,11 @@ struct CommitRows {
 
     func setContent(_ n: Int64, _ commit: EncodedCommit, _ context: LocalVector, signature: [UInt8]?) throws {
         try db.cachedStatement(
-            sql: "UPDATE \(EngineTables.commit) SET hash = ?, context = ?, body = ?, signature = ? WHERE n = ?"
+            sql: """
+                UPDATE \(EngineTables.commit) SET hash = ?, meta = ?, context = ?, body = ?, signature = ? WHERE n = ?
+                """
         ).execute(exact: [
-            ExactValue(commit.hash.bytes), ExactValue(context.bytes), ExactValue(commit.body),
+            ExactValue(commit.hash.bytes), commit.commit.storedMeta, ExactValue(context.bytes), ExactValue(commit.body),
             signature.map { ExactValue($0) } ?? .null, .integer(n),
         ])
     }
@@ -50,7 +52,29 @@ struct CommitRows {
         return vector
     }
 
+    /// A commit with its writes.
+    ///
+    /// - Returns: nil if its body is forgotten, or was never here.
+    func commit(_ n: Int64, in repository: RepositoryID) throws -> EncodedCommit? {
+        let body = try db.cachedStatement(sql: "SELECT body FROM \(EngineTables.commit) WHERE n = ?")
+            .first([.integer(n)]) { $0.isNull(0) ? nil : $0.bytes(0) }
+        guard let body = body.flatMap({ $0 }) else { return nil }
+        let entry = try index.entry(n)
+        let previous = try entry.number == 1 ? CommitHash.zero : hash(of: entry.parent ?? n)
+        do {
+            return try EncodedCommit(
+                decoding: body[...], author: entry.authorID, number: entry.number, previous: previous, in: repository)
+        } catch is CommitError {
+            throw EngineError(.damagedStore)
+        }
+    }
+
     func forgetBodies() throws {
         try db.execute(sql: "UPDATE \(EngineTables.commit) SET body = NULL WHERE body IS NOT NULL")
     }
+}
+
+extension Commit {
+    /// The description as tables have it: most commits have none.
+    var storedMeta: ExactValue { meta == "{}" ? .null : ExactValue(text: meta) }
 }

@@ -1,6 +1,6 @@
 /// Why the engine cannot do what it was asked. It never contains a value of a row.
-package struct EngineError: Error, Hashable, Sendable {
-    package enum Code: Hashable, Sendable {
+public struct EngineError: Error, Hashable, Sendable {
+    public enum Code: Hashable, Sendable {
         /// The tables of the engine contradict each other.
         case damagedStore
         /// A table cannot be tracked.
@@ -23,12 +23,19 @@ package struct EngineError: Error, Hashable, Sendable {
         case transactionEndedInCommit
         /// A tracked table has a temporary trigger of the program.
         case temporaryTrigger
+        /// The store has no such commit, or has not joined it.
+        case noSuchCommit
+        /// A snapshot stands for the commit: what it has changed is forgotten here.
+        case forgottenCommit
+        /// A call that begins a transaction was made inside one.
+        case insideTransaction
         /// A text of a database in UTF-16 has no equal in UTF-8.
         case inexactText
     }
 
-    package let code: Code
-    package let detail: String
+    public let code: Code
+    /// A name of a table, or nothing.
+    public let detail: String
 
     package init(_ code: Code, _ detail: String = "") {
         self.code = code
@@ -37,7 +44,7 @@ package struct EngineError: Error, Hashable, Sendable {
 }
 
 extension EngineError: CustomStringConvertible {
-    package var description: String { "sync: \(reason)\(detail.isEmpty ? "" : " \(detail)")" }
+    public var description: String { "sync: \(reason)\(detail.isEmpty ? "" : " \(detail)")" }
 
     private var reason: String {
         switch code {
@@ -57,6 +64,10 @@ extension EngineError: CustomStringConvertible {
             "A tracked table has a temporary trigger, which could hide writes. Create the trigger in the main database."
         case .inexactText:
             "A text has half of a surrogate pair, which other stores cannot have. Correct the text."
+        case .noSuchCommit: "The store has not joined such a commit. Pull, or give the name of a commit of the log."
+        case .forgottenCommit:
+            "A snapshot stands for the commit, so its changes are forgotten. Name a later commit."
+        case .insideTransaction: "The call begins a transaction, and it was made inside one. Call it outside."
         case .timeExhausted: "The latest time is used up. Set the clocks of all devices right."
         }
     }

@@ -14,9 +14,10 @@ import CipherDatabase
 /// | `aside` | the rows that are not plain, whole, with the reason |
 /// | `sum` | the sums of counters |
 /// | `dead`, `known`, `grave` | tombstones, the vectors that they knew, and the rows as they died |
+/// | `merge` | unions of commits (``HeadNames``); `remote` and `problem` have what is known of remotes (``RemoteRows``) |
 /// | `link` | the values by which rows aside meet other rows (``Links``) |
 package enum EngineTables {
-    package static let prefix = "cipherstore_sync2_"
+    package static let prefix = "cipherstore_repository_"
     static let author = "main.\(prefix)author"
     static let commit = "main.\(prefix)commit"
     static let inbox = "main.\(prefix)inbox"
@@ -39,19 +40,19 @@ package enum EngineTables {
         CREATE TABLE \(author) (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE);
         CREATE TABLE \(commit) (
             n INTEGER PRIMARY KEY, author INTEGER NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
-            parent INTEGER, line INTEGER NOT NULL, branch INTEGER NOT NULL, time INTEGER NOT NULL, context BLOB,
-            body BLOB, signature BLOB);
+            parent INTEGER, line INTEGER NOT NULL, branch INTEGER NOT NULL, time INTEGER NOT NULL, meta TEXT,
+            context BLOB, body BLOB, signature BLOB);
         CREATE INDEX \(commit)_number ON \(prefix)commit (author, number);
         CREATE TABLE \(inbox) (
             n INTEGER PRIMARY KEY, author BLOB NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
             previous BLOB NOT NULL, time INTEGER NOT NULL, context BLOB NOT NULL, seen BLOB NOT NULL, lacked BLOB,
-            lacked_number INTEGER, refused INTEGER NOT NULL DEFAULT 0, signature BLOB, body BLOB NOT NULL);
+            lacked_number INTEGER, refused INTEGER NOT NULL DEFAULT 0, meta TEXT, signature BLOB, body BLOB NOT NULL);
         CREATE INDEX \(inbox)_number ON \(prefix)inbox (author, number);
         CREATE INDEX \(inbox)_lacked ON \(prefix)inbox (lacked, lacked_number) WHERE lacked IS NOT NULL;
         CREATE INDEX \(inbox)_ready ON \(prefix)inbox (time, author, number, hash) WHERE lacked IS NULL AND refused = 0;
         CREATE TABLE \(state) (
             id INTEGER PRIMARY KEY CHECK (id = 1), repository BLOB NOT NULL, author INTEGER NOT NULL, tip INTEGER,
-            former BLOB NOT NULL, time INTEGER NOT NULL, vector BLOB NOT NULL, ahead BLOB NOT NULL,
+            former BLOB NOT NULL, time INTEGER NOT NULL, vector BLOB NOT NULL, ahead BLOB NOT NULL, head BLOB,
             branches INTEGER NOT NULL, catalog INTEGER NOT NULL DEFAULT 0, revision INTEGER NOT NULL DEFAULT 1);
         CREATE TABLE \(removed) (author INTEGER PRIMARY KEY, known BLOB NOT NULL);
         CREATE TABLE \(table) (
@@ -80,6 +81,7 @@ package enum EngineTables {
             PRIMARY KEY (tbl, kind, form, of, key)) WITHOUT ROWID;
         CREATE INDEX \(link)_key ON \(prefix)link (of, key);
         \(exchangeCreation)
+        \(recordCreation)
         """
 
     /// The tables for the stamps of one table.

@@ -125,13 +125,13 @@ struct Inbox {
         try db.cachedStatement(
             sql: """
                 INSERT INTO \(EngineTables.inbox)
-                    (author, number, hash, previous, time, context, seen, signature, body)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    (author, number, hash, previous, time, context, seen, meta, signature, body)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """
         ).execute(exact: [
             ExactValue(author.bytes), .integer(Int64(tip.number)), ExactValue(commit.hash.bytes),
             ExactValue(commit.commit.previous.bytes), .integer(Int64(commit.commit.time.rawValue)),
-            ExactValue(context), ExactValue(seen), sealing, ExactValue(commit.body),
+            ExactValue(context), ExactValue(seen), commit.commit.storedMeta, sealing, ExactValue(commit.body),
         ])
         return try waiting(author, tip)
     }

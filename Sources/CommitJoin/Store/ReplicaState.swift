@@ -14,6 +14,8 @@ struct ReplicaState: Equatable {
     var vector: LocalVector
     /// Vectors of joins that have begun and that the vector may not cover yet (F9).
     var ahead: [LocalVector]
+    /// The name of the vector (``HeadNames``); nil before the first commit.
+    var head: CommitHash?
     /// Whether the next commit begins a branch.
     var beginsBranch: Bool
     /// The knowledge of the removals of members (F15).
@@ -26,13 +28,14 @@ struct ReplicaState: Equatable {
     init(_ db: Database, _ index: CommitIndex) throws {
         let state = try db.cachedStatement(
             sql: """
-                SELECT repository, author, tip, former, time, vector, ahead, branches, catalog, revision
+                SELECT repository, author, tip, former, time, vector, ahead, branches, catalog, revision, head
                 FROM \(EngineTables.state)
                 """
         ).first([]) { row in
             (
                 RepositoryID(bytes: row.bytes(0)), row.integer(1), row.optionalInteger(2), row.bytes(3), row.integer(4),
-                row.bytes(5), row.bytes(6), row.integer(7), row.integer(8), row.integer(9)
+                row.bytes(5), row.bytes(6), row.integer(7), row.integer(8), row.integer(9),
+                CommitHash(bytes: row.bytes(10))
             )
         }
         guard let state, let repository = state.0 else { throw EngineError(.damagedStore) }
@@ -45,7 +48,7 @@ struct ReplicaState: Equatable {
         reader = LocalReader(state.6[...])
         ahead = try (0..<(try reader.count())).map { _ in try LocalVector(reader.numbers(), index) }
         beginsBranch = state.7 != 0
-        (catalog, revision) = (state.8, state.9)
+        (catalog, revision, head) = (state.8, state.9, state.10)
         removed = [:]
         var known: [(Int64, [UInt8])] = []
         try db.cachedStatement(sql: "SELECT author, known FROM \(EngineTables.removed)").forEach([]) {
@@ -64,12 +67,13 @@ struct ReplicaState: Equatable {
             sql: """
                 UPDATE \(EngineTables.state)
                 SET author = ?, tip = ?, former = ?, time = ?, vector = ?, ahead = ?, branches = ?, catalog = ?,
-                    revision = ?
+                    revision = ?, head = ?
                 """
         ).execute(exact: [
             .integer(author), ExactValue(tip), ExactValue(names.bytes), .integer(Int64(time.rawValue)),
             ExactValue(vector.bytes), ExactValue(aheads.bytes), .integer(beginsBranch ? 1 : 0),
             .integer(catalog), .integer(vector == former.vector ? revision : revision + 1),
+            head.map { ExactValue($0.bytes) } ?? .null,
         ])
         for (author, known) in removed where former.removed[author] != known {
             try db.cachedStatement(sql: "INSERT OR REPLACE INTO \(EngineTables.removed) (author, known) VALUES (?, ?)")

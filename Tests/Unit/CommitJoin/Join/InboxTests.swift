@@ -23,7 +23,7 @@ struct InboxTests {
     }
 
     private func waitingCount(_ store: TestReplica) throws -> [String] {
-        try store.texts("SELECT count(*) FROM cipherstore_sync2_inbox")
+        try store.texts("SELECT count(*) FROM cipherstore_repository_inbox")
     }
 
     @Test("commits that arrive in reverse wait for each other, and all are joined when the first one comes")
@@ -98,7 +98,7 @@ struct InboxTests {
                 writes: try Writes([write], author: first.commit.author)), in: .zero)
         try c.join(b.commits + liar.commits + [lie])
         #expect(try c.texts("SELECT * FROM t ORDER BY id") == ["1 1", "2 2"])
-        #expect(try c.texts("SELECT refused FROM cipherstore_sync2_inbox") == ["1"])
+        #expect(try c.texts("SELECT refused FROM cipherstore_repository_inbox") == ["1"])
     }
 }
 

@@ -25,15 +25,15 @@ struct JoinTests {
         )
         try b.join(a.commits)
         for replica in [a, b] {
-            #expect(try replica.texts("SELECT lo, hi FROM cipherstore_sync2_range_1") == ["1 1000"])
-            #expect(try replica.texts("SELECT count(*) FROM cipherstore_sync2_row_1") == ["0"])
+            #expect(try replica.texts("SELECT lo, hi FROM cipherstore_repository_range_1") == ["1 1000"])
+            #expect(try replica.texts("SELECT count(*) FROM cipherstore_repository_row_1") == ["0"])
             #expect(try replica.texts("SELECT count(*), sum(x) FROM t") == ["1000 500500"])
         }
         try b.write("UPDATE t SET x = 0 WHERE id = 500; DELETE FROM t WHERE id = 700")
         try a.join(b.commits)
         for replica in [a, b] {
-            #expect(try replica.texts("SELECT lo, hi FROM cipherstore_sync2_range_1") == ["1 699", "701 1000"])
-            #expect(try replica.texts("SELECT key, length(stamps) FROM cipherstore_sync2_row_1") == ["500 4"])
+            #expect(try replica.texts("SELECT lo, hi FROM cipherstore_repository_range_1") == ["1 699", "701 1000"])
+            #expect(try replica.texts("SELECT key, length(stamps) FROM cipherstore_repository_row_1") == ["500 4"])
             #expect(try replica.texts("SELECT count(*), sum(x) FROM t") == ["999 499300"])
         }
     }
@@ -47,7 +47,7 @@ struct JoinTests {
             "UPDATE t SET u = 'z' WHERE id = 1; UPDATE t SET u = 'x' WHERE id = 2; UPDATE t SET u = 'y' WHERE id = 1")
         try TestReplica.exchange(a, b)
         #expect(try b.texts("SELECT * FROM t ORDER BY id") == ["1 y", "2 x"])
-        #expect(try b.texts("SELECT count(*) FROM cipherstore_sync2_aside") == ["0"])
+        #expect(try b.texts("SELECT count(*) FROM cipherstore_repository_aside") == ["0"])
     }
 
     @Test("a key that is deleted and inserted in one commit is an update")
@@ -108,7 +108,7 @@ struct JoinTests {
         try a.write("INSERT INTO t VALUES (1, 2), (2, 3), (3, 3)")
         try TestReplica.exchange(a, b)
         #expect(try b.texts("SELECT * FROM t ORDER BY id") == ["1 2", "2 3", "3 3"])
-        #expect(try b.texts("SELECT count(*) FROM cipherstore_sync2_aside") == ["0"])
+        #expect(try b.texts("SELECT count(*) FROM cipherstore_repository_aside") == ["0"])
     }
 
     @Test("rows of a table that is not here are kept and sent on")
@@ -168,7 +168,7 @@ struct SchemaTests {
         #expect(try new.texts("SELECT * FROM t") == ["1 10 one", "2 2 two", "3 3 d"])
         try old.alter("ALTER TABLE t ADD COLUMN z DEFAULT 'local'")
         #expect(try old.texts("SELECT * FROM t") == ["1 10 one", "2 2 two", "3 3 local"])
-        #expect(try old.texts("SELECT count(*) FROM cipherstore_sync2_aside") == ["0"])
+        #expect(try old.texts("SELECT count(*) FROM cipherstore_repository_aside") == ["0"])
         try old.write("UPDATE t SET z = 'by b' WHERE id = 2")
         try new.join(old.commits)
         #expect(try new.texts("SELECT z FROM t WHERE id = 2") == ["by b"])

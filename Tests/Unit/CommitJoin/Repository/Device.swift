@@ -16,16 +16,19 @@ final class Device {
     let repository: ChangesetRepository
 
     /// Opens a store; its repository is founded if it has none.
-    init(_ path: String, sliceRows: Int = 50_000) throws {
+    init(_ path: String, sliceRows: Int = 50_000, sql: String = sql) throws {
         self.path = path
-        pool = try Self.open(path)
+        pool = try Self.open(path, sql)
         repository = try ChangesetRepository(pool, named: path, settings: Self.settings(sliceRows))
     }
 
     /// Joins the repository of another device by an invitation.
-    init(_ path: String, invitedBy other: Device, at remote: any ObjectStore, sliceRows: Int = 50_000) throws {
+    init(
+        _ path: String, invitedBy other: Device, at remote: any ObjectStore, sliceRows: Int = 50_000,
+        sql: String = sql, encoding: String = "UTF-8"
+    ) throws {
         self.path = path
-        pool = try Self.open(path)
+        pool = try Self.open(path, sql, encoding: encoding)
         let invitation = try other.repository.invite(until: .max)
         try other.repository.sync(remote, named: "remote")
         repository = try ChangesetRepository.join(
@@ -33,9 +36,12 @@ final class Device {
     }
 
     /// Opens a store with its program's tables.
-    static func open(_ path: String) throws -> DatabasePool {
+    static func open(_ path: String, _ sql: String = sql, encoding: String = "UTF-8") throws -> DatabasePool {
         var configuration = Configuration()
-        configuration.prepareDatabase { try $0.useRawKey(Data(repeating: 7, count: 32)) }
+        configuration.prepareDatabase { db in
+            try db.useRawKey(Data(repeating: 7, count: 32))
+            if encoding != "UTF-8" { try db.execute(sql: "PRAGMA encoding = '\(encoding)'") }
+        }
         let pool = try DatabasePool(path: path, configuration: configuration)
         try pool.write { try $0.execute(sql: sql) }
         return pool
@@ -67,8 +73,22 @@ final class Device {
         }
     }
 
+    func texts(_ sql: String) throws -> [String] {
+        try pool.read { db in
+            try Row.fetchAll(db, sql: sql).map { row in
+                row.databaseValues.map { $0.isNull ? "NULL" : String.fromDatabaseValue($0) ?? "\($0)" }
+                    .joined(separator: " ")
+            }
+        }
+    }
+
+    /// Writes tables of the engine, which the program cannot.
+    func writeOwnRows(_ sql: String) throws {
+        try pool.write { db in try db.writingOwnRows { try db.execute(sql: sql) } }
+    }
+
     func count(_ table: String) throws -> Int {
-        try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM cipherstore_sync2_\(table)") ?? -1 }
+        try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM cipherstore_repository_\(table)") ?? -1 }
     }
 
     func vector() throws -> VersionVector {

@@ -128,7 +128,7 @@ struct SnapshotFormatTests {
         // Whole by its form, damaged in the store.
         try store.receive(manifest) { number in number == 0 ? half : [] }
         #expect(try !store.lacks(vector))
-        try device.pool.write { try $0.execute(sql: "UPDATE cipherstore_sync2_part SET content = x'0000'") }
+        try device.writeOwnRows("UPDATE cipherstore_repository_part SET content = x'0000'")
         try device.repository.join()
         #expect(try device.pool.read { try ReceivedSnapshots(db: $0).refusedCount() } == 1)
         try device.write("INSERT INTO player VALUES (1, 'Ann', 1)")

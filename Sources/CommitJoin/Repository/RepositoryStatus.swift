@@ -1,0 +1,200 @@
+import CipherDatabase
+import Foundation
+
+/// Where a store stands: what it has, and what it has not joined or cannot show, and why. It asks no remote.
+public struct RepositoryStatus: Hashable, Sendable {
+    /// The name of the repository, by which remotes keep it. It is no secret.
+    public let repository: String
+    /// The name of this store as the author of commits.
+    public let replica: String
+    /// ``Head/uuid``; nil before the first commit.
+    public let head: String?
+    /// The tracked tables, as the program calls them.
+    public let tables: [String]
+    /// Joined commits that are known by name, also those for which a snapshot stands.
+    public let commitCount: Int
+    /// Commits that were fetched and can be joined: ``ChangesetRepository/pull()`` joins them.
+    public let readyCount: Int
+    /// What is not joined or not shown as it was written.
+    public let obstacles: [Obstacle]
+    /// In the order of their names.
+    public let remotes: [RemoteStatus]
+
+    /// Whether all that is known of is here, there, joined and shown.
+    public var isSettled: Bool {
+        readyCount == 0 && obstacles.isEmpty && remotes.allSatisfy { $0.isUpToDate && $0.problems.isEmpty }
+    }
+}
+
+/// A reason why a store has not joined something, or does not show it as it was written. It needs no decision to go on:
+/// everything else is joined and shown.
+public enum Obstacle: Hashable, Sendable {
+    /// The program has no table of this name. The rows are kept, and shown when it has.
+    case missingTable(String, rows: Int)
+    /// The table of the program has no such column. The values are kept and passed on.
+    case missingColumn(table: String, column: String)
+    /// Rows of a table that a constraint hides, or that are shown altered.
+    case conflict(table: String, SyncConflict.Reason, rows: Int)
+    /// Commits of an author wait for one that is not here.
+    case waiting(author: String, commits: Int, missing: CommitPlace)
+    /// Commits that a member has made after its removal: they are not joined.
+    case removedMember(String, commits: Int)
+    /// A commit that no honest member makes. It is kept as evidence.
+    case refusedCommit(CommitPlace)
+    /// Snapshots that no honest member makes.
+    case refusedSnapshots(Int)
+    /// An author has made two commits of one number: a store that was restored or copied, or a lie. Both are joined.
+    case twoContents(author: String)
+    /// A long join has begun and has not ended; ``ChangesetRepository/pull()`` goes on.
+    case joining
+    /// The clock of an author was ahead of this one by more than is adopted.
+    case clockAhead(author: String, Duration)
+}
+
+/// A commit by its author and its number among the author's commits.
+public struct CommitPlace: Hashable, Sendable {
+    public let author: String
+    public let number: UInt64
+}
+
+/// Where a store stands to a remote, by its last exchange.
+public struct RemoteStatus: Hashable, Sendable {
+    /// What an exchange could not use or do. The next one tries it again.
+    public enum Problem: Hashable, Sendable {
+        /// Other bytes than the name says. A store that has the content puts it again.
+        case damaged(object: String)
+        /// A member has sealed what is no valid content. It stays as evidence.
+        case refused(object: String)
+        /// The list of members lacks the author.
+        case unknownMember(object: String)
+        /// Sealed with a secret that this store lacks.
+        case unknownSecret(object: String)
+        /// A later version of this library has written it.
+        case laterVersion(object: String, version: UInt8)
+        /// The remote lacks commits that this store cannot send: it has no content or no signature of them.
+        case unsent(commits: Int)
+        /// A call of the remote failed: `list`, `get`, `put` or `delete`.
+        case failed(call: String)
+    }
+
+    public let name: String
+    /// The end of the last exchange.
+    public let lastExchange: Date
+    /// Whether the remote had all commits of this store then, and none were added since.
+    public let isUpToDate: Bool
+    public let problems: [Problem]
+}
+
+extension ChangesetRepository {
+    /// Where the store stands.
+    ///
+    /// - Throws: `DatabaseError`.
+    public func status() throws -> RepositoryStatus {
+        try looking { work in
+            let remotes = RemoteRows(db: work.db)
+            let last = try remotes.lastCommit()
+            return RepositoryStatus(
+                repository: work.state.repository.description,
+                replica: try work.index.authorID(work.state.author).description, head: work.state.head?.description,
+                tables: work.catalog.tables.values.compactMap { $0.local?.name }.sorted(),
+                commitCount: try work.count("\(EngineTables.commit) WHERE length(hash) = \(CommitHash.byteCount)"),
+                readyCount: try work.ready().count, obstacles: try Obstacles(work: work).all(),
+                remotes: try remotes.all().map { remote in
+                    RemoteStatus(
+                        name: remote.name, lastExchange: Date(timeIntervalSince1970: Double(remote.time) / 1_000),
+                        isUpToDate: remote.upto >= last, problems: try remotes.problems(of: remote.name))
+                })
+        }
+    }
+}
+
+extension Work {
+    func count(_ rows: String, _ arguments: [ExactValue] = []) throws -> Int {
+        let count = try db.cachedStatement(sql: "SELECT count(*) FROM \(rows)").first(arguments) { $0.integer(0) }
+        return Int(count ?? 0)
+    }
+}
+
+/// Finds the obstacles of a store.
+private struct Obstacles {
+    let work: Work
+
+    func all() throws -> [Obstacle] {
+        try schema() + conflicts() + waiting() + authors()
+    }
+
+    private func schema() throws -> [Obstacle] {
+        var found: [Obstacle] = []
+        for table in work.catalog.tables.values.sorted(by: { $0.name < $1.name }) {
+            guard table.local != nil else {
+                let rows = try work.count(
+                    "(SELECT DISTINCT key FROM \(EngineTables.aside) WHERE tbl = ?)", [.integer(table.n)])
+                found.append(.missingTable(table.name.text, rows: rows))
+                continue
+            }
+            for column in table.columns.values.sorted(by: { $0.id < $1.id }) where column.place == nil {
+                found.append(.missingColumn(table: table.name.text, column: column.id.name.text))
+            }
+        }
+        return found
+    }
+
+    private func conflicts() throws -> [Obstacle] {
+        let all = try Conflicts(base: work.base).all()
+        let groups = Dictionary(grouping: all) { Group(table: $0.table.text, reason: SyncConflict.Reason($0.reason)) }
+        return groups.sorted { ($0.key.table, $0.key.reason.rawValue) < ($1.key.table, $1.key.reason.rawValue) }
+            .map { .conflict(table: $0.key.table, $0.key.reason, rows: $0.value.count) }
+    }
+
+    private struct Group: Hashable {
+        let table: String
+        let reason: SyncConflict.Reason
+    }
+
+    private func waiting() throws -> [Obstacle] {
+        var found: [Obstacle] = []
+        try work.db.cachedStatement(
+            sql: """
+                SELECT author, lacked, min(lacked_number), count(*) FROM \(EngineTables.inbox)
+                WHERE lacked IS NOT NULL AND refused = 0 GROUP BY author, lacked ORDER BY author, lacked
+                """
+        ).forEach([]) { row in
+            guard let author = ReplicaID(bytes: row.bytes(0)), let lacked = ReplicaID(bytes: row.bytes(1)) else {
+                throw EngineError(.damagedStore)
+            }
+            // Of one author the first commit that waits is enough: the others wait for it.
+            let place = CommitPlace(author: lacked.description, number: UInt64(row.integer(2)))
+            found.append(.waiting(author: author.description, commits: Int(row.integer(3)), missing: place))
+        }
+        try work.db.cachedStatement(
+            sql: "SELECT author, number FROM \(EngineTables.inbox) WHERE refused = 1 ORDER BY author, number"
+        ).forEach([]) { row in
+            guard let author = ReplicaID(bytes: row.bytes(0)) else { throw EngineError(.damagedStore) }
+            found.append(.refusedCommit(CommitPlace(author: author.description, number: UInt64(row.integer(1)))))
+        }
+        let snapshots = try ReceivedSnapshots(db: work.db).refusedCount()
+        if snapshots > 0 { found.append(.refusedSnapshots(snapshots)) }
+        if try work.state.isAhead(work.index) { found.append(.joining) }
+        return found
+    }
+
+    private func authors() throws -> [Obstacle] {
+        var found: [Obstacle] = []
+        let ready = Set(try work.ready().map(\.hash))
+        for author in try work.state.removed.keys.map(work.index.authorID).sorted() {
+            let waiting = try work.inbox.all().filter { $0.author == author && !ready.contains($0.hash) }
+            if !waiting.isEmpty { found.append(.removedMember(author.description, commits: waiting.count)) }
+        }
+        for (author, tips) in work.state.vector.tips where tips.count > 1 {
+            found.append(.twoContents(author: try work.index.authorID(author).description))
+        }
+        for tip in work.state.vector.all {
+            let entry = try work.index.entry(tip)
+            let bound = work.clock.rawValue &+ work.settings.clockBound
+            guard entry.time.rawValue > bound, entry.author != work.state.author else { continue }
+            let lead = entry.time.lead(overWallClock: Int64(clamping: work.clock.milliseconds))
+            found.append(.clockAhead(author: entry.authorID.description, lead))
+        }
+        return found
+    }
+}
