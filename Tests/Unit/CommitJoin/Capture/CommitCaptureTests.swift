@@ -147,14 +147,20 @@ struct CommitCaptureTests {
     /// inserted although nobody had touched them.
     @Test(
         "rows with other numbers between integer keys are captured once, and only if they were touched",
-        arguments: ["(v, k NOT NULL PRIMARY KEY)", "(v, k INT PRIMARY KEY NOT NULL)", "(v, k PRIMARY KEY) WITHOUT ROWID"])
+        arguments: [
+            "(v, k NOT NULL PRIMARY KEY)", "(v, k INT PRIMARY KEY NOT NULL)", "(v, k PRIMARY KEY) WITHOUT ROWID",
+        ])
     func numbersBetween(columns: String) throws {
         let store = try CaptureStore("a", "CREATE TABLE t \(columns)", tracking: ["t"])
         let commits = [
             "INSERT INTO t (k) VALUES (1), (2), (2.5), (3)", "DELETE FROM t; INSERT INTO t (k) VALUES (4.5)",
-            "INSERT INTO t (k) VALUES (4), (5), (6)", "INSERT INTO t (k) VALUES (8), (9); UPDATE t SET k = 8.5 WHERE k = 8",
+            "INSERT INTO t (k) VALUES (4), (5), (6)",
+            "INSERT INTO t (k) VALUES (8), (9); UPDATE t SET k = 8.5 WHERE k = 8",
             "DELETE FROM t; INSERT INTO t (k) VALUES (2), (3); UPDATE t SET k = 2.0 WHERE k = 2",
-            "DELETE FROM t WHERE k = 2; INSERT INTO t (k) VALUES (2); DELETE FROM t WHERE k = 2; REPLACE INTO t (k) VALUES (2.0)",
+            """
+            DELETE FROM t WHERE k = 2; INSERT INTO t (k) VALUES (2); DELETE FROM t WHERE k = 2;
+            REPLACE INTO t (k) VALUES (2.0)
+            """,
         ]
         for sql in commits {
             let before = try store.rows()

@@ -81,7 +81,8 @@ struct RandomSchema {
     }
 
     private static func key(_ numbers: inout RandomNumbers) -> String {
-        ["1", "2", "3", "4", "2.0", "2.5", "3.5", "'a'", "'A'", "'a '", "'b'", "'B'", "'3'", "x'61'"].randomElement(using: &numbers)!
+        ["1", "2", "3", "4", "2.0", "2.5", "3.5", "'a'", "'A'", "'a '", "'b'", "'B'", "'3'", "x'61'"].randomElement(
+            using: &numbers)!
     }
 
     func statement(_ numbers: inout RandomNumbers) -> String {
