@@ -108,8 +108,15 @@ static int interruption_status;
 /* Whether that ends with cplatform_interruption_begin. */
 static bool interruption_ends_until_begin;
 
+/* The program that is run for its output, as one that prints a key; 0 while there is none. */
+static _Atomic int interruption_child;
+
+void cplatform_interruption_ends_child(int child) { atomic_store(&interruption_child, child); }
+
 static void end_process(int number) {
     (void)number;
+    int child = atomic_load(&interruption_child);
+    if (child > 0) kill(child, SIGTERM);
     const char *next = interruption_text;
     size_t left = interruption_text_bytes;
     while (left > 0) {

@@ -40,6 +40,7 @@ struct RotationResumption {
         // While the admin lock is held, an opening considers the rotation running and does not change it.
         var configuration = configuration
         configuration.isOpeningCancelled = isCancelled
+        configuration.requiresStore = true
         let store = try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration)
         defer { try? store.close() }
         return try RotationRun(

@@ -40,7 +40,10 @@ extension SharedStore {
         at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration(),
         acceptsFormerSidecar: Bool = false
     ) throws -> SharedStore {
-        let (path, configuration) = (Files.absolute(path), configuration.forSharing(readonly: false))
+        var configuration = configuration
+        configuration.requiresStore = true
+        let path = Files.absolute(path)
+        configuration = configuration.forSharing(readonly: false)
         let fileKey = FileKey(
             path: path, configuration: configuration, holding: keys, acceptsFormerSidecar: acceptsFormerSidecar)
         try requireOpenable(path, fileKey, configuration)
@@ -58,6 +61,7 @@ extension SharedStore {
         }
         var pool: DatabasePool?
         do {
+            if configuration.requiresStore, try Files.byteCount(path) ?? 0 == 0 { throw noSuchStore(path) }
             let opened = try DatabasePool(path: path, configuration: configuration, fileKey: fileKey, key: key)
             pool = opened
             fileKey.logCreation()
@@ -245,6 +249,13 @@ extension SharedStore {
         if outcome?.notices.isEmpty == false { sidecarCache.reread() }
         fileKey.opening.report(outcome?.notices ?? [])
         return outcome
+    }
+
+    private static func noSuchStore(_ path: String) -> StoreError {
+        StoreError(
+            .noSuchStore, what: "There is no store at \"\(path)\" any more.",
+            why: "It was removed while this opening waited for other processes.",
+            remedy: "If it should be there, restore a backup: `cipherctl restore`.")
     }
 
     /// The error for an opener with the former key of a direct store, which has just completed the store's rotation.

@@ -45,6 +45,8 @@ package enum Subprocess {
         let deadline = ContinuousClock.now + timeout
         var output = WipedBuffer(capacity: limitBytes + 1)
         let running = try start(arguments, environment)
+        cplatform_interruption_ends_child(running.process)
+        defer { cplatform_interruption_ends_child(0) }
         do {
             try collect(from: running.output, into: &output, limitBytes: limitBytes, deadline: deadline, timeout)
             try finish(running.process, deadline: deadline, timeout)

@@ -87,6 +87,7 @@ package enum StoreOpening {
         if try isUnknown(StorePaths(path)) { try readOnly(path, key, onNotice: { _ in }).close() }
         var configuration = Configuration.ofTool()
         configuration.isOpeningCancelled = isCancelled
+        configuration.requiresStore = true
         let store = try key.explainingRefusal {
             try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
         }

@@ -226,4 +226,28 @@ struct KeyCommandTests {
         #expect(added.status == 0, "\(added.errors)")
         #expect(try numbers() == [1, 3, 4, 5])
     }
+
+    // It went on alone, and the caller of the command waited for the end of its output.
+    @Test(
+        "a signal that ends a command ends the program that it asks for the key", arguments: [SIGINT, SIGTERM, SIGHUP])
+    func endedWithCommand(signal: Int32) throws {
+        let (asked, number) = (place.path("ask"), place.path("number"))
+        try place.write(
+            "#!/bin/sh\necho $$ > '\(number).new'; mv '\(number).new' '\(number)'; exec sleep 300\n", to: "ask",
+            mode: 0o700)
+        for command in ["test", "list"] {
+            let run = try CommandRun(
+                Workplace.program(), ["key", command, place.path("s.db"), "--key-command", asked],
+                directory: place.folder.url.path)
+            #expect(waitUntil { place.exists("number") || !run.isRunning })
+            run.send(signal)
+            if !waitUntil(within: .seconds(20), { !run.isRunning }) { run.send(SIGKILL) }
+            #expect(run.finish().status == 130)
+            let text = try String(contentsOfFile: number, encoding: .utf8).trimmingCharacters(in: .newlines)
+            let program = try #require(pid_t(text))
+            #expect(waitUntil { kill(program, 0) != 0 }, "\(command): process \(program) goes on")
+            kill(program, SIGKILL)
+            try FileManager.default.removeItem(atPath: number)
+        }
+    }
 }

@@ -75,6 +75,29 @@ struct LockWaitTests {
         #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
     }
 
+    // The opening created an empty store in its place, with another identity, and a rotation reported success.
+    @Test(
+        "a store that is destroyed while a command waits to open it is not created again",
+        arguments: [
+            ["rotate", "STORE", "--no-backup"], ["sql", "STORE", "SELECT 1", "--write"],
+            ["backup", "STORE", "FOLDER/b"],
+        ])
+    func destroyedMeanwhile(_ command: [String]) throws {
+        #expect(holder.ask("stock-close") == "ok")
+        holder.end()
+        let opening = try #require(
+            try LockFile(path: store + "-lock", likeFile: store).tryLock(.opening, .exclusive))
+        let run = try begin(command)
+        #expect(waitUntil { handles(SIGINT, run) || !run.isRunning })
+        for name in try place.names() where name.hasPrefix("s.db") && name != "s.db-lock" {
+            #expect(unlink(place.path(name)) == 0)
+        }
+        opening.release()
+        let outcome = run.finish()
+        #expect(outcome.status == 66, "\(outcome.status) \(outcome.output) \(outcome.errors)")
+        #expect(try place.names().filter { $0.hasPrefix("s.db") && $0 != "s.db-lock" } == [])
+    }
+
     // The signal was reported as a disk that had failed after the announcement, with 69.
     @Test("a signal ends the resumption of a switch that waits to open the store, which changes nothing")
     func interruptedResumption() throws {
