@@ -49,4 +49,7 @@ extension Statement {
 
     /// The tables that the statement drops, renames or alters.
     package var redefinedTables: Set<String> { effects.contains(.schema) ? record(withReads: false).redefined : [] }
+
+    /// Whether the statement creates or drops a view. A query that reads a view of that name may read other tables then.
+    package var redefinesViews: Bool { effects.contains(.views) }
 }

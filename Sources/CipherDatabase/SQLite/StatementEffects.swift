@@ -32,6 +32,8 @@ package struct StatementEffects: OptionSet {
     static let attachment = StatementEffects(rawValue: 4096)
     /// It creates or drops an index, or alters a table.
     static let indexes = StatementEffects(rawValue: 8192)
+    /// It creates or drops a view.
+    static let views = StatementEffects(rawValue: 16384)
     /// The effects that only the write turn uses.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 
@@ -77,17 +79,19 @@ package struct StatementEffects: OptionSet {
             if let owner, sqlite3_stricmp(owner, "temp") == 0 { insert(.temporaryTables) }
             // ALTER TABLE may add a CHECK, and gives other names to columns.
             if [SQLITE_CREATE_INDEX, SQLITE_DROP_INDEX, SQLITE_ALTER_TABLE].contains(action) { insert(.indexes) }
+            if [SQLITE_CREATE_VIEW, SQLITE_DROP_VIEW].contains(action) { insert(.views) }
         case SQLITE_CREATE_TEMP_TABLE, SQLITE_CREATE_TEMP_VIEW:
             self = operation.map(ConnectionHandle.isInternal) == true ? .schema : [.schema, .temporaryTables]
+            if action == SQLITE_CREATE_TEMP_VIEW { insert(.views) }
         case SQLITE_ATTACH:
             // VACUUM attaches a database without a name.
             self = operation?.pointee == 0 ? .schema : [.schema, .attachment]
         case SQLITE_CREATE_TEMP_INDEX, SQLITE_DROP_TEMP_INDEX:
             self = [.schema, .indexes]
-        case SQLITE_CREATE_TEMP_TRIGGER,
-            SQLITE_DROP_TEMP_TABLE, SQLITE_DROP_TEMP_TRIGGER, SQLITE_DROP_TEMP_VIEW,
-            SQLITE_DETACH:
+        case SQLITE_CREATE_TEMP_TRIGGER, SQLITE_DROP_TEMP_TABLE, SQLITE_DROP_TEMP_TRIGGER, SQLITE_DETACH:
             self = .schema
+        case SQLITE_DROP_TEMP_VIEW:
+            self = [.schema, .views]
         default:
             self = []
         }

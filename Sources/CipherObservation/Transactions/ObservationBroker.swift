@@ -267,7 +267,10 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
                 run.replacing[table] = concerned
             }
         }
-        run.redefined = statement.redefinedTables.flatMap { regionObservers(of: .delete(tableName: $0)) }
+        run.redefined =
+            statement.redefinesViews
+            ? observations.filter(\.isRegionObserver)
+            : statement.redefinedTables.flatMap { regionObservers(of: .delete(tableName: $0)) }
     }
 
     /// The facts about a table in the present schema.

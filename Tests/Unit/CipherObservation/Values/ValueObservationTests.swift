@@ -83,6 +83,25 @@ import Testing
         expect(values, last: 11)
     }
 
+    // The region stayed that of the former view, so no change of the new one was seen.
+    @Test("a view that this process defines anew is tracked by what it reads now", arguments: Kind.allCases)
+    func redefinedHere(kind: Kind) throws {
+        let writer = try open(kind)
+        try writer.write { try $0.execute(sql: "CREATE VIEW v AS SELECT id FROM shelf") }
+        let count: @Sendable (Database) throws -> Int = { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM v") ?? -1 }
+        let observations = [
+            start(ValueObservation.tracking(count), writer),
+            start(ValueObservation.trackingConstantRegion(count), writer),
+        ]
+        for (values, _) in observations { expect(values, last: 0) }
+        try writer.write { try $0.execute(sql: "DROP VIEW v; CREATE VIEW v AS SELECT a FROM jar") }
+        try writer.write { try $0.execute(sql: "INSERT INTO jar VALUES (1), (2)") }
+        for (values, _) in observations { expect(values, last: 2) }
+        try writer.write { try $0.execute(sql: "INSERT INTO jar VALUES (3)") }
+        for (values, _) in observations { expect(values, last: 3) }
+        for (_, cancellable) in observations { cancellable.cancel() }
+    }
+
     @Test("the first value, then one for each change, in order", arguments: Kind.allCases)
     func values(kind: Kind) throws {
         let writer = try open(kind)
