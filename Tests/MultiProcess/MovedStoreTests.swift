@@ -140,6 +140,22 @@ import Testing
         #expect(try total(after: second) == "ok 5")
     }
 
+    @Test("a WAL without a name is used by those that have it, and others fail; the close copies it")
+    func nameOfLogRemoved() throws {
+        let actor = try actor("open")
+        #expect(actor.ask("mark 2") == "ok")
+        try FileManager.default.removeItem(atPath: path + "-wal")
+        waitForNextCheck()
+        #expect(actor.ask("mark 1") == "ok")
+        let other = try ActorProcess()
+        let answer = other.ask("open \(path) raw") ?? "died"
+        #expect(answer.hasPrefix("error logDamaged") && answer.contains("-wal"), "\(answer)")
+        waitForNextCheck()
+        // That process has made an empty file of the name.
+        #expect(actor.ask("mark 1")?.hasPrefix("error storeMoved") == true)
+        #expect(try total(after: actor) == "ok 5")
+    }
+
     // The close copied zeros into the database: its first page was destroyed.
     @Test(
         "a WAL or an index that is cut under a living store is an error, and nothing of it is copied",

@@ -10,7 +10,8 @@ struct LiveLog {
     /// A fault of one of the files.
     enum Fault: Equatable {
         case missing(String)
-        case replaced(String)
+        /// - isEmpty: Whether nobody has written into the new file.
+        case replaced(String, isEmpty: Bool)
         /// The index has lost its content.
         case indexTruncated(String)
         /// The WAL is shorter than its committed frames.
@@ -56,13 +57,20 @@ struct LiveLog {
         guard let index = try Files.ownStatus(of: paths.index) else {
             return self.index.map { _ in .missing(paths.index) }
         }
-        guard let log = try Files.ownStatus(of: paths.log) else { return self.log.map { _ in .missing(paths.log) } }
-        if let known = self.index, known != index.identity { return .replaced(paths.index) }
-        if let known = self.log, known != log.identity { return .replaced(paths.log) }
-        // Before the index is read: behind the end of the file the system would end the process.
-        if index.byteCount < WALIndex.regionBytes { return .indexTruncated(paths.index) }
+        if let known = self.index {
+            if known != index.identity { return .replaced(paths.index, isEmpty: index.byteCount == 0) }
+            // Before the index is read: behind the end of the file the system would end the process.
+            if index.byteCount < WALIndex.regionBytes { return .indexTruncated(paths.index) }
+        } else if index.byteCount < WALIndex.regionBytes {
+            // It could not be made, as on a full disk.
+            return nil
+        }
+        self.index = index.identity
+        // All processes that have the WAL share one without a name, and by the index no other one opens it.
+        guard let log = try Files.ownStatus(of: paths.log) else { return nil }
+        if let known = self.log, known != log.identity { return .replaced(paths.log, isEmpty: log.byteCount == 0) }
         if let fault = try truncation(handle, paths.log) { return fault }
-        (self.index, self.log) = (index.identity, log.identity)
+        self.log = log.identity
         return nil
     }
 
@@ -70,7 +78,7 @@ struct LiveLog {
     private func truncation(_ handle: ConnectionHandle, _ path: String) throws(SystemError) -> Fault? {
         var before = handle.walIndex
         while let header = before {
-            guard let bytes = try Files.ownStatus(of: path)?.byteCount else { return .missing(path) }
+            guard let bytes = try Files.ownStatus(of: path)?.byteCount else { return nil }
             if header.frames == 0 || bytes >= header.logBytes { return nil }
             let after = handle.walIndex
             if after?.frames == header.frames, after?.salts == header.salts {
@@ -83,7 +91,13 @@ struct LiveLog {
 }
 
 extension LiveLog.Fault {
-    var isMissing: Bool { if case .missing = self { true } else { false } }
+    /// Whether the names lead to nothing that another process has written.
+    var hasNoOther: Bool {
+        switch self {
+        case .missing, .replaced(_, isEmpty: true): true
+        default: false
+        }
+    }
 
     var error: StoreError {
         switch self {
@@ -93,7 +107,7 @@ extension LiveLog.Fault {
                 why: "It was removed or renamed. Another process would make a new one, and each of the two would "
                     + "overwrite commits of the other.",
                 remedy: Self.reopen)
-        case .replaced(let path):
+        case .replaced(let path, _):
             StoreError(
                 .storeMoved, what: "\"\(path)\" is not the file that this process has open.",
                 why: "It was removed or replaced while the store was open, and another process uses the new one.",
@@ -105,11 +119,12 @@ extension LiveLog.Fault {
                 remedy: Self.reopen)
         case .logTruncated(let path, let frames, let bytes):
             StoreError(
-                .logDamaged, what: "\"\(path)\" was cut while the store was open.",
+                .logDamaged, what: "\"\(path)\" was cut or removed while the store was open.",
                 why: "It has \(CountText.text(bytes, "byte")), and its index lists "
                     + "\(CountText.text(Int(frames), "frame")).",
-                remedy: "Commits that were in it are lost. Close the store in every process, then verify it: "
-                    + "`cipherctl verify`. Restore a backup, or salvage the store, if pages are damaged.")
+                remedy: "Close the store in every process: one that still has the removed file copies its commits then. "
+                    + "Verify the store: `cipherctl verify`. Commits of a file that was cut are lost: restore a backup "
+                    + "if they matter.")
         }
     }
 
@@ -142,7 +157,7 @@ extension Database {
     /// has. Otherwise it would overwrite what others have committed, or copy what is not there.
     func settleLog() {
         guard let fault = gating.log?.fault(handle, always: true) else { return }
-        if fault.isMissing, gating.log?.isDatabaseUnchanged == true { return }
+        if fault.hasNoOther, gating.log?.isDatabaseUnchanged == true { return }
         handle.setCheckpointOnClose(false)
     }
 }
