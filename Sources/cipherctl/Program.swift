@@ -102,8 +102,7 @@ enum Program {
         let prepared = try command.init(parsed)
         if command.needsCryptography { try SQLiteLibrary.requireAlgorithms() }
         if prepared.changesFiles {
-            // Keys are changed without opening the database.
-            if let store = parsed.store { try ForeignLink.refuse(store) }
+            try refuseForeignLink(parsed)
             IgnoredSignals.outliveReaders()
             console.output.isKeptUntilEnd = true
         }
@@ -111,6 +110,15 @@ enum Program {
         let hasWork = prepared.changesFiles || prepared.endsBySignal
         Interruption.endProgram(command.interruptionHint, isJSON: console.isJSON, untilWork: hasWork)
         return try prepared.run(console)
+    }
+
+    /// Refuses a link of another user here, because commands for keys do not open the database. A path that cannot be
+    /// looked at is left to the command, which says why.
+    private static func refuseForeignLink(_ arguments: ParsedArguments) throws {
+        guard let store = arguments.store else { return }
+        do {
+            try ForeignLink.refuse(store)
+        } catch is SystemError {}
     }
 
     /// Arguments that are no command: the first words of several, or nothing that there is.

@@ -122,9 +122,9 @@ extension LiveLog.Fault {
                 .logDamaged, what: "\"\(path)\" was cut or removed while the store was open.",
                 why: "It has \(CountText.text(bytes, "byte")), and its index lists "
                     + "\(CountText.text(Int(frames), "frame")).",
-                remedy: "Close the store in every process: one that still has the removed file copies its commits then. "
-                    + "Verify the store: `cipherctl verify`. Commits of a file that was cut are lost: restore a backup "
-                    + "if they matter.")
+                remedy: "Close the store in every process: one that still has the removed file copies its commits "
+                    + "then. Verify the store: `cipherctl verify`. Commits of a file that was cut are lost: restore a "
+                    + "backup if they matter.")
         }
     }
 
