@@ -18,13 +18,13 @@ public struct Changeset: Codable, Hashable, Identifiable, Sendable, FetchableRec
     public let merge_changeset: Data?
     /// Whether every remote of this store has it. False where there is no remote, and of a union, which is never sent.
     public let pushed: Bool
-    /// What the program says of it; empty of a union.
+    /// The text that the program gave to it; empty for a union.
     public let meta: String
 
     public var id: String { uuid }
 }
 
-/// What the rows of the tracked tables are the state of: a record of a view with one row, or none before the first commit.
+/// The commit of which the tracked tables show the state: a record of a view with one row, or none before the first commit.
 ///
 /// Stores with equal heads have joined the same commits.
 public struct Head: Codable, Hashable, Sendable, FetchableRecord, TableRecord {

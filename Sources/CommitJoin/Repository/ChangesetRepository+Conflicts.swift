@@ -22,9 +22,9 @@ public struct SyncConflict: Hashable, Sendable {
     /// The values of the key, in its order.
     public let key: [DatabaseValue]
     public let reason: Reason
-    /// What was written, by the columns of the program, with the local defaults of the others.
+    /// The written values, by the columns of the program, with the local defaults of the others.
     public let written: [String: DatabaseValue]
-    /// What is shown; nil if the row is hidden.
+    /// The shown values; nil if the row is hidden.
     public let shown: [String: DatabaseValue]?
 }
 

@@ -23,7 +23,7 @@ extension ChangesetRepository {
         }
     }
 
-    /// What a commit has changed, in its order.
+    /// The changes of a commit, in its order.
     ///
     /// - Parameter uuid: ``Changeset/uuid``
     /// - Throws: ``EngineError`` `.noSuchCommit`, `.forgottenCommit`; `DatabaseError`.
@@ -36,7 +36,7 @@ extension ChangesetRepository {
         }
     }
 
-    /// What the commits have changed that one head has and another one lacks: each row once.
+    /// The changes of the commits that one head has and another one lacks, each row once.
     ///
     /// Of concurrent writes of one cell it has the later one by time.
     ///

@@ -8,7 +8,7 @@ extension ChangesetRepository {
     /// ``status()`` has both.
     ///
     /// - Returns: The new head: a commit, or the union of several; nil where the head is the same as before.
-    /// - Throws: ``EngineError`` `.insideTransaction`; `DatabaseError`. What was joined before it stays.
+    /// - Throws: ``EngineError`` `.insideTransaction`; `DatabaseError`. Commits that were joined before it stay.
     @discardableResult
     public func pull() throws -> Changeset? {
         let former = try looking { $0.state.head }

@@ -1,7 +1,7 @@
 import CipherDatabase
 import Foundation
 
-/// Where a store stands: what it has, and what it has not joined or cannot show, and why. It asks no remote.
+/// The state of a store: the commits that it has, those that it has not joined or cannot show, and why. It asks no remote.
 public struct RepositoryStatus: Hashable, Sendable {
     /// The name of the repository, by which remotes keep it. It is no secret.
     public let repository: String
@@ -15,7 +15,7 @@ public struct RepositoryStatus: Hashable, Sendable {
     public let commitCount: Int
     /// Commits that were fetched and can be joined: ``ChangesetRepository/pull()`` joins them.
     public let readyCount: Int
-    /// What is not joined or not shown as it was written.
+    /// A commit or row that is not joined, or not shown as it was written.
     public let obstacles: [Obstacle]
     /// In the order of their names.
     public let remotes: [RemoteStatus]
@@ -57,9 +57,9 @@ public struct CommitPlace: Hashable, Sendable {
     public let number: UInt64
 }
 
-/// Where a store stands to a remote, by its last exchange.
+/// The state of a store toward a remote, by its last exchange.
 public struct RemoteStatus: Hashable, Sendable {
-    /// What an exchange could not use or do. The next one tries it again.
+    /// A thing that an exchange could not use or do. The next one tries it again.
     public enum Problem: Hashable, Sendable {
         /// Other bytes than the name says. A store that has the content puts it again.
         case damaged(object: String)

@@ -169,10 +169,10 @@ public struct KeptChange: Hashable, Sendable {
     public let reason: Reason
 }
 
-/// What a reversal has done.
+/// The result of a reversal.
 public struct ReversalResult: Hashable, Sendable {
     /// The commit that takes the others back; nil if nothing of them was left.
     public let changeset: Changeset?
-    /// What stays, in the order of the changes.
+    /// The changes that stay, in their order.
     public let kept: [KeptChange]
 }

@@ -16,7 +16,7 @@ public struct RowChange: Hashable, Sendable {
     public let key: [DatabaseValue]
     /// The values that were written, by the first names of the columns.
     public internal(set) var values: [String: DatabaseValue]
-    /// What was added to counters, by the first names of the columns.
+    /// The sums that were added to counters, by the first names of the columns.
     public internal(set) var steps: [String: Int64]
 }
 

@@ -60,7 +60,7 @@ public final class SyncManager: @unchecked Sendable {
     public func sync() async throws -> Changeset? {
         try await inTurn {
             let failure = try self.exchangeOrFailure(.fetching)
-            // What has arrived is joined, whatever failed.
+            // Commits that have arrived are joined, whatever failed.
             let head = try self.repository.pull()
             if let failure { throw failure }
             _ = try self.exchange(.both)

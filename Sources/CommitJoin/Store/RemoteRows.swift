@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// What is known of each remote after the last exchange with it. Inside a transaction.
+/// The knowledge of each remote after the last exchange with it. Inside a transaction.
 struct RemoteRows {
     let db: Database
 
