@@ -207,6 +207,8 @@ public struct Configuration: Sendable {
     package var isShared = false
     /// Whether SQL must keep the database in WAL mode, as in a shared store.
     package var requiresWAL = false
+    /// Whether SQLite must find no rollback journal beside the database (``JournalFilter``).
+    package var ignoresRollbackJournal = false
     /// Whether an opening for writing refuses to create a store.
     package var requiresStore = false
     /// Called while an opening waits for other processes; true ends it with `CancellationError`.

@@ -62,7 +62,9 @@ extension Database {
         while true {
             // In pieces, between which a suspension is noticed: SQLite itself does not check for an interruption here.
             let piece = left < 0 ? Limits.backupPages : min(left, Limits.backupPages)
-            let code = backup.copy(pages: piece)
+            pageReads.hold()
+            let code = ResultCode(rawValue: pageReads.judge(backup.copy(pages: piece).rawValue))
+            pageReads.release()
             if gating.gate.isWanted || destination.gating.gate.isWanted, code == .SQLITE_OK {
                 return DatabaseError.suspended(sql: Self.backupName)
             }
@@ -71,7 +73,10 @@ extension Database {
             if left > 0, code == .SQLITE_OK { continue }
             left = pagesPerStep
             guard code == .SQLITE_OK || code == .SQLITE_DONE else {
-                return DatabaseError(resultCode: code, message: SQLiteLibrary.message(of: code))
+                let isRefused = code.rawValue == PageReads.refused
+                return DatabaseError(
+                    resultCode: isRefused ? .SQLITE_CORRUPT : code,
+                    message: pageReads.message(of: code.rawValue, SQLiteLibrary.message(of: code)))
             }
             let state = DatabaseBackupProgress(
                 remainingPageCount: backup.remainingPageCount, totalPageCount: backup.totalPageCount,

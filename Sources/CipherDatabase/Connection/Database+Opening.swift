@@ -111,9 +111,12 @@ extension Database {
         do {
             try db.prepare(fileKey: fileKey, key: key)
             try db.readSchema(fileKey: fileKey, role)
+            if db.connectionKey.isKeyed { try db.lookForRefusedPages() }
             try fileKey.requireCurrentSidecar(db)
             if db.isOfMovedFile(fileKey) { throw StoreError.moved(path) }
             if role == .writer { try db.setUpWriter(fileKey: fileKey, wal: wal) }
+            // SQLite has opened or made them by their names since the first look.
+            if let paths = fileKey.paths { try ConnectionHandle.requireUsableCompanions(of: paths.database) }
             db.installBusyMode()
             db.armGate()
             db.gating.checksFile = db.connectionKey.isKeyed && !fileKey.isInMemory
@@ -223,6 +226,14 @@ extension Database {
             pages: pages, pageBytes: pageBytes,
             // Only a plaintext header can be changed without its key.
             mayHaveTail: (fileKey.pageKey?.settings.plaintextHeaderBytes ?? 0) == 0)
+    }
+
+    private func lookForRefusedPages() throws {
+        let effects = hooks.effects
+        let record = hooks.compiledRecord
+        try connectionKey.allowingInternalSQL { try pageReads.begin(handle) }
+        (hooks.effects, hooks.compiledRecord) = (effects, record)
+        hooks.isUnreported = { [pageReads] in pageReads.owns($0) }
     }
 
     /// Runs one of the library's own statements, without the authorizer.

@@ -19,6 +19,8 @@ public final class Database {
     let usesDefaultClock: Bool
     /// The keys of this connection: what was set, what was settled, and what SQL may still change.
     let connectionKey: ConnectionKey
+    /// Finds pages that SQLCipher has refused.
+    @usableFromInline let pageReads: PageReads
     var isClosed = false
     /// Why the connection cannot be used, or not for everything.
     let health = ConnectionHealth()
@@ -85,6 +87,7 @@ public final class Database {
         handle = try fileKey.opening.connect(
             path, readonly: configuration.readonly, hasOthers: fileKey.pageKey != nil)
         gating = GatedCalls(handle, usesGate: usesGate)
+        pageReads = PageReads(handle)
         self.path = path
         self.label = label
         self.configuration = configuration
@@ -349,6 +352,7 @@ public final class Database {
         pendingCallbacks.subtract(.transactionEnd)
         kept.removeAll()
         kept.controls.finalizeAll()
+        pageReads.end()
     }
 
     /// Releases memory that SQLite keeps for speed.

@@ -80,7 +80,11 @@ struct FileDiagnosis {
             // file.
         } while ContinuousClock.now < deadline && !file.hasMoved
         guard let problem else { return }
-        if try Files.byteCount(StorePaths(path).journal) ?? 0 > 0 { return }
+        if try mayBePlayedBack() { return }
+        // A power failure in the middle of the first page of a new store leaves the journal of an empty database.
+        if sidecar?.state == .creating, try RollbackJournal(beside: path)?.beganEmpty == true, file.emptyFile() {
+            return
+        }
         if let logged = try firstPageInLog(pageBytes: settings.pageBytes) {
             let size = file.fileBytes ?? 0
             if judge(logged, size: size, codec: &codec, key: key, sidecar: sidecar) == nil { return }
@@ -268,6 +272,17 @@ struct FileDiagnosis {
         // SQLite treats a file of one byte as a new database, and would overwrite it.
         if size == 0, try Files.byteCount(path) == 1 { return ([0], 1) }
         return (bytes, size)
+    }
+
+    /// Whether the header says that the database is in rollback mode. Standard files of SQLCipher do not show it.
+    func isInRollbackMode() throws -> Bool {
+        let (first, _) = try beginning()
+        return DatabaseHeader(first)?.journalMode == .rollback
+    }
+
+    /// Whether SQLite will play a rollback journal back into the file.
+    func mayBePlayedBack() throws -> Bool {
+        try !file.hidesJournal && Files.byteCount(StorePaths(path).journal) ?? 0 > 0
     }
 
     /// Whether the file has no content at all, so that a database may be created in it.

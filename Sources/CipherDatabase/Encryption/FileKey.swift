@@ -295,8 +295,7 @@ package final class FileKey: Sendable {
         _ secret: Secret, _ copies: SidecarCopies, _ diagnosis: FileDiagnosis
     ) throws -> PageKey? {
         // A page 1 that a rollback journal will restore proves nothing.
-        guard let dataKey = secret.rawDataKey, let paths, try !diagnosis.isEmpty(),
-            try Files.byteCount(paths.journal) ?? 0 == 0
+        guard let dataKey = secret.rawDataKey, paths != nil, try !diagnosis.isEmpty(), try !diagnosis.mayBePlayedBack()
         else { return nil }
         for claimed in copies.claimed where claimed.slotted != nil {
             let key = PageKey(dataKey, salt: claimed.salt, settings: claimed.settings)

@@ -17,6 +17,8 @@ package final class FileOpening: Sendable {
     let isReadonly: Bool
     /// Whether the file cannot change while it is open: a backup, which has one copy of the sidecar and no WAL.
     let isImmutable: Bool
+    /// Whether SQLite is to find no rollback journal beside the file.
+    private let filtersJournal: Bool
     /// The requested permissions of files that are created.
     private let fileMode: Int
     private let onNotice: (@Sendable (String) -> Void)?
@@ -40,6 +42,7 @@ package final class FileOpening: Sendable {
         sidecarCache = paths.map { SidecarCache(databasePath: $0.database) }
         isReadonly = configuration.readonly
         isImmutable = configuration.readonly && configuration.isImmutable
+        filtersJournal = (configuration.requiresWAL || configuration.ignoresRollbackJournal) && !isImmutable
         fileMode = configuration.fileMode
         onNotice = configuration.onNotice
         suspension = DatabaseSuspension()
@@ -57,6 +60,7 @@ package final class FileOpening: Sendable {
         author = former.author
         isReadonly = former.isReadonly
         isImmutable = former.isImmutable
+        filtersJournal = former.filtersJournal
         fileMode = former.fileMode
         onNotice = former.onNotice
         state = Mutex(State(notices: former.notices))
@@ -191,9 +195,11 @@ package final class FileOpening: Sendable {
         try paths?.requireShortPath()
         let missing = try provideFile(readonly: readonly, hasOthers: hasOthers)
         do {
-            let handle = try ConnectionHandle.open(path, readonly: readonly, immutable: isImmutable)
+            let handle = try ConnectionHandle.open(
+                path, readonly: readonly, filtersJournal: filtersJournal, immutable: isImmutable)
             do {
                 try requireOpened(handle)
+                if filtersJournal { try settleJournal(handle) }
             } catch {
                 handle.close()
                 throw error
@@ -219,6 +225,17 @@ package final class FileOpening: Sendable {
         throw SystemError.exchanged("open", paths.database)
     }
 
+    /// Decides on a rollback journal beside the file of a store, before SQLite reads that.
+    ///
+    /// - Throws: ``StoreError`` `logDamaged` where another program has left the store in rollback mode, with a journal that
+    ///   cannot be trusted.
+    private func settleJournal(_ handle: ConnectionHandle) throws {
+        guard let paths, try FileDiagnosis(handle, path: paths.database).isInRollbackMode(),
+            let journal = try RollbackJournal(beside: paths.database)
+        else { return handle.hideJournal() }
+        try journal.requireTrusted()
+    }
+
     /// Creates the file of a new database before SQLite does, which would let the umask determine its permissions.
     /// Refuses to create one where the database of a store is missing.
     ///
@@ -226,8 +243,9 @@ package final class FileOpening: Sendable {
     private func provideFile(readonly: Bool, hasOthers: Bool) throws -> UInt32? {
         guard let paths else { return nil }
         let permissions = try newFilePermissions()
-        if let status = try Files.status(of: paths.database), status.kind != .regular || status.byteCount > 0 {
-            return nil
+        if let status = try Files.status(of: paths.database) {
+            if status.kind != .regular || status.byteCount > 0 { return nil }
+            if !readonly { try requireOwn(status, paths) }
         }
         if hasOthers, try Files.kind(paths.database) == nil { throw StoreError.moved(paths.database) }
         // Without SharedStore no lock was acquired yet.
@@ -241,6 +259,18 @@ package final class FileOpening: Sendable {
         guard !readonly, try Files.kind(paths.database) == nil else { return nil }
         // If it cannot be created, SQLite reports why, or creates it.
         return Files.makeEmptyUnopened(paths.database, permissions: permissions) ? nil : permissions
+    }
+
+    /// Refuses to make a store of an empty file that another user has put there: it would be his.
+    private func requireOwn(_ status: FileStatus, _ paths: StorePaths) throws {
+        let user = ProcessInspector.effectiveUser
+        guard ![0, user].contains(status.owner), try Files.kind(paths.sidecar) == nil,
+            try Files.kind(paths.sidecarBackup) == nil
+        else { return }
+        throw StoreError(
+            .alreadyExists, what: "\"\(paths.database)\" is an empty file of another user.",
+            why: "User \(status.owner) owns it. A store made of it would be that user's, with the modes of that file.",
+            remedy: "Choose another name, or a folder that only you may write. Nothing was changed.")
     }
 
     /// - Throws: ``StoreError`` `settingsConflict` for a mode that no store can have.

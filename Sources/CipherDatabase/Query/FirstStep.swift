@@ -3,8 +3,13 @@ extension Statement {
     @inline(__always)
     func firstStep() -> CInt {
         let code = handle.step()
-        return code == ResultCode.SQLITE_ERROR.rawValue ? stepAgain(code) : code
+        return database.pageReads.judge(code == ResultCode.SQLITE_ERROR.rawValue ? stepAgain(code) : code)
     }
+
+    /// Takes a step that is not the first one.
+    @inlinable
+    @inline(__always)
+    func nextStep() -> CInt { database.pageReads.judge(handle.step()) }
 
     /// Takes the first step once more, where it has failed because of something that a feature could remove.
     ///

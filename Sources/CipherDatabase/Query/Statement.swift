@@ -35,6 +35,10 @@ public final class Statement {
     @exclusivity(unchecked) private var mayBeMidway = false
     /// Whether the program has SQLite's pointer to it, and may step it directly.
     @exclusivity(unchecked) private var isShared = false
+    /// Whether it only reads rows: outside of a transaction its own one is kept open until it is reset.
+    private let mayNeedHold: Bool
+    /// Whether it keeps its transaction open (``PageReads/hold()``).
+    @exclusivity(unchecked) private var isHolding = false
     /// Whether it runs inside a bracketed call.
     @exclusivity(unchecked) private var isInCall = false
     // Unchecked, as the next ones: used with each run, by the one thread of the access.
@@ -86,6 +90,8 @@ public final class Statement {
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
         isReadonly = handle.isReadonly && !effects.contains(.hiddenWrites)
+        mayNeedHold =
+            isReadonly && effects.isEmpty && handle.columnCount > 0 && CipherPragma.leadingPragma(of: sql) == nil
         call =
             if effects.contains(.transaction) && !effects.contains(.begin) {
                 .ending
@@ -103,7 +109,10 @@ public final class Statement {
 
     deinit {
         if usedIndex >= 0 { database.kept.usedStatements.remove(at: usedIndex) }
-        database.gated { handle.finalize() }
+        database.gated {
+            handle.finalize()
+            if isHolding { endHold() }
+        }
     }
 
     /// Whether it writes rows, and nothing else, with values of the program.
@@ -462,7 +471,7 @@ public final class Statement {
     func runToEnd() throws {
         try start()
         var code = firstStep()
-        while code == ResultCode.SQLITE_ROW.rawValue { code = handle.step() }
+        while code == ResultCode.SQLITE_ROW.rawValue { code = nextStep() }
         if code != ResultCode.SQLITE_DONE.rawValue { throw failure(code) }
         resetHandle()
         try didEnd()
@@ -471,6 +480,7 @@ public final class Statement {
     @inline(__always)
     func resetHandle() {
         _ = handle.reset()
+        if isHolding { endHold() }
         if keepsOutcome && mayBeMidway { outcome = StatementOutcome(database) }
         mayBeMidway = isShared
     }
@@ -484,6 +494,15 @@ public final class Statement {
         if mayBeMidway && handle.isBusy { resetHandle() }
         mayBeMidway = true
         useCount &+= 1
+        if mayNeedHold && database.pageReads.isOn && database.handle.isInAutocommit {
+            isHolding = true
+            database.pageReads.hold()
+        }
+    }
+
+    private func endHold() {
+        isHolding = false
+        database.pageReads.release()
     }
 
     private func rewind() {
@@ -529,7 +548,7 @@ public final class Statement {
         }
         if begins && !isReadonly { try database.acquireWriteTurnInCall(for: self) }
         isInCall = true
-        let code = begins ? firstStep() : handle.step()
+        let code = begins ? firstStep() : nextStep()
         guard code == ResultCode.SQLITE_ROW.rawValue else { return code }
         isInCall = false
         if database.leaveCall(isMidway: !isReadonly) { throw DatabaseError.suspended(sql: sql) }
@@ -565,7 +584,8 @@ public final class Statement {
     /// would keep its locks.
     @usableFromInline
     func failure(_ code: CInt) -> any Error {
-        let message = database.handle.lastMessage
+        let message = database.pageReads.message(of: code, database.handle.lastMessage)
+        let code = code == PageReads.refused ? ResultCode.SQLITE_CORRUPT.rawValue : code
         if isInCall {
             resetHandle()
             database.releaseWriteTurnIfDone()

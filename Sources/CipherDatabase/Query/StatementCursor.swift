@@ -38,8 +38,7 @@ struct StatementSteps {
             return false
         }
         guard statement.useCount == use else { throw statement.usedElsewhere() }
-        var code = statement.stepsPassGate ? try stepThroughGate() : handle.step()
-        if code == 1 && rowCount == 0 { code = statement.stepAgain(code) }  // SQLITE_ERROR
+        let code = statement.stepsPassGate ? try stepThroughGate() : step()
         if code == 100 {  // SQLITE_ROW
             rowCount &+= 1
             return true
@@ -47,6 +46,13 @@ struct StatementSteps {
         if code != 101 { throw ended(by: statement.failure(code)) }  // SQLITE_DONE
         try finish()
         return false
+    }
+
+    @inlinable
+    @inline(__always)
+    func step() -> CInt {
+        let code = handle.step()
+        return statement.database.pageReads.judge(code == 1 && rowCount == 0 ? statement.stepAgain(code) : code)
     }
 
     /// Takes one step as a bracketed call. An error ends the steps: the next step of a statement whose transaction was

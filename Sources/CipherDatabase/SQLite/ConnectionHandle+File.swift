@@ -28,6 +28,13 @@ extension ConnectionHandle {
         }
     }
 
+    /// Cuts the main database file off to nothing.
+    ///
+    /// - Returns: Whether it has no bytes now.
+    func emptyFile() -> Bool {
+        withFile { file, methods in methods.xTruncate?(file, 0) == SQLITE_OK ? true : nil } ?? false
+    }
+
     /// Raw bytes of the main database file, read through the connection's own descriptor.
     ///
     /// Closing a second descriptor would drop every lock of the process on the file.

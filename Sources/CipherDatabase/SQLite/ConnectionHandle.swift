@@ -13,10 +13,12 @@ struct ConnectionHandle {
     ///
     /// The connection is in multi-thread mode: `SerialConnection` ensures that one thread at a time uses it.
     ///
-    /// - Parameter immutable: Whether the file cannot change while it is open: SQLite then acquires no lock, reads no
-    ///   WAL and creates no file.
+    /// - Parameters:
+    ///   - filtersJournal: Whether ``hideJournal()`` may be called.
+    ///   - immutable: Whether the file cannot change while it is open: SQLite then acquires no lock, reads no
+    ///     WAL and creates no file.
     static func open(
-        _ path: String, readonly: Bool, immutable: Bool = false
+        _ path: String, readonly: Bool, filtersJournal: Bool = false, immutable: Bool = false
     ) throws(DatabaseError) -> ConnectionHandle {
         if !immutable { try requireUsableCompanions(of: path) }
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
@@ -29,7 +31,7 @@ struct ConnectionHandle {
         // is: `hasMoved`, the identities of LiveFiles and LeaseKeeper, and StagingDirectory's `requireOpened` for a file
         // that another user could have exchanged.
         var connection: SQLiteConnection?
-        let code = sqlite3_open_v2(name, &connection, flags, nil)
+        let code = sqlite3_open_v2(name, &connection, flags, filtersJournal ? JournalFilter.name : nil)
         guard code == SQLITE_OK, let connection else {
             let message = connection.map { String(cString: sqlite3_errmsg($0)) }
             let cause = connection.map { sqlite3_system_errno($0) } ?? 0
@@ -44,15 +46,26 @@ struct ConnectionHandle {
     /// SQLite opens a journal for reading before it reads the first page, and would wait for a writer of a pipe. It writes
     /// the other two whatever they are: another user of a shared folder may have given the name to a file that is kept
     /// elsewhere. Of links and folders it says only that it could not open something.
-    private static func requireUsableCompanions(of path: String) throws(DatabaseError) {
+    ///
+    /// Beside a database that its owner alone may write, it also refuses the files of other users: SQLite would take their
+    /// content for that of the database.
+    static func requireUsableCompanions(of path: String) throws(DatabaseError) {
         guard !path.isEmpty, !MemoryPath.isURI(path), !MemoryPath.names(path) else { return }
         let paths = StorePaths(path)
         // A restoration gives all files a second name for a moment. A store with one is refused for its database.
-        let hasOneName = ((try? Files.ownStatus(of: paths.database)) ?? nil).map { $0.linkCount <= 1 } ?? true
+        let database = (try? Files.status(of: paths.database)) ?? nil
+        let hasOneName = database.map { $0.linkCount <= 1 } ?? true
+        let isOwnersAlone = database.map { $0.permissions & 0o022 == 0 } ?? false
         for companion in [paths.wal, paths.sharedMemory, paths.journal] {
             guard let status = (try? Files.ownStatus(of: companion)) ?? nil else { continue }
-            if status.kind == .regular && (status.linkCount <= 1 || !hasOneName) { continue }
-            let what = status.oddKind.map { "is \($0)" } ?? "has a second name, and would be overwritten"
+            let isForeign =
+                isOwnersAlone && ![0, ProcessInspector.effectiveUser, database?.owner].contains(status.owner)
+            if status.kind == .regular && (status.linkCount <= 1 || !hasOneName) && !isForeign { continue }
+            let what =
+                status.oddKind.map { "is \($0)" }
+                ?? (isForeign
+                    ? "belongs to user \(status.owner), who may not write the database"
+                    : "has a second name, and would be overwritten")
             throw DatabaseError(
                 resultCode: .SQLITE_IOERR,
                 message: "\"\(companion)\" \(what): find out what it is, and move it away")
@@ -60,13 +73,22 @@ struct ConnectionHandle {
     }
 
     /// Closes the connection; statements that are still alive keep its memory, but it cannot be used.
-    func close() { sqlite3_close_v2(pointer) }
+    func close() {
+        showJournal()
+        sqlite3_close_v2(pointer)
+    }
 
     /// Closes the connection, or returns the code that says why it stays open, and logs the statements that keep it
     /// open.
     func closeStrictly() -> ResultCode {
+        let hidden = hidesJournal
+        showJournal()
         let code = ResultCode(rawValue: sqlite3_close(pointer))
-        if code != .SQLITE_OK { logUnfinalizedStatements(code) }
+        guard code == .SQLITE_OK else {
+            if hidden { hideJournal() }
+            logUnfinalizedStatements(code)
+            return code
+        }
         return code
     }
 

@@ -52,6 +52,8 @@ final class ConnectionHooks {
     /// Called for each statement as it starts. For what a trigger runs, the text is a comment that names the trigger,
     /// and the statement is the one that fired it.
     var willRun: ((SQLiteStatement, _ text: String) -> Void)?
+    /// Whether a statement is one that the library runs beside those of the program.
+    var isUnreported: ((SQLiteStatement) -> Bool)?
     /// Called for each statement when it has ended; the number is nanoseconds.
     var didRun: ((SQLiteStatement, Int64) -> Void)?
     /// SQLite's interface to FTS5, once it was asked for.
@@ -353,7 +355,9 @@ private func traceCallback(
     event: UInt32, context: UnsafeMutableRawPointer?, statement: UnsafeMutableRawPointer?,
     detail: UnsafeMutableRawPointer?
 ) -> CInt {
-    guard let hooks = hooks(at: context), let statement else { return 0 }
+    guard let hooks = hooks(at: context), let statement, hooks.isUnreported?(SQLiteStatement(statement)) != true else {
+        return 0
+    }
     if event == UInt32(SQLITE_TRACE_STMT), let detail {
         hooks.willRun?(SQLiteStatement(statement), String(cString: detail.assumingMemoryBound(to: CChar.self)))
     } else if event == UInt32(SQLITE_TRACE_PROFILE), let detail {

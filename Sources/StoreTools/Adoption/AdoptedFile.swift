@@ -77,7 +77,7 @@ final class AdoptedFile {
 /// A standard SQLCipher file, opened through SQLite unchanged.
 final class ForeignDatabase {
     private let path: String
-    private let configuration: Configuration
+    private var configuration: Configuration
     private var queue: DatabaseQueue?
     private var wasInWAL = false
 
@@ -109,8 +109,15 @@ final class ForeignDatabase {
     ///
     /// After the store has replaced the file, a program that still has it open cannot write to it: SQLite checks the name
     /// before it creates a journal, but not before it appends to a WAL.
-    /// - Throws: `StoreError` `storeInUse` when another connection has it open, and the errors of opening.
+    /// - Throws: `StoreError` `storeInUse` when another connection has it open, `logDamaged` for a rollback journal that
+    ///   another user can have made, and the errors of opening.
     func fold() throws {
+        if let journal = try RollbackJournal(beside: path) {
+            try journal.requireTrusted()
+        } else {
+            // One that appears now is nobody's who has the file open.
+            configuration.ignoresRollbackJournal = true
+        }
         do {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             self.queue = queue

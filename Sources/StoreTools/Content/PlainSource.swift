@@ -1,6 +1,7 @@
 import CipherStore
 import PageFormat
 import StorePlatform
+import StoreSharing
 
 /// A plain SQLite database, opened read-only: it is never changed.
 package enum PlainSource {
@@ -22,6 +23,12 @@ package enum PlainSource {
         configuration.prepareDatabase = program.prepareDatabase
         do {
             return try DatabaseQueue(path: path, configuration: configuration)
+        } catch where isOfFiles(error) && hasJournal(path) {
+            throw ToolError(
+                .plainNeedsRecovery, what: "\"\(path)\" cannot be read without changing something.",
+                why: "Its rollback journal \"\(path)-journal\" was left by a program that was killed while it wrote.",
+                remedy: "Open it once with that program, or with `sqlite3`, which plays the journal back; then try again. "
+                    + "Neither file was changed.")
         } catch let error as DatabaseError where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode) {
             if let shortage = error.shortage, !shortage.isReadOnlyFilesystem { throw error }
             let isReadOnly = error.shortage != nil || Files.isOnReadOnlyFilesystem(path)
@@ -44,6 +51,14 @@ package enum PlainSource {
                     + "it was.", cause: error)
         }
     }
+
+    /// Whether SQLite could not use the files beside a database.
+    private static func isOfFiles(_ error: any Error) -> Bool {
+        if let error = error as? DatabaseError { return [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode) }
+        return (error as? StoreError)?.code == .logMissing
+    }
+
+    private static func hasJournal(_ path: String) -> Bool { ((try? RollbackJournal(beside: path)) ?? nil) != nil }
 
     /// A note about a file that is longer than its pages, as where it is allocated in chunks; nil for none.
     ///

@@ -118,4 +118,45 @@ import Testing
         #expect(FileManager.default.contents(atPath: files.mainPath) != former)
         #expect(try fixture.read(.passphrase("second")) == "kept")
     }
+
+    // Story: in a folder like /tmp another user, who might not even read a plain database, put a WAL of his own beside it:
+    // an import took his rows for those of the database, and said that it had compared them.
+    @Test(
+        "a file of another user in the place of SQLite's files is refused beside a database that he may not write",
+        .enabled(if: getuid() == 0), arguments: ["-wal", "-shm", "-journal"])
+    func otherUsers(_ ending: String) throws {
+        try Opening.pool.open(path, .raw(0x2a)) { try $0.write { try $0.execute(sql: "CREATE TABLE t (a)") } }
+        #expect(chmod(path, 0o644) == 0 && chown(path, 1, 1) == 0)
+        try? FileManager.default.removeItem(atPath: path + ending)
+        try Data("planted".utf8).write(to: URL(fileURLWithPath: path + ending))
+        #expect(chown(path + ending, 2, 2) == 0)
+        for opening in [Opening.sharedStore, .pool, .queue] {
+            let error = #expect(throws: (any Error).self, "\(opening)") { try open(opening) }
+            #expect("\(error as Any)".contains("belongs to user 2"), "\(opening): \(error as Any)")
+        }
+        #expect(FileManager.default.contents(atPath: path + ending) == Data("planted".utf8))
+        // Whoever may write the database may make them.
+        try FileManager.default.removeItem(atPath: path + ending)
+        #expect(chmod(path, 0o664) == 0)
+        try Data().write(to: URL(fileURLWithPath: path + ending))
+        #expect(chown(path + ending, 2, 2) == 0)
+        let count = try Opening.pool.open(path, .raw(0x2a)) {
+            try $0.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") }
+        }
+        #expect(count == 0)
+    }
+
+    @Test("no store is made of an empty file of another user", .enabled(if: getuid() == 0))
+    func emptyFile() throws {
+        try Data().write(to: URL(fileURLWithPath: path))
+        #expect(chmod(path, 0o666) == 0 && chown(path, 2, 2) == 0)
+        let before = try names()
+        for opening in [Opening.sharedStore, .pool, .queue] {
+            let error = #expect(throws: StoreError.self, "\(opening)") { try open(opening) }
+            #expect(error?.code == .alreadyExists, "\(opening)")
+        }
+        #expect(try names() == before)
+        #expect(chown(path, getuid(), getgid()) == 0)
+        try open(.sharedStore)
+    }
 }
