@@ -37,6 +37,8 @@ enum Limits {
     /// by a database that only reads.
     static let snapshotAttempts = 8
     static let readonlySnapshotAttempts = 1_000
+    /// The pause between two interruptions of a read that is too old, in nanoseconds.
+    static let oldReadPause: UInt64 = 20_000_000
     /// How long a failed check of the file is repeated before its result counts, in milliseconds.
     static let recheckMilliseconds = 100
     /// How often an opening starts again because another file has the name of the opened file.
