@@ -27,6 +27,9 @@ public struct PersistenceContainer: Sendable {
         values.reserveCapacity(names.count)
     }
 
+    /// - Parameter values: As many as there are names.
+    init(_ names: ColumnNames, _ values: [DatabaseValue]) { (self.names, self.values) = (names, values) }
+
     /// The columns of a record.
     public init(_ record: some EncodableRecord) throws {
         self.init()
