@@ -50,7 +50,7 @@ final class RecordPlan {
 
         func hash(into hasher: inout Hasher) {
             hasher.combine(action)
-            hasher.combine(names.list)
+            hasher.combine(names.hashOfNames)
         }
     }
 
