@@ -79,6 +79,12 @@ public final class SharedStore: DatabaseWriter {
         }
     }
 
+    /// A snapshot of the last commit for as many concurrent reads as the configuration has readers; it does not change.
+    /// A switch to a new key waits for its end.
+    public func makeSnapshotPool() throws -> DatabaseSnapshotPool {
+        try DatabaseSnapshotPool(of: self) { try makeSnapshot() }
+    }
+
     // MARK: Upkeep
 
     @discardableResult

@@ -32,7 +32,7 @@ struct ForeignKeyCheck {
 
     private func areWholeTablesRight() throws -> Bool {
         try tables.all.allSatisfy { table in
-            try table.foreignKeys.isEmpty || db.foreignKeyViolations(in: table.name, in: "main").next() == nil
+            try table.foreignKeys.isEmpty || db.foreignKeyCheck(of: table.name, in: "main").next() == nil
         }
     }
 

@@ -146,7 +146,7 @@ private struct FirstCommits {
     private func hasOrphans() throws -> Bool {
         try added.contains { table in
             try !table.foreignKeys.isEmpty
-                && transaction.db.foreignKeyViolations(in: table.name, in: "main").next() != nil
+                && transaction.db.foreignKeyCheck(of: table.name, in: "main").next() != nil
         }
     }
 

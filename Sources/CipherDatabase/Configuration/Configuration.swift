@@ -197,6 +197,19 @@ public struct Configuration: Sendable {
     /// It is detected at checkpoints, so only while this database is written.
     public var onOldReader: (@Sendable (WALBlockage) -> Void)?
 
+    /// How long a read of a pool may take before ``onOldRead`` is called. Default: nil, never.
+    ///
+    /// Reads of snapshots, and those on the writing connection, are not watched.
+    public var maximumReadAge: Duration?
+
+    /// Called once for each read of a pool that takes longer than ``maximumReadAge``, while it is under way, on a queue
+    /// of its own. It says whether the read continues. Default: nil; then ``onNotice`` is called, and the read
+    /// continues.
+    ///
+    /// A read that is ended throws ``DatabaseError`` `.SQLITE_INTERRUPT` from its statement, or, while the program's
+    /// own code runs, from the next one.
+    public var onOldRead: (@Sendable (OldRead) -> OldRead.Decision)?
+
     // MARK: Hooks
 
     /// Called when something was repaired or is risky although an opening succeeds, such as a sidecar that was restored

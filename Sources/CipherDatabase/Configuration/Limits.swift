@@ -33,6 +33,12 @@ enum Limits {
     static let framesBeforeRetry = 50
     /// How long a writer trusts that the WAL and its index are in place, in nanoseconds.
     static let logCheckInterval: UInt64 = 2_000_000
+    /// How often a snapshot pool is begun again because others have committed meanwhile: before they have to wait, and
+    /// by a database that only reads.
+    static let snapshotAttempts = 8
+    static let readonlySnapshotAttempts = 1_000
+    /// The pause between two interruptions of a read that is too old, in nanoseconds.
+    static let oldReadPause: UInt64 = 20_000_000
     /// How long a failed check of the file is repeated before its result counts, in milliseconds.
     static let recheckMilliseconds = 100
     /// How often an opening starts again because another file has the name of the opened file.

@@ -10,6 +10,8 @@ final class AccessState {
     @exclusivity(unchecked) var cancellation: CancellationFlag?
     /// Why the access under way must end, as another thread has set it.
     let withdrawal = AccessWithdrawal()
+    /// The access under way, if its age is watched.
+    @exclusivity(unchecked) var watchedRead: WatchedRead?
     /// Whether the access under way refuses statements that write.
     @exclusivity(unchecked) var refusesWrites = false
     /// Whether a block of the library's own has begun a transaction that it still must end.

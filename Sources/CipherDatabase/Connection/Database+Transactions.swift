@@ -192,6 +192,8 @@ extension Database {
     private func step(_ control: ControlStatements.Kind) -> ResultCode {
         if control == .commit { CrashPoint.reach(.commitBegun) }
         let code = kept.controls.run(control, on: handle, hooks)
+        // The transaction sees this version until it ends: nothing but its own statements changes it there.
+        schemaCache.versionOfView = control == .view ? kept.controls.viewedVersion : nil
         if control == .commit && code == .SQLITE_DONE { CrashPoint.reach(.commitDone) }
         return code
     }
@@ -267,6 +269,8 @@ struct ControlStatements {
     }
 
     private var statements: [StatementHandle?] = Kind.allCases.map { _ in nil }
+    /// The schema version that the last `view` has read; nil if it failed.
+    private(set) var viewedVersion: Int32?
 
     /// Runs a statement.
     /// - Returns: `SQLITE_DONE`, or the code of the failure.
@@ -283,6 +287,9 @@ struct ControlStatements {
             statements[kind.rawValue] = statement
         }
         let code = ResultCode(rawValue: statement.step())
+        if kind == .view {
+            viewedVersion = code == .SQLITE_ROW ? Int32(truncatingIfNeeded: statement.int64(at: 0)) : nil
+        }
         _ = statement.reset()
         return code == .SQLITE_ROW ? .SQLITE_DONE : code
     }

@@ -172,6 +172,7 @@ public final class Database {
         requireAccess()
         if isClosed { throw closedError }
         if let cancellation = access.cancellation, cancellation.isSet { throw CancellationError() }
+        if let read = access.watchedRead { read.note(statement.sql) }
         if access.withdrawal.isSet, let reason = access.withdrawal.reason { throw reason }
         let moments = features.moments.intersection(statement.moments)
         if !moments.isEmpty { try callFeatures(moments, before: statement) }

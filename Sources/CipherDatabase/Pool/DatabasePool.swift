@@ -59,6 +59,7 @@ public final class DatabasePool: DatabaseWriter {
                 path: path, label: label + ".snapshot.\(number)", configuration: reading, fileKey: fileKey, key: key,
                 dependency: dependency)
         }
+        let watch = ReadWatch(configuration)
         readers = ReaderPool(maximumCount: configuration.maximumReaderCount) { [reading, dependency] number in
             let open: @Sendable () throws -> Database = {
                 try Database.open(
@@ -67,7 +68,7 @@ public final class DatabasePool: DatabaseWriter {
             }
             return SerialConnection(
                 try open(), qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: false,
-                dependency: dependency
+                dependency: dependency, watch: watch
             ) { _ in try open() }
         }
         guard configuration.automaticMemoryManagement else { return }

@@ -1,3 +1,5 @@
+import Dispatch
+
 /// An object that reads a database: a queue, a pool, a shared store.
 public protocol DatabaseReader: AnyObject, Sendable {
     /// The configuration with which the database was opened.
@@ -150,4 +152,17 @@ extension DatabaseWriter {
     /// Rebuilds the database file, without its free pages.
     /// - SeeAlso: <https://www.sqlite.org/lang_vacuum.html>
     public func vacuum() async throws { try await writeWithoutTransaction { try $0.execute(sql: "VACUUM") } }
+
+    /// Copies the database, as the other `vacuum(into:)` does, without blocking the threads of tasks.
+    ///
+    /// A cancellation before the copy begins throws `CancellationError`; later ones change nothing.
+    ///
+    /// - Parameter path: A file that does not exist, or is empty. After an error it may be incomplete.
+    /// - Throws: ``DatabaseError``, the errors of opening, or `CancellationError`.
+    public func vacuum(into path: String) async throws {
+        try Task.checkCancellation()
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            DispatchQueue.global().async { continuation.resume(with: Result { try self.vacuum(into: path) }) }
+        }
+    }
 }

@@ -24,12 +24,25 @@ public final class DatabaseSnapshot: DatabaseSnapshotReader, ClosableReader {
         connection = SerialConnection(
             db, qos: configuration.readQoS, target: configuration.targetQueue, allowsOpenTransaction: true,
             dependency: dependency)
+        try connection.sync { try Self.begin($0) }
+    }
+
+    private static func begin(_ db: Database) throws {
+        try db.run(.beginDeferred)
+        // The transaction has no snapshot until its first read.
+        try db.run(.view)
+    }
+
+    /// Makes it a snapshot of the last commit. Nobody else may use it yet.
+    func renew() throws {
         try connection.sync { db in
-            try db.run(.beginDeferred)
-            // The transaction has no snapshot until its first read.
-            try db.run(.view)
+            try db.run(.rollback)
+            try Self.begin(db)
         }
     }
+
+    /// The last commit of any process, which may be later than this snapshot; nil without WAL.
+    var commitPosition: CommitPosition? { connection.sync { $0.commitPosition } }
 
     public func read<T>(_ value: (Database) throws -> T) rethrows -> T { try connection.sync(value) }
 

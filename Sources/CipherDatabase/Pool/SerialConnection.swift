@@ -22,6 +22,8 @@ final class SerialConnection: @unchecked Sendable {
     private let allowsOpenTransaction: Bool
     /// Whether the configuration has a target queue for this one.
     private let hasTarget: Bool
+    /// Watches the age of accesses; nil where none is limited.
+    private let watch: ReadWatch?
     /// Released after the connection, which its deinitializer closes.
     private let dependency: ConnectionDependency?
 
@@ -41,9 +43,10 @@ final class SerialConnection: @unchecked Sendable {
 
     init(
         _ db: Database, qos: DispatchQoS, target: DispatchQueue?, allowsOpenTransaction: Bool,
-        dependency: ConnectionDependency? = nil, reopen: Reopening? = nil
+        dependency: ConnectionDependency? = nil, watch: ReadWatch? = nil, reopen: Reopening? = nil
     ) {
         self.db = db
+        self.watch = watch
         self.dependency = dependency
         self.reopen = reopen
         suspension = db.connectionKey.suspension
@@ -229,9 +232,11 @@ final class SerialConnection: @unchecked Sendable {
     private func beginAccess() {
         user.store(CurrentThread.id, ordering: .relaxed)
         db.beginAccess()
+        if let watch { db.access.watchedRead = watch.begin(on: self, named: db.label) }
     }
 
     private func endAccess() {
+        if let watch, let read = db.access.watchedRead.take() { watch.end(read) }
         db.endAccess(allowsOpenTransaction: allowsOpenTransaction)
         if db.health.mayBeUnusable { replaceIfUnusable() }
         user.store(0, ordering: .relaxed)

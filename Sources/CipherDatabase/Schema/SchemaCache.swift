@@ -10,6 +10,8 @@ struct SchemaCache {
     private(set) var generation = 0
     /// Whether the entries belong to the transaction under way.
     var isCompared = false
+    /// The version that the transaction under way has read at its beginning.
+    var versionOfView: Int32?
     /// Whether the entries may hold changes that are not committed yet.
     var isProvisional = false
     /// The schemas in the order in which SQLite looks for a table.
@@ -93,7 +95,8 @@ extension Database {
         takeForeignEffects()
         let isInsideTransaction = isInsideTransaction
         if schemaCache.isCompared && isInsideTransaction { return }
-        schemaCache.compare(try schemaVersion())
+        let viewed = schemaCache.versionOfView.take()
+        schemaCache.compare(try isInsideTransaction ? viewed ?? schemaVersion() : schemaVersion())
         // Reading the version has given the transaction its snapshot.
         schemaCache.isCompared = isInsideTransaction
         schemaCache.isProvisional = isInsideTransaction && handle.isWriting
@@ -154,6 +157,7 @@ extension Database {
             callFeatures(didChangeSchema: effects, isForeign: true)
         }
         schemaCache.isCompared = false
+        schemaCache.versionOfView = nil
         // The date is made on demand: no function of the user's may run while a statement is compiled.
         if effects.contains(.begin) || handle.isInAutocommit { transaction.date = nil }
     }
@@ -170,6 +174,7 @@ extension Database {
         if effects.contains(.busyTimeout) { noteBusyTimeout() }
         guard effects.contains(.transaction) else { return }
         schemaCache.isCompared = false
+        schemaCache.versionOfView = nil
         if handle.isInAutocommit {
             forgetTransaction()
         } else if effects.contains(.begin) || transaction.date == nil {

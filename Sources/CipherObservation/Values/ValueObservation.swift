@@ -50,10 +50,18 @@ public struct ValueObservation<Reducer: ValueReducer>: Sendable {
     /// other fetch.
     public var requiresWriteAccess = false
 
+    /// Whether the value of the start is delivered. Default: true.
+    ///
+    /// If it is false, the first value is that of the first commit after the start that changes what is tracked. No
+    /// change is missed that is committed after the start has returned. The start waits until the database was read
+    /// once, which tells what is tracked; that value is neither converted nor compared with the next one.
+    public var deliversInitialValue = true
+
     func with<Other: ValueReducer>(_ reducer: Other) -> ValueObservation<Other> {
         var other = ValueObservation<Other>(reducer: reducer, tracking: .converting(tracking))
         other.events = .converting(events)
         other.requiresWriteAccess = requiresWriteAccess
+        other.deliversInitialValue = deliversInitialValue
         return other
     }
 }
@@ -136,6 +144,13 @@ extension ValueObservation {
     public func removeDuplicates() -> ValueObservation<ValueReducers.RemoveDuplicates<Reducer>>
     where Reducer.Value: Equatable {
         removeDuplicates { $0 == $1 }
+    }
+
+    /// Leaves out the value of the start: see ``deliversInitialValue``.
+    public func withoutInitialValue() -> Self {
+        var observation = self
+        observation.deliversInitialValue = false
+        return observation
     }
 
     // MARK: Watching

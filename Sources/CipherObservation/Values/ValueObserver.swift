@@ -90,6 +90,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         if let closing = reader?.closingOfReader, !closing.isClosed {
             closingWait = closing.whenClosed { [weak self] in self?.fail($0) }
         }
+        if !observation.deliversInitialValue { return startWithoutValue() }
         let isImmediate = scheduler.immediateInitialValue()
         if let writer, observation.requiresWriteAccess || writer is DatabaseQueue {
             return isImmediate ? startNow(on: writer) : startLater(on: writer)
@@ -142,6 +143,24 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
             mustConvert = enqueue(.failure(error))
         }
         if mustConvert { convertAll(isImmediate: true) }
+    }
+
+    /// Starts at once, and delivers the changes that are committed from here on.
+    private func startWithoutValue() {
+        guard let reader else { return }
+        do {
+            if let writer, observation.requiresWriteAccess || writer is DatabaseQueue {
+                try writer.unsafeReentrantWrite { db in
+                    _ = try self.addObserver(db, fetch: true)
+                    // Nothing is queued of this fetch.
+                    self.state.withLock { $0.isFetchingOnWriter = false }
+                }
+            } else {
+                follow(try reader.unsafeRead { try self.firstFetch($0) })
+            }
+        } catch {
+            fail(error)
+        }
     }
 
     private func startLater(on writer: any DatabaseWriter) {

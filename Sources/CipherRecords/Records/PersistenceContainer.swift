@@ -27,6 +27,9 @@ public struct PersistenceContainer: Sendable {
         values.reserveCapacity(names.count)
     }
 
+    /// - Parameter values: As many as there are names.
+    init(_ names: ColumnNames, _ values: [DatabaseValue]) { (self.names, self.values) = (names, values) }
+
     /// The columns of a record.
     public init(_ record: some EncodableRecord) throws {
         self.init()
@@ -136,10 +139,13 @@ final class ColumnNames: Sendable {
 
     @usableFromInline let list: [String]
     @usableFromInline let count: Int
+    /// Hashed once: a program that inserts and updates in turn looks for the statement of each.
+    let hashOfNames: Int
 
     init(_ list: [String]) {
         self.list = list
         count = list.count
+        hashOfNames = list.hashValue
     }
 
     /// A column by its name, in any case.

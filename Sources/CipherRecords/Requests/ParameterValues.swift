@@ -9,12 +9,31 @@ final class Rewriting {
     let value: (DatabaseValue) -> DatabaseValue
     /// Runs the closures of parts that need a connection; nil leaves these parts as they are.
     let database: Database?
-    /// Whether there was any such part.
+    /// Whether there was any such part, or an alias without a name.
     private(set) var hasResolved = false
+
+    /// The aliases without names that have come so far.
+    private var unnamed: [AliasID] = []
 
     init(database: Database? = nil, value: @escaping (DatabaseValue) -> DatabaseValue = { $0 }) {
         self.database = database
         self.value = value
+    }
+
+    /// The alias that takes the place of another one: itself, if it has a name.
+    func alias(_ alias: AliasID) -> AliasID {
+        if alias.name != nil { return alias }
+        let index = unnamed.firstIndex { $0 === alias } ?? unnamed.count
+        if index == unnamed.count { unnamed.append(alias) }
+        guard index < AliasID.places.count else { return alias }
+        let place = AliasID.places[index]
+        if place !== alias { hasResolved = true }
+        return place
+    }
+
+    func owner(_ owner: ColumnOwner) -> ColumnOwner {
+        if case .alias(let alias) = owner { return .alias(self.alias(alias)) }
+        return owner
     }
 
     /// The elements that a closure makes; nil where it stays.
@@ -110,6 +129,8 @@ extension [Term] {
 extension Node {
     func rewritten(_ rewriting: Rewriting) throws -> Node {
         switch operation {
+        case .column(let name, .alias(let alias)): Node(.column(name, .alias(rewriting.alias(alias))))
+        case .fastKey(.alias(let alias)): Node(.fastKey(.alias(rewriting.alias(alias))))
         case .column, .fastKey, .tableName, .deferred: self
         case .apply(let function, let operands):
             Node(.apply(function, try operands.rewritten(rewriting)))
@@ -120,7 +141,7 @@ extension Node {
         case .definition(let table): Node(.definition(try table.rewritten(rewriting)))
         case .columns(let selections, let table, let qualifier):
             Node(.columns(try selections.rewritten(rewriting), table: table, qualifier: qualifier))
-        case .inTable(let alias, let term): Node(.inTable(alias, try term.rewritten(rewriting)))
+        case .inTable(let alias, let term): Node(.inTable(rewriting.alias(alias), try term.rewritten(rewriting)))
         case .json(let term): Node(.json(try term.rewritten(rewriting)))
         }
     }
@@ -208,8 +229,11 @@ extension Selection {
         case .expression(let term): .expression(try term.rewritten(rewriting))
         case .literal(let text): .literal(try text.rewritten(rewriting))
         case .located(let path, let selections): .located(path, try selections.rewritten(rewriting))
-        case .inTable(let alias, let selections): .inTable(alias, try selections.rewritten(rewriting))
-        case .allColumns, .allColumnsExcluding, .primaryKey, .deferred, .one: self
+        case .inTable(let alias, let selections): .inTable(rewriting.alias(alias), try selections.rewritten(rewriting))
+        case .allColumns(let owner): .allColumns(rewriting.owner(owner))
+        case .allColumnsExcluding(let names, let owner): .allColumnsExcluding(names, rewriting.owner(owner))
+        case .primaryKey(let owner): .primaryKey(rewriting.owner(owner))
+        case .deferred, .one: self
         }
     }
 }
@@ -254,6 +278,7 @@ extension Relation {
 
     func rewritten(_ rewriting: Rewriting) throws -> Relation {
         var mapped = self
+        if !aliases.isEmpty { mapped.aliases = aliases.map(rewriting.alias) }
         mapped.commonTables = try commonTables.map { try $0.rewritten(rewriting) }
         mapped.selection = try selection.rewritten(rewriting)
         mapped.filters = try filters.rewritten(rewriting)
@@ -263,8 +288,9 @@ extension Relation {
         mapped.limit?.offset = limit?.offset.map { BoundValue(value: rewriting.value($0.value)) }
         mapped.joins = try joins.map { join in
             var mapped = join
-            if case .condition(let condition?, let left, let right) = join.link {
-                mapped.link = .condition(try condition.rewritten(rewriting), left: left, right: right)
+            if case .condition(let condition, let left, let right) = join.link {
+                mapped.link = .condition(
+                    try condition?.rewritten(rewriting), left: rewriting.alias(left), right: rewriting.alias(right))
             }
             mapped.relation = try join.relation.rewritten(rewriting)
             return mapped

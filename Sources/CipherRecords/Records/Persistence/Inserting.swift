@@ -28,6 +28,21 @@ extension MutablePersistableRecord {
         return record
     }
 
+    /// Inserts the record by `INSERT OR IGNORE`: a row that would break a constraint is not inserted, and nothing is
+    /// thrown. Foreign keys are the exception, whose errors are thrown.
+    ///
+    /// - Returns: Whether a row was inserted. A record that was ignored gets no rowid, and no `didInsert`.
+    /// - SeeAlso: <https://www.sqlite.org/lang_conflict.html>
+    public mutating func insertOrIgnore(_ db: Database) throws -> Bool {
+        var isInserted = false
+        try save(db) { record in
+            let success = try record.insertWithCallbacks(db, onConflict: .ignore)
+            isInserted = !success.isIgnored
+            return success
+        }
+        return isInserted
+    }
+
     // MARK: Inserting and fetching
 
     /// Inserts the record and reads the row that it has become, with its default and generated values.
@@ -93,6 +108,16 @@ extension PersistableRecord {
     public func insert(_ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil) throws {
         var record = self
         try record.save(db, by: { try $0.insertWithCallbacks(db, onConflict: conflictResolution) })
+    }
+
+    /// Inserts the record by `INSERT OR IGNORE`: a row that would break a constraint is not inserted, and nothing is
+    /// thrown. Foreign keys are the exception, whose errors are thrown.
+    ///
+    /// - Returns: Whether a row was inserted. A record that was ignored gets no rowid, and no `didInsert`.
+    /// - SeeAlso: <https://www.sqlite.org/lang_conflict.html>
+    public func insertOrIgnore(_ db: Database) throws -> Bool {
+        var record: some MutablePersistableRecord = self
+        return try record.insertOrIgnore(db)
     }
 
     /// Inserts the record and reads what the statement returns of its row.
@@ -198,24 +223,26 @@ extension MutablePersistableRecord {
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?
     ) throws -> InsertionSuccess {
         let plan = try db.records().plan(of: type(of: self), db)
-        let container = try plan.storedContainer(of: self)
+        let given = try plan.container(of: self)
+        let container = try plan.inserted(given)
         let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForInsert
         let statement = try plan.statement(.insert(policy), container.names, db) {
             plan.insertSQL(container.columns, policy)
         }
         try statement.setArguments(StatementArguments(plain: container.values))
-        return try plan.success(of: statement.executeForOutcome(), container, db)
+        return try plan.success(of: statement.executeForOutcome(), given, db)
     }
 
     func runInsert(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, returning: Returning
     ) throws -> InsertionSuccess {
         let plan = try db.records().plan(of: type(of: self), db)
-        let container = try plan.storedContainer(of: self)
+        let given = try plan.container(of: self)
+        let container = try plan.inserted(given)
         let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForInsert
         let sql = plan.insertSQL(container.columns, policy)
         let outcome = try plan.run(sql, container.values, returning, db)
-        return try plan.success(of: outcome, container, db)
+        return try plan.success(of: outcome, given, db)
     }
 }
 

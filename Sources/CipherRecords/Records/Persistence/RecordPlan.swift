@@ -13,6 +13,10 @@ final class RecordPlan {
     let affinities: [String: TypeAffinity]
     /// The same for the columns that the last record gave.
     @exclusivity(unchecked) var latestAffinities: (names: ColumnNames, list: [TypeAffinity]) = (.none, [])
+    /// The names of the columns that the table computes, in lower case. SQLite refuses values for them.
+    let generatedNames: Set<String>
+    /// The columns that the last record gave, with the positions of those that are stored.
+    @exclusivity(unchecked) private var latestStored: (given: ColumnNames, positions: [Int], names: ColumnNames)?
     private let selection: [Selection]
     /// Whether the records are selected without values of the program, and without parts that need a connection.
     private let hasPlainSelection: Bool
@@ -46,7 +50,7 @@ final class RecordPlan {
 
         func hash(into hasher: inout Hasher) {
             hasher.combine(action)
-            hasher.combine(names.list)
+            hasher.combine(names.hashOfNames)
         }
     }
 
@@ -61,6 +65,7 @@ final class RecordPlan {
         let affinities = stored.map { ($0.name.lowercased(), TypeAffinity(type: $0.type, isStrict: isStrict)) }
         self.affinities = Dictionary(affinities, uniquingKeysWith: { first, _ in first })
         tableColumnNames = Set(tableColumns)
+        generatedNames = Set(columns.filter(\.isGenerated).map { $0.name.lowercasedASCII })
         selection = type.relation.selection
         hasPlainSelection = selection.allSatisfy(\.isPlain)
     }
@@ -105,6 +110,21 @@ final class RecordPlan {
                 message: "\(type(of: record)) gives no column: encode(to:) has to set one at least")
         }
         return container
+    }
+
+    /// The columns of a record without those that the table computes.
+    func withoutGenerated(_ container: PersistenceContainer) -> PersistenceContainer {
+        if generatedNames.isEmpty { return container }
+        if let known = latestStored, known.given === container.names {
+            return PersistenceContainer(known.names, known.positions.map { container.values[$0] })
+        }
+        let positions = container.columns.indices.filter {
+            !generatedNames.contains(container.columns[$0].lowercasedASCII)
+        }
+        let isWhole = positions.count == container.count
+        let names = isWhole ? container.names : ColumnNames(positions.map { container.columns[$0] })
+        latestStored = (container.names, positions, names)
+        return PersistenceContainer(names, positions.map { container.values[$0] })
     }
 
     /// The values of the primary key in a container; nil when there is none but NULL.

@@ -102,14 +102,19 @@ struct DecimalDigits: Equatable {
 }
 
 extension RecordPlan {
-    /// The columns of a record that is to be stored.
+    /// The columns of a record that an insertion stores: all but those that the table computes.
     ///
-    /// - Throws: The errors of `container(of:)`; ``DatabaseError`` `.SQLITE_MISMATCH` for a number that a column would
-    ///   round.
-    func storedContainer(of record: some EncodableRecord) throws -> PersistenceContainer {
-        let container = try container(of: record)
-        try requirePrecision(of: container, at: container.values.indices)
-        return container
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISMATCH` for a number that a column would round; `.SQLITE_MISUSE` if the
+    ///   table computes all of them.
+    func inserted(_ container: PersistenceContainer) throws -> PersistenceContainer {
+        let stored = withoutGenerated(container)
+        if stored.values.isEmpty {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message: "table \(table) computes every column of the record: encode(to:) has to set another one")
+        }
+        try requirePrecision(of: stored, at: stored.values.indices)
+        return stored
     }
 
     /// - Throws: ``DatabaseError`` `.SQLITE_MISMATCH` for a number that a column would round.

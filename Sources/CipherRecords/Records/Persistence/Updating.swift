@@ -333,11 +333,11 @@ final class ContainerColumns {
 }
 
 extension RecordPlan {
-    /// The columns of a container that the table has, without those of the key.
+    /// The columns of a container that the table has, without those of the key and those that it computes.
     func updatedColumns(of container: PersistenceContainer) -> ContainerColumns {
         if let known = latestUpdate, known.names === container.names { return known.columns }
-        let key = Set(key.columns.map(\.lowercasedASCII))
-        let columns = columns(of: container) { !key.contains($0.lowercasedASCII) }
+        let kept = generatedNames.union(key.columns.map(\.lowercasedASCII))
+        let columns = columns(of: container) { !kept.contains($0.lowercasedASCII) }
         latestUpdate = (container.names, columns)
         return columns
     }

@@ -78,9 +78,10 @@ extension MutablePersistableRecord {
 
     private func run(_ upsert: Upsert, _ db: Database) throws -> InsertionSuccess {
         let plan = try db.records().plan(of: type(of: self), db)
-        let container = try plan.storedContainer(of: self)
+        let given = try plan.container(of: self)
+        let container = try plan.inserted(given)
         var success = InsertionSuccess(
-            rowID: db.lastInsertedRowID, rowIDColumn: plan.key.rowIDColumn, persistenceContainer: container)
+            rowID: db.lastInsertedRowID, rowIDColumn: plan.key.rowIDColumn, persistenceContainer: given)
         let statement = try plan.statement(for: upsert, container, db)
         let count = statement.columnCount
         if count == 0 {

@@ -25,7 +25,7 @@ import Testing
     @Test("violations name table, row, other table and foreign key")
     func violations() throws {
         try queue().write { db in
-            let violations = try Array(db.foreignKeyViolations())
+            let violations = try Array(db.foreignKeyCheck().map(ForeignKeyViolation.init(row:)))
             let violation = try #require(violations.first)
             #expect(violations.count == 1)
             #expect(violation.originTable == "book" && violation.originRowID == 7)
@@ -67,7 +67,8 @@ import Testing
     func withoutRowID() throws {
         try queue().write { db in
             try db.execute(sql: "DELETE FROM book; INSERT INTO loan VALUES (9, 'x')")
-            let violation = try #require(try db.foreignKeyViolations(in: "loan").next())
+            let row = try #require(try db.foreignKeyCheck(of: "loan").next())
+            let violation = ForeignKeyViolation(row: row)
             #expect(violation.originRowID == nil)
             let text = "FOREIGN KEY constraint violation - from loan(a) to author(id)"
             #expect(try violation.failureDescription(db) == text)

@@ -154,7 +154,7 @@ import Testing
             #expect(databaseError { try db.primaryKey(name) }?.message == message)
             #expect(databaseError { try db.indexes(on: name) }?.message == message)
             #expect(databaseError { try db.foreignKeys(on: name) }?.message == message)
-            #expect(databaseError { try db.foreignKeyViolations(in: name) }?.message == message)
+            #expect(databaseError { try db.foreignKeyCheck(of: name) }?.message == message)
             #expect(databaseError { try db.table(name, hasUniqueKey: ["a"]) }?.message == message)
             #expect(databaseError { try db.columns(in: name, in: "x") }?.message == "no such schema: x")
             #expect(try db.tableExists("book"))

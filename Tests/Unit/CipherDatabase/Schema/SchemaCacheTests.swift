@@ -37,6 +37,35 @@ import Testing
         }
     }
 
+    @Test("the version with which a read begins is read once, and no later transaction takes it for its own")
+    func versionOfView() throws {
+        var configuration = MigrationScratch.plain
+        configuration.maximumReaderCount = 1
+        let pool = try DatabasePool(path: folder.path("app.db"), configuration: configuration)
+        try pool.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        func columns(_ db: Database) throws -> Int { try db.columns(in: "t").count }
+        #expect(try pool.unsafeRead(columns) == 1)
+        let statements = try pool.read { db in
+            var statements: [String] = []
+            db.trace { statements.append("\($0)") }
+            _ = try columns(db)
+            db.trace(nil)
+            return statements
+        }
+        #expect(statements == [])
+        for (count, begin) in [(2, "BEGIN"), (3, "SAVEPOINT s"), (4, "")] {
+            // A read that needs no version.
+            try pool.read { _ in }
+            try pool.write { try $0.execute(sql: "ALTER TABLE t ADD b\(count)") }
+            let found = try pool.unsafeRead { db in
+                if begin.isEmpty { try db.beginTransaction(.deferred) } else { try db.execute(sql: begin) }
+                defer { try? db.execute(sql: "ROLLBACK") }
+                return try columns(db)
+            }
+            #expect(found == count)
+        }
+    }
+
     @Test("writer and readers notice what another pool has changed, and inside a transaction they do not see it")
     func otherConnections() throws {
         let (ours, theirs) = (try pool(), try pool())

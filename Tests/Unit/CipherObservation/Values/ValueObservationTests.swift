@@ -55,6 +55,40 @@ import Testing
         return (values, cancellable)
     }
 
+    @Test(
+        "without an initial value: each commit after the start is delivered, and nothing before",
+        arguments: Kind.allCases)
+    func withoutInitialValue(_ kind: Kind) throws {
+        let writer = try open(kind)
+        for (round, observation) in [Self.count, Self.constantCount].enumerated() {
+            for attempt in 0..<20 {
+                let number = 20 * round + attempt
+                let (values, cancellable) = start(observation.withoutInitialValue(), writer)
+                // At once: the observer may not be added yet.
+                try insert(writer)
+                expect(values, last: number + 1)
+                #expect(values.all == [number + 1])
+                cancellable.cancel()
+            }
+        }
+        let (values, cancellable) = start(Self.count.withoutInitialValue().map { -$0 }.removeDuplicates(), writer)
+        try writer.write { try $0.execute(sql: "INSERT INTO jar VALUES (1)") }
+        try insert(writer)
+        values.wait { !$0.isEmpty }
+        #expect(values.all == [-41])
+        cancellable.cancel()
+    }
+
+    @Test("without an initial value a fetch that fails ends the observation")
+    func failureWithoutInitialValue() throws {
+        let (writer, errors) = (try open(.pool), Collected<String>())
+        let observation = ValueObservation.tracking { try Int.fetchOne($0, sql: "SELECT x FROM nowhere") }
+        let (values, cancellable) = start(observation.withoutInitialValue(), writer, errors)
+        errors.wait { !$0.isEmpty }
+        #expect(errors.all.count == 1 && values.all.isEmpty)
+        cancellable.cancel()
+    }
+
     @Test("a view that another connection defines anew is tracked by what it reads now, by a statement that is kept")
     func redefinedView() throws {
         let other = try file.pool()

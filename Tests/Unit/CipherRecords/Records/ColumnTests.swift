@@ -4,7 +4,7 @@ import CipherSchema
 import Foundation
 import Testing
 
-@Suite("Columns of records: numbers, generated ones, encoded keys, reserved names")
+@Suite("Columns of records: numbers, encoded keys, reserved names")
 struct ColumnTests {
     private struct Reading: Codable, PersistableRecord {
         var id: Int64
@@ -38,18 +38,6 @@ struct ColumnTests {
             try #expect(city.updateChanges(db) { $0.name = "Orl\u{e9}ans" })
             #expect(try Int.fetchOne(db, sql: "SELECT LENGTH(name) FROM city") == 7)
             try #expect(!city.updateChanges(db) { $0.name = "Orl\u{e9}ans" })
-        }
-    }
-
-    @Test("a generated column cannot be given a value")
-    func generatedColumns() throws {
-        try DatabaseQueue().write { db in
-            try db.execute(sql: "CREATE TABLE reading (id INTEGER PRIMARY KEY, value ALWAYS GENERATED AS (id * 2))")
-            let insertion = #expect(throws: DatabaseError.self) { try Reading(id: 1, value: 2).insert(db) }
-            #expect(insertion?.message == #"cannot INSERT into generated column "value""#)
-            let update = #expect(throws: DatabaseError.self) { try Reading(id: 1, value: 2).update(db) }
-            #expect(update?.message == #"cannot UPDATE generated column "value""#)
-            #expect(update?.sql == #"UPDATE "reading" SET "value"=? WHERE "id"=?"#)
         }
     }
 

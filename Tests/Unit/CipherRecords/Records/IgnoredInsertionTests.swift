@@ -120,6 +120,29 @@ struct IgnoredInsertionTests {
         }
     }
 
+    @Test("insertOrIgnore says whether there is a new row; errors of foreign keys are thrown")
+    func insertOrIgnore() throws {
+        struct Score: Codable, PersistableRecord {
+            var id: Int64
+            var playerId: Int64?
+        }
+        let table = "CREATE TABLE score (id INTEGER PRIMARY KEY, playerId INTEGER NOT NULL REFERENCES player)"
+        try queue("UNIQUE", table).write { db throws in
+            var player = Player(id: nil, name: "Ann")
+            #expect(try !player.insertOrIgnore(db) && player.id == nil)
+            player.name = "Bob"
+            #expect(try player.insertOrIgnore(db) && player.id == 3)
+            let logged = Logged()
+            #expect(try !logged.insertOrIgnore(db) && logged.calls.isEmpty)
+            #expect(try Score(id: 1, playerId: 3).insertOrIgnore(db) && !Score(id: 1, playerId: 3).insertOrIgnore(db))
+            #expect(try !Score(id: 2, playerId: nil).insertOrIgnore(db))
+            let error = #expect(throws: DatabaseError.self) {
+                _ = try Score(id: 3, playerId: 99).insertOrIgnore(db)
+            }
+            #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_FOREIGNKEY)
+        }
+    }
+
     @Test("by ON CONFLICT IGNORE in the schema")
     func schema() throws {
         try queue("UNIQUE ON CONFLICT IGNORE").write { db in

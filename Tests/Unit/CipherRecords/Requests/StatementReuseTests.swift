@@ -64,6 +64,23 @@ struct StatementReuseTests {
         }
     }
 
+    @Test("requests whose aliases have no names find the statement of the first, and two aliases stay apart")
+    func aliases() throws {
+        try Schema.queue().write { db in
+            try db.execute(sql: "INSERT INTO player (id, name, score) VALUES (1, 'a', 5), (2, 'b', 7)")
+            for index in 0..<600 {
+                let (outer, inner) = (TableAlias(), TableAlias())
+                let better = Player.aliased(inner).filter(inner[score] > outer[score])
+                let best = Player.aliased(outer).filter(!better.exists()).filter(outer[score] > index % 2)
+                    .select(outer[name], as: String.self)
+                let found = try best.fetchAll(db)
+                if found != ["b"] { Issue.record("\(index): \(found)") }
+            }
+            #expect(try statistics(db).generated == 1)
+            #expect(try statistics(db).found == 599)
+        }
+    }
+
     @Test("a closure that needs a connection runs each time, and its requests share statements")
     func closures() throws {
         try Schema.queue().write { db in

@@ -181,6 +181,8 @@ struct GenericContextTests {
             let columns = try ColumnInfo.fetchAll(db, sql: "PRAGMA table_xinfo(ship)")
             #expect(columns.map(\.name) == ["id", "name", "tons", "nickname", "harbourCode"])
             #expect(try ForeignKeyViolation.fetchAll(db, sql: "PRAGMA foreign_key_check").isEmpty)
+            let violations: RecordCursor<ForeignKeyViolation> = try db.foreignKeyViolations()
+            #expect(try violations.isEmpty && db.foreignKeyViolations(in: "ship", in: "main").isEmpty)
         }
     }
 

@@ -282,6 +282,15 @@ extension Calls {
             observation.requiresWriteAccess = true
             return try twoValues(observation) == [3, 4]
         }
+        call("ValueObservation withoutInitialValue() deliversInitialValue") { _ in
+            let (queue, told) = (try Fleet.queue(), Told<Int>())
+            let observation = ValueObservation.tracking(Harbour.all().fetchCount).withoutInitialValue()
+            let cancellable = observation.start(
+                in: queue, scheduling: .async(onQueue: .global()), onError: { _ in }, onChange: { told.add($0) })
+            try queue.write { try addHarbour($0) }
+            defer { cancellable.cancel() }
+            return told.first(1) == [4] && !observation.deliversInitialValue
+        }
         call("ValueObservation values(in:scheduling:bufferingPolicy:) .task .task(priority:)") { _ in
             let (queue, told) = (try Fleet.queue(), Told<Int>())
             let values = ValueObservation.tracking(Harbour.all().fetchCount).values(

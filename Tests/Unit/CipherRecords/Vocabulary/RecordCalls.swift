@@ -337,6 +337,10 @@ extension Calls {
     }
 
     private static func saving(_ call: inout Calls) {
+        call("insertOrIgnore(_:)") { db in
+            let isInserted = try Harbour(code: "B", name: "Bremen").insertOrIgnore(db)
+            return try !isInserted && Harbour.fetchOne(db, key: "B")?.name == "Bergen"
+        }
         call("save(_:)") { db in
             var ship = Fleet.ship()
             try ship.save(db)
