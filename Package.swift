@@ -11,6 +11,7 @@ let package = Package(
         .library(name: "StoreTools", targets: ["StoreTools"]),
         .library(name: "EncryptionConformance", targets: ["EncryptionConformance"]),
         .library(name: "ChangesetSync", targets: ["ChangesetSync"]),
+        .library(name: "CommitJoin", targets: ["CommitJoin"]),
         // Empty without the trait of its name.
         .library(name: "PostgreSQLRemote", targets: ["PostgreSQLRemote"]),
         .executable(name: "cipherctl", targets: ["cipherctl"]),
@@ -87,7 +88,7 @@ let package = Package(
         .executableTarget(
             name: "cipherctl",
             dependencies: [
-                "ChangesetSync", "CipherStore", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat",
+                "CipherStore", "CommitJoin", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat",
                 "PostgreSQLRemote", "RotationCore", "StoreCrypto", "StorePlatform", "StoreSharing", "StoreTools",
             ]),
         .executableTarget(

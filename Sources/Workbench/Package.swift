@@ -13,7 +13,7 @@ let package = Package(
         .example("Bookshelf"),
         .example("Inbox"),
         .example("LiveTable", exclude: ["screenshot.py"]),
-        .example("SyncTwoDevices", ["ChangesetSync"]),
+        .example("SyncTwoDevices", ["CommitJoin"]),
         // Code in GRDB's style, in both language modes.
         .consumer("ConsumerMode5", ["CipherStore"], .v5),
         .consumer("ConsumerMode6", ["CipherStore", "StoreTools"], .v6),

@@ -28,7 +28,7 @@ package struct InvitationContent: Sendable {
 }
 
 /// An invitation as a file: its content, locked by a passphrase or a key file (Docs/Formats/Members.md).
-package struct Invitation: Sendable {
+public struct Invitation: Sendable {
     package let bytes: [UInt8]
     package let repository: RepositoryID
     private let derivation: SlotDerivation
@@ -48,7 +48,7 @@ package struct Invitation: Sendable {
     package static let magic = Array("CSI2".utf8)
     package static let version: UInt8 = 1
     private static let label = "cipherstore invitation v2"
-    private static let limitBytes = 1024 * 1024
+    static let limitBytes = 1024 * 1024
 
     /// Reads the bytes of an invitation. No key is needed for that.
     ///
@@ -165,8 +165,8 @@ extension InvitationContent {
 }
 
 extension Invitation: CustomStringConvertible, CustomReflectable {
-    package var description: String { "Invitation(repository \(repository))" }
-    package var customMirror: Mirror { Mirror(self, children: []) }
+    public var description: String { "Invitation(repository \(repository))" }
+    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension InvitationContent: CustomStringConvertible, CustomReflectable {

@@ -1,7 +1,7 @@
 import StoreCrypto
 
 /// The rights of a member. Each role includes those before it.
-package enum Role: UInt8, Sendable, Comparable {
+public enum Role: UInt8, Sendable, Comparable, CaseIterable {
     /// Reads commits and makes none.
     case reader = 0
     /// Makes commits and snapshots.
@@ -9,7 +9,7 @@ package enum Role: UInt8, Sendable, Comparable {
     /// Admits and removes members.
     case admin = 2
 
-    package static func < (one: Role, other: Role) -> Bool { one.rawValue < other.rawValue }
+    public static func < (one: Role, other: Role) -> Bool { one.rawValue < other.rawValue }
 }
 
 /// The public part of a replica, as the list of members has it.

@@ -1,5 +1,5 @@
 /// Why a record of members cannot be made or an invitation cannot be used. Nothing was changed then.
-package enum MemberError: Error, Hashable, Sendable {
+public enum MemberError: String, CaseIterable, Error, Hashable, Sendable {
     case nameTooLong
     case notAdmin
     case notAMember
@@ -14,12 +14,14 @@ package enum MemberError: Error, Hashable, Sendable {
     case newerInvitation
     case wrongKeyOfInvitation
     case otherRepository
+    /// Something is at the place of a new invitation.
+    case invitationExists
 }
 
 extension MemberError: CustomStringConvertible {
-    package var description: String { "\(reason) \(remedy)" }
+    public var description: String { "\(reason) \(remedy)" }
 
-    private var reason: String {
+    package var reason: String {
         switch self {
         case .nameTooLong: "The name of a member has more than \(ExchangeLimits.memberNameBytes) bytes."
         case .notAdmin: "This replica is no admin of the repository."
@@ -34,10 +36,11 @@ extension MemberError: CustomStringConvertible {
         case .newerInvitation: "A later version of this library has made the invitation."
         case .wrongKeyOfInvitation: "The key does not open the invitation, or the invitation was forged."
         case .otherRepository: "The invitation is for another repository."
+        case .invitationExists: "A file is at the place of the new invitation, and an invitation replaces no file."
         }
     }
 
-    private var remedy: String {
+    package var remedy: String {
         switch self {
         case .nameTooLong: "Give the member a shorter name."
         case .notAdmin: "Ask an admin."
@@ -50,6 +53,7 @@ extension MemberError: CustomStringConvertible {
         case .newerInvitation: "Update this program."
         case .wrongKeyOfInvitation: "Check the passphrase of the invitation, which is not that of a store."
         case .otherRepository: "Use the invitation with a store of its repository."
+        case .invitationExists: "Name a file that does not exist yet."
         }
     }
 }

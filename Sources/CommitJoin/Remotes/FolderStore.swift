@@ -42,7 +42,11 @@ package struct FolderStore: ObjectStore {
 
     package func get(_ name: String, limitBytes: Int) throws -> [UInt8]? {
         let (folderName, fileName) = try Self.divided(name)
-        guard let folder = try ownFolder()?.folder(folderName), let file = try folder.file(fileName) else { return nil }
+        guard let folder = try ownFolder()?.folder(folderName) else { return nil }
+        guard let file = try folder.file(fileName) else {
+            // A folder, link or pipe in the place of an object is damage: its bytes are not those of the name.
+            return try folder.status(of: fileName) == nil ? nil : []
+        }
         return try file.read(at: 0, byteCount: min(file.status().byteCount, limitBytes + 1))
     }
 

@@ -2,16 +2,37 @@ import CipherDatabase
 
 /// Tracking tables that have rows.
 extension Work {
-    /// Tracks a table, unless its columns are tracked already.
+    /// Tracks a table, unless its columns are tracked already and its rows are shown. The rules of the repository stay.
     func trackIfChanged(_ name: String) throws {
         if let known = catalog.local(name), let definition = known.local {
             let places = Set(known.columnsOfPlaces.indices.filter { known.columnsOfPlaces[$0] != nil })
-            if places.union(definition.keyColumns).count == definition.columns.count { return }
+            let isComplete = places.union(definition.keyColumns).count == definition.columns.count
+            if try isComplete && !hasWaitedForTable(known.n) { return }
         }
         let isNew = catalog.local(name) == nil
-        try track(TrackedTable(name))
+        try track(withPresentRules(name))
         guard isNew, let table = catalog.local(name) else { return }
         try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = 1 WHERE n = \(table.n)")
+    }
+
+    /// Whether rows wait for the table of the program: it was gone, and is there again.
+    private func hasWaitedForTable(_ table: Int64) throws -> Bool {
+        let sql = "SELECT EXISTS (SELECT 1 FROM \(EngineTables.aside) WHERE tbl = ? AND reason = ?)"
+        let reason = ExactValue.integer(HiddenReason.unknownTable.rawValue)
+        return try db.cachedStatement(sql: sql).first([.integer(table), reason]) { $0.integer(0) != 0 } ?? false
+    }
+
+    /// A table with the counters and the rule of deletions that commits have given to it.
+    private func withPresentRules(_ name: String) -> TrackedTable {
+        var table = TrackedTable(name)
+        guard let known = catalog.local(name) ?? catalog.tables.values.first(where: { $0.name == Name(name) }) else {
+            return table
+        }
+        table.deletionsWin = known.deletionsWin
+        for column in known.columns.values where column.isCounter {
+            table.counters.insert(column.place.flatMap { known.local?.columns[$0].name } ?? column.id.name.text)
+        }
+        return table
     }
 
     /// Makes a commit of rows that a table had before it was tracked.

@@ -8,18 +8,7 @@ extension ChangesetRepository {
     /// - Throws: `DatabaseError`.
     public func log(limit: Int = 100) throws -> [Changeset] {
         try looking { work in
-            var found: [Int64] = []
-            try work.db.cachedStatement(
-                sql: """
-                    SELECT c.n FROM \(EngineTables.commit) AS c JOIN \(EngineTables.author) AS a ON a.n = c.author
-                    WHERE length(c.hash) = \(CommitHash.byteCount)
-                    ORDER BY c.time DESC, a.id DESC, c.number DESC, c.hash DESC
-                    """
-            ).forEach([]) { row in
-                guard found.count < limit, try work.state.vector.covers(row.integer(0), work.index) else { return }
-                found.append(row.integer(0))
-            }
-            return try found.map { try Changeset.joined($0, work.db) }
+            try work.latestCommits(limit).map { try Changeset.joined($0, work.db) }
         }
     }
 
@@ -85,6 +74,22 @@ private struct ComposedChanges {
 }
 
 extension Work {
+    /// The joined commits, the latest first, each before those that it knew.
+    func latestCommits(_ limit: Int) throws -> [Int64] {
+        var found: [Int64] = []
+        try db.cachedStatement(
+            sql: """
+                SELECT c.n FROM \(EngineTables.commit) AS c JOIN \(EngineTables.author) AS a ON a.n = c.author
+                WHERE length(c.hash) = \(CommitHash.byteCount)
+                ORDER BY c.time DESC, a.id DESC, c.number DESC, c.hash DESC
+                """
+        ).forEach([]) { row in
+            guard found.count < limit, try state.vector.covers(row.integer(0), index) else { return }
+            found.append(row.integer(0))
+        }
+        return found
+    }
+
     /// The commits that one vector has and another one lacks, the earliest first: each after those that it knew.
     func commits(in vector: LocalVector, notIn former: LocalVector) throws -> [Int64] {
         var candidates: [Int64] = []

@@ -22,14 +22,26 @@ extension ChangesetRepository {
     ///
     /// - Returns: Whether rows were joined.
     @discardableResult
-    package func join() throws -> Bool {
+    package func join() throws -> Bool { try join { false } }
+
+    /// Joins what was fetched, until there is no more or it is cancelled: the next call goes on.
+    ///
+    /// - Parameter isCancelled: Called before each slice.
+    /// - Returns: Whether rows were joined.
+    package func join(until isCancelled: () -> Bool) throws -> Bool {
         try prepare()
+        let former = try looking { $0.state.head }
+        var hasMore = true
         var isChanged = false
-        while try writer.unsafeReentrantWrite({ db in
-            if db.isInsideTransaction { throw EngineError(.insideTransaction) }
-            return try replica.pull(db, clock: clock()).hasMore
-        }) { isChanged = true }
-        return isChanged
+        while hasMore, !isCancelled() {
+            hasMore = try writer.unsafeReentrantWrite { db in
+                if db.isInsideTransaction { throw EngineError(.insideTransaction) }
+                return try replica.pull(db, clock: clock()).hasMore
+            }
+            isChanged = isChanged || hasMore
+        }
+        // The last slice says of itself that nothing follows, also if it has joined something.
+        return try isChanged || looking { $0.state.head } != former
     }
 
     /// Changes nothing: ``pull()`` joins all commits, so no branches are left to merge. It is there for programs that call

@@ -22,6 +22,8 @@ public final class ChangesetRepository: @unchecked Sendable {
         /// Every table that has a primary key.
         case all
         case only([String])
+        /// The tables that the store tracks already, and no further ones.
+        case existing
     }
 
     let writer: any DatabaseWriter
@@ -57,6 +59,17 @@ public final class ChangesetRepository: @unchecked Sendable {
         try prepare()
     }
 
+    /// Opens the repository that a store has, and writes nothing: also for a store that is open for reading alone.
+    ///
+    /// - Throws: ``EngineError`` `.noRepository`; `DatabaseError`.
+    package init(
+        existing dbWriter: any DatabaseWriter, clock: @escaping @Sendable () -> HybridTime = Clock.now
+    ) throws {
+        (writer, tracking, self.clock) = (dbWriter, .existing, clock)
+        replica = Replica(settings: Replica.Settings())
+        if try !dbWriter.read(Self.exists) { throw EngineError(.noRepository) }
+    }
+
     /// Reads the rows, and the records ``Changeset`` and ``Head``.
     public var reader: any DatabaseReader { writer }
 
@@ -69,7 +82,7 @@ public final class ChangesetRepository: @unchecked Sendable {
 
     // MARK: Founding
 
-    private static func exists(_ db: Database) throws -> Bool {
+    static func exists(_ db: Database) throws -> Bool {
         let name = EngineTables.state.dropFirst("main.".count)
         return try Bool.fetchOne(
             db, sql: "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE name = ?)", arguments: [String(name)])
@@ -125,11 +138,15 @@ public final class ChangesetRepository: @unchecked Sendable {
 
     private func tableNames(_ db: Database) throws -> [String] {
         if case .only(let names) = tracking { return names }
-        return try ProgramTables(db).names.filter { name in
+        let all = try ProgramTables(db).names.filter { name in
             try Bool.fetchOne(
                 db, sql: "SELECT EXISTS (SELECT 1 FROM pragma_table_xinfo(?, 'main') WHERE pk > 0)",
                 arguments: [name]) ?? false
         }
+        guard case .existing = tracking else { return all }
+        let tracked = try String.fetchAll(
+            db, sql: "SELECT local FROM \(EngineTables.table) WHERE local IS NOT NULL")
+        return all.filter(tracked.contains)
     }
 
     // MARK: Commits

@@ -1,6 +1,6 @@
 /// Why the engine cannot do what it was asked. It never contains a value of a row.
 public struct EngineError: Error, Hashable, Sendable {
-    public enum Code: Hashable, Sendable {
+    public enum Code: String, CaseIterable, Hashable, Sendable {
         /// The tables of the engine contradict each other.
         case damagedStore
         /// A table cannot be tracked.
@@ -27,6 +27,10 @@ public struct EngineError: Error, Hashable, Sendable {
         case noSuchCommit
         /// A snapshot stands for the commit: what it has changed is forgotten here.
         case forgottenCommit
+        /// Several commits have names that begin with the given digits.
+        case ambiguousCommit
+        /// The store has no repository.
+        case noRepository
         /// A call that begins a transaction was made inside one.
         case insideTransaction
         /// A text of a database in UTF-16 has no equal in UTF-8.
@@ -45,6 +49,9 @@ public struct EngineError: Error, Hashable, Sendable {
 
 extension EngineError: CustomStringConvertible {
     public var description: String { "sync: \(reason)\(detail.isEmpty ? "" : " \(detail)")" }
+
+    /// The reason and what to do, after the name of the table.
+    package var sentence: String { detail.isEmpty ? reason : "Table \"\(detail)\": \(reason)" }
 
     private var reason: String {
         switch code {
@@ -67,6 +74,8 @@ extension EngineError: CustomStringConvertible {
         case .noSuchCommit: "The store has not joined such a commit. Pull, or give the name of a commit of the log."
         case .forgottenCommit:
             "A snapshot stands for the commit, so its changes are forgotten. Name a later commit."
+        case .ambiguousCommit: "Several commits have names that begin so. Give more digits."
+        case .noRepository: "The store has no repository. Begin one, or join one by an invitation."
         case .insideTransaction: "The call begins a transaction, and it was made inside one. Call it outside."
         case .timeExhausted: "The latest time is used up. Set the clocks of all devices right."
         }

@@ -71,6 +71,8 @@ struct SQLCommand: Command {
                 let store = try StoreOpening.writable(path, key, onNotice: console.note)
                 defer { try? store.close() }
                 let stops = StoppedStatements(store)
+                let tracked = try TrackedWrites(store)
+                defer { tracked?.warn(console) }
                 try store.writeWithoutTransaction { try run(text, on: $0, console, stops) }
             } else {
                 let store = try StoreOpening.readOnly(path, key, onNotice: console.note)
@@ -137,7 +139,7 @@ struct SQLCommand: Command {
         try writer.end(to: console.output)
     }
 
-    private static func standardInput() throws -> String {
+    static func standardInput() throws -> String {
         if Terminal.isTerminal(0) { Console.talk("cipherctl: reading SQL from the terminal; end with Ctrl-D\n") }
         let stream = try FileDescriptor(duplicating: 0, path: "standard input")
         var bytes: [UInt8] = []

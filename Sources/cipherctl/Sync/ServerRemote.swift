@@ -1,17 +1,18 @@
-import ChangesetSync
+import CommitJoin
 
 #if PostgreSQL
     import PostgreSQLRemote
 
     /// Servers as remotes.
     enum ServerRemote {
-        static func make(_ address: RemoteAddress, _ repository: RepositoryID) throws -> any SyncRemote {
-            try PostgreSQLRemote(url: address.text, repository: repository)
-        }
-
-        /// Makes the tables on the server.
-        static func setUp(_ remote: any SyncRemote) async throws {
-            try await (remote as? PostgreSQLRemote)?.setup()
+        static func make(_ address: RemoteAddress, _ repository: RepositoryID) throws -> any ObjectStore {
+            #if POSTGRESQL_OBJECT_STORE
+                return try PostgreSQLObjectStore(url: address.text, repository: repository)
+            #else
+                throw CommandFailure(
+                    .unsupported, "noPostgreSQL", what: "This program cannot use a server as a remote.",
+                    why: "Its engine for servers is not built in.", hint: "Use a folder: --remote dir:PATH")
+            #endif
         }
 
         /// The meaning of a server's error for a command; nil for other errors.
@@ -27,23 +28,18 @@ import ChangesetSync
                 case .diskFull: .inputOutput
                 case .encryptionFailed, .notSetUp, .serverError: .failed
                 }
-            let hint = error.code == .notSetUp ? "Name the remote, and they are made: cipherctl sync run --remote" : nil
-            return SyncErrorReport(name: error.code.rawValue, text: "\(error)", hint: hint, exitCode: exitCode)
+            return SyncErrorReport(name: error.code.rawValue, text: "\(error)", exitCode: exitCode)
         }
     }
 #else
     /// Servers as remotes: this build has none.
     enum ServerRemote {
-        private static let missing = CommandFailure(
-            .unsupported, "noPostgreSQL", what: "This program was built without PostgreSQL.",
-            why: "A server as a remote needs libpq, and so the trait PostgreSQL of the package.",
-            hint: "Build it with: swift build -c release --traits PostgreSQL; or use a folder, --remote dir:PATH")
-
-        static func make(_ address: RemoteAddress, _ repository: RepositoryID) throws -> any SyncRemote {
-            throw missing
+        static func make(_ address: RemoteAddress, _ repository: RepositoryID) throws -> any ObjectStore {
+            throw CommandFailure(
+                .unsupported, "noPostgreSQL", what: "This program was built without PostgreSQL.",
+                why: "A server as a remote needs libpq, and so the trait PostgreSQL of the package.",
+                hint: "Build it with: swift build -c release --traits PostgreSQL; or use a folder, --remote dir:PATH")
         }
-
-        static func setUp(_ remote: any SyncRemote) async throws { throw missing }
 
         static func report(_ error: any Error) -> SyncErrorReport? { nil }
     }

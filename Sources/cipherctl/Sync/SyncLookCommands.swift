@@ -1,250 +1,225 @@
-import ChangesetSync
 import CipherStore
+import CommitJoin
+import StorePlatform
 import StoreTools
 
 /// `sync log STORE`: lists commits.
-struct SyncLogCommand: Command {
+struct SyncLogCommand: SyncCommand {
     static let syntax = CommandSyntax(
         name: "sync log",
-        summary: "list the commits under the head, the latest first",
-        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
-        options: [SyncLimit.option] + SyncAccess.options,
+        summary: "list the joined commits, the latest first",
+        operands: [SyncAccess.readOperand], options: [SyncCommit.limit] + SyncAccess.options,
         examples: ["cipherctl sync log app.db --limit 20 --key-file app.key"])
 
-    private let arguments: ParsedArguments
+    let arguments: ParsedArguments
     private let limit: Int
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        limit = try SyncLimit.value(arguments)
+        limit = try SyncCommit.limit(arguments)
     }
 
-    func run(_ console: Console) throws -> ExitCode {
-        let access = try SyncAccess.readOnly(arguments, console)
-        defer { access.close() }
+    func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
         let entries = try access.repository.logEntries(limit: limit)
+        let names = Dictionary(uniqueKeysWithValues: try access.repository.members().map { ($0.id, $0.name) })
         try console.report(
-            json: .object(["store": .string(access.path), "commits": .array(entries.map(Self.json))]),
-            lines: entries.isEmpty ? ["no commit yet"] : entries.flatMap(Self.lines))
+            json: .object([
+                "store": .string(access.path),
+                "commits": .array(entries.map { Self.json($0, names[$0.author] ?? "") }),
+            ]),
+            lines: entries.isEmpty ? ["no commit yet"] : entries.flatMap { Self.lines($0, names[$0.author] ?? "") })
         return .ok
     }
 
-    private static func json(_ entry: SyncLogEntry) -> JSON {
+    private static func json(_ entry: LogEntry, _ name: String) -> JSON {
         .object([
-            "commit": .string("\(entry.id)"), "parents": .array(entry.parents.map { .string("\($0)") }),
-            "merge": .bool(entry.isMerge), "author": .optional(entry.author) { .string("\($0)") },
-            "time": .string(HistoryReport.moment(entry.date)), "pushed": .bool(entry.isPushed),
-            "meta": .string(entry.meta),
+            "commit": .string(entry.changeset.uuid), "parent": .optional(entry.changeset.parent_uuid, JSON.string),
+            "member": .string(entry.author), "name": .string(name), "number": .int(Int(clamping: entry.number)),
+            "time": .string(HistoryReport.moment(entry.time)), "pushed": .bool(entry.changeset.pushed),
+            "forgotten": .bool(entry.changeset.parent_changeset.isEmpty), "meta": .string(entry.changeset.meta),
         ])
     }
 
-    /// The digits of a parent: enough for `--keep` and every other place of a commit.
-    private static let shownDigits = 16
-
-    private static func lines(_ entry: SyncLogEntry) -> [String] {
-        let who = entry.author.map { "by \("\($0)".prefix(8))" } ?? "merge"
-        let meta = entry.meta.isEmpty || entry.meta == "{}" ? "" : "  \(entry.meta)"
-        let state = entry.isPushed ? "" : "  not pushed"
-        let parents = entry.parents.map { String("\($0)".prefix(shownDigits)) }.joined(separator: ", ")
-        return ["\(entry.id)", "  \(HistoryReport.moment(entry.date))  \(who)\(state)\(meta)"]
-            + (parents.isEmpty ? [] : ["  \(entry.parents.count == 1 ? "parent" : "parents")  \(parents)"])
+    private static func lines(_ entry: LogEntry, _ name: String) -> [String] {
+        let who = name.isEmpty ? String(entry.author.prefix(SyncMembersCommand.shownDigits)) : "\"\(name)\""
+        let meta = entry.changeset.meta == "{}" ? "" : "  \(entry.changeset.meta)"
+        let state = entry.changeset.pushed ? "" : "  not pushed"
+        return [
+            entry.changeset.uuid, "  \(HistoryReport.moment(entry.time))  \(who) number \(entry.number)\(state)\(meta)",
+        ]
     }
 }
 
-/// `sync diff STORE COMMIT [COMMIT]`: shows what a commit has changed, or what differs between two.
-struct SyncDiffCommand: Command {
+/// `sync diff STORE COMMIT [OTHER]`: shows what a commit has changed, or what leads from one to another.
+struct SyncDiffCommand: SyncCommand {
     static let syntax = CommandSyntax(
         name: "sync diff",
-        summary: "show what a commit has changed, or what differs between two commits",
+        summary: "show what a commit has changed, or what leads from one commit to another",
         operands: [
-            OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use"),
-            OperandSyntax("COMMIT", "the first digits of its identifier, four at least, or HEAD"),
-            OperandSyntax("OTHER", "the second commit: what leads from the first one to it", isOptional: true),
+            SyncAccess.readOperand, SyncCommit.operand,
+            OperandSyntax("OTHER", "the second commit: what it had and the first one had not", isOptional: true),
         ],
         options: SyncAccess.options,
         examples: [
             "cipherctl sync diff app.db HEAD --key-file app.key",
             "cipherctl sync diff app.db 3f2a9c HEAD --key-file app.key --json",
-        ])
+        ],
+        notes: ["The written values are shown. A commit for which a snapshot stands has none."])
 
-    private let arguments: ParsedArguments
+    let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
 
-    func run(_ console: Console) throws -> ExitCode {
-        let access = try SyncAccess.readOnly(arguments, console)
-        defer { access.close() }
-        let commits = try arguments.operands.dropFirst().map(access.repository.commit(named:))
-        let changes =
-            try commits.count == 1
-            ? access.repository.changes(of: commits[0])
-            : access.repository.diff(from: commits[0], to: commits[1])
+    func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
+        let commits = try arguments.operands.dropFirst().map(access.repository.changeset(named:))
+        let changes: [CommitJoin.RowChange]
+        if commits.count > 1 {
+            changes = try access.repository.diff(from: commits[0].uuid, to: commits[1].uuid)
+        } else if commits[0].merge_uuid != nil {
+            // A union has what it joined to the head before it.
+            changes = try access.repository.diff(from: commits[0].parent_uuid, to: commits[0].uuid)
+        } else {
+            changes = try access.repository.changes(of: commits[0].uuid)
+        }
         try console.report(
             json: .object([
-                "store": .string(access.path), "commits": .array(commits.map { .string("\($0)") }),
+                "store": .string(access.path), "commits": .array(commits.map { .string($0.uuid) }),
                 "changes": .array(changes.map(Self.json)),
             ]),
             lines: changes.isEmpty ? ["nothing differs"] : changes.map(Self.line))
-        Console.noteReplacements(
-            in: changes.flatMap { Array($0.key.values) + Array($0.old.values) + Array($0.new.values) })
+        Console.noteReplacements(in: changes.flatMap { $0.key + Array($0.values.values) })
         return .ok
     }
 
-    private static func json(_ change: SyncRowChange) -> JSON {
+    private static func json(_ change: CommitJoin.RowChange) -> JSON {
         .object([
-            "table": .string(change.table), "kind": .string(change.kind.rawValue), "key": json(change.key),
-            "old": json(change.old), "new": json(change.new),
+            "table": .string(change.table), "kind": .string(change.kind.rawValue),
+            "key": .array(change.key.map(\.json)), "values": SyncValues.json(change.values),
+            "added": .object(
+                change.steps.sorted { $0.key < $1.key }.map { JSON.Member(name: $0.key, value: .int($0.value)) }),
         ])
     }
 
-    private static func json(_ values: [String: DatabaseValue]) -> JSON {
-        .object(values.sorted { $0.key < $1.key }.map { JSON.Member(name: $0.key, value: $0.value.json) })
-    }
-
-    private static func line(_ change: SyncRowChange) -> String {
-        let start = "\(Help.padded(change.kind.rawValue, to: 9)) \(change.table)  \(SyncValues.text(change.key))"
-        guard change.kind == .updated else {
-            let values = (change.kind == .inserted ? change.new : change.old).filter { change.key[$0.key] == nil }
-            return values.isEmpty ? start : start + "  (\(SyncValues.text(values)))"
-        }
-        let cells = change.new.sorted { $0.key < $1.key }.filter { change.key[$0.key] == nil }.map { name, value in
-            "\(name): \(SyncValues.text(change.old[name] ?? .null)) -> \(SyncValues.text(value))"
-        }
-        return start + "  " + cells.joined(separator: ", ")
+    private static func line(_ change: CommitJoin.RowChange) -> String {
+        let added = change.steps.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value < 0 ? "" : "+")\($0.value)" }
+        let values = (change.values.isEmpty ? [] : [SyncValues.text(change.values)]) + added
+        return "\(Help.padded(change.kind.rawValue, to: 9)) \(change.table)  \(SyncValues.text(change.key))"
+            + (values.isEmpty ? "" : "  (\(values.joined(separator: ", ")))")
     }
 }
 
-/// `sync revert STORE COMMIT`: undoes a commit by another one.
-struct SyncRevertCommand: Command {
-    let changesFiles = true
-    static let syntax = CommandSyntax(
-        name: "sync revert",
-        summary: "make a commit that undoes another one",
-        operands: [
-            SyncAccess.storeOperand,
-            OperandSyntax("COMMIT", "the first digits of its identifier, four at least, or HEAD"),
-        ],
-        options: [
-            OptionSyntax(
-                "--keep", value: "PARENT", "of a merge, the parent that stays: the work of the other side is undone"),
-            SyncMeta.option,
-        ] + SyncAccess.options,
-        examples: [
-            "cipherctl sync revert app.db 3f2a9c --key-file app.key",
-            "cipherctl sync revert app.db HEAD --keep 81d0aa --key-file app.key",
-        ],
-        notes: [
-            "It is refused if a later commit has changed the same rows or refers to them (65), and for a merge without "
-                + "--keep (64)."
-        ])
-
-    private let arguments: ParsedArguments
-    private let meta: String
-
-    init(_ arguments: ParsedArguments) throws {
-        self.arguments = arguments
-        meta = try SyncMeta.text(arguments)
-    }
-
-    func run(_ console: Console) throws -> ExitCode {
-        let access = try SyncAccess.writable(arguments, console)
-        defer { access.close() }
-        let commit = try access.repository.commit(named: arguments.operands[1])
-        let kept = try arguments.value("--keep").map(access.repository.commit(named:))
-        let made = try access.repository.revert(commit, keeping: kept, meta: meta)
-        try console.report(
-            json: .object([
-                "store": .string(access.path), "reverted": .string("\(commit)"),
-                "commit": .optional(made) { .string($0.uuid) },
-            ]),
-            lines: [made.map { "commit \($0.uuid) undoes \(commit)" } ?? "commit \(commit) has changed nothing"])
-        return .ok
-    }
-}
-
-/// `sync conflicts STORE`: lists what merges had to choose between.
-struct SyncConflictsCommand: Command {
-    var changesFiles: Bool { arguments.has("--clear") }
+/// `sync conflicts STORE`: lists the rows that are not shown as they were written.
+struct SyncConflictsCommand: SyncCommand {
     static let syntax = CommandSyntax(
         name: "sync conflicts",
-        summary: "list what merges had to choose between; exit code 2 when there is any",
-        operands: [SyncAccess.storeOperand],
-        options: [SyncLimit.option, OptionSyntax("--clear", "forget them, when they were looked at")]
-            + SyncAccess.options,
-        examples: [
-            "cipherctl sync conflicts app.db --key-file app.key",
-            "cipherctl sync conflicts app.db --clear --key-file app.key",
-        ],
+        summary: "list the rows that are not shown as they were written, and why; exit code 2 when there is any",
+        operands: [SyncAccess.readOperand], options: [SyncCommit.limit] + SyncAccess.options,
+        examples: ["cipherctl sync conflicts app.db --key-file app.key"],
         notes: [
-            "Each has the values at the common ancestor, of both sides, and the chosen one. Every device has chosen the "
-                + "same. To choose otherwise, write the row in a new commit. With --clear they are printed once more."
+            "They are the same on every device with the same tables. A commit that changes one of the rows settles its "
+                + "conflict everywhere: cipherctl sync commit. To write a hidden row, insert a row with its key."
         ])
 
-    private let arguments: ParsedArguments
+    let arguments: ParsedArguments
     private let limit: Int
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        limit = try SyncLimit.value(arguments)
+        limit = try SyncCommit.limit(arguments)
     }
 
-    func run(_ console: Console) throws -> ExitCode {
-        let clears = arguments.has("--clear")
-        let access = try clears ? SyncAccess.writable(arguments, console) : SyncAccess.readOnly(arguments, console)
-        defer { access.close() }
-        let conflicts = try access.repository.conflicts(limit: limit)
+    func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
+        let all = try access.repository.conflicts()
+        let conflicts = all.prefix(limit)
         try console.report(
             json: .object([
-                "store": .string(access.path), "conflicts": .array(conflicts.map(Self.json)), "cleared": .bool(clears),
+                "store": .string(access.path), "count": .int(all.count),
+                "conflicts": .array(conflicts.map(Self.json)),
             ]),
             lines: conflicts.isEmpty ? ["no conflict"] : conflicts.map(Self.line))
-        Console.noteReplacements(in: conflicts.flatMap { $0.key + $0.base + $0.ours + $0.theirs + $0.chosen })
-        if clears { try access.repository.removeConflicts() }
-        return conflicts.isEmpty || clears ? .ok : .needsAttention
+        Console.noteReplacements(in: conflicts.flatMap { $0.key + Array($0.written.values) })
+        return conflicts.isEmpty ? .ok : .needsAttention
     }
 
     private static func json(_ conflict: SyncConflict) -> JSON {
-        func list(_ values: [DatabaseValue]) -> JSON { .array(values.map(\.json)) }
-        return .object([
-            "merge": .string("\(conflict.merge)"), "table": .string(conflict.table), "key": list(conflict.key),
-            "column": .optional(conflict.column, JSON.string), "reason": .string(conflict.reason.rawValue),
-            "base": list(conflict.base), "ours": list(conflict.ours), "theirs": list(conflict.theirs),
-            "chosen": list(conflict.chosen),
+        .object([
+            "table": .string(conflict.table), "key": .array(conflict.key.map(\.json)),
+            "reason": .string(conflict.reason.rawValue), "written": SyncValues.json(conflict.written),
+            "shown": .optional(conflict.shown, SyncValues.json),
         ])
     }
 
     private static func line(_ conflict: SyncConflict) -> String {
-        let column = conflict.column.map { ".\($0)" } ?? ""
-        return "\(conflict.table)\(column) \(SyncValues.text(conflict.key)): \(SyncValues.text(conflict.ours)) or "
-            + "\(SyncValues.text(conflict.theirs)), chosen \(SyncValues.text(conflict.chosen)) (\(conflict.reason.rawValue))"
+        let shown = conflict.shown.map { "shown as \(SyncValues.text($0))" } ?? "hidden"
+        return
+            "\(conflict.table) \(SyncValues.text(conflict.key)): written \(SyncValues.text(conflict.written)), \(shown) "
+            + "(\(conflict.reason.meaning))"
     }
 }
 
-/// Values of rows for people.
+/// `sync verify STORE`: compares the rows with the commits.
+struct SyncVerifyCommand: SyncCommand {
+    static let syntax = CommandSyntax(
+        name: "sync verify",
+        summary: "compare the rows with the commits, and print their digest; exit code 2 when a row differs",
+        operands: [SyncAccess.readOperand], options: SyncAccess.options,
+        examples: ["cipherctl sync verify app.db --key-file app.key"],
+        notes: [
+            "Devices with equal heads have equal digests. If they differ, one of the stores is damaged, or rows were "
+                + "written outside of commits there."
+        ])
+
+    let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
+
+    func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
+        let result = try access.repository.verify()
+        try console.report(
+            json: .object([
+                "store": .string(access.path), "head": .optional(result.head, JSON.string),
+                "digest": .string(result.digest),
+                "differences": .array(
+                    result.differences.map { difference in
+                        let (kind, table, key) = difference.parts
+                        return .object([
+                            "kind": .string(kind), "table": .string(table), "key": .array(key.map(\.json)),
+                        ])
+                    }),
+            ]),
+            lines: ["head     \(result.head ?? "none")", "digest   \(result.digest)"]
+                + result.differences.map { difference in
+                    let (kind, table, key) = difference.parts
+                    return "\(kind): \(table) \(SyncValues.text(key))"
+                })
+        return result.differences.isEmpty ? .ok : .needsAttention
+    }
+}
+
+extension RepositoryVerification.Difference {
+    fileprivate var parts: (kind: String, table: String, key: [DatabaseValue]) {
+        switch self {
+        case .unrecorded(let table, let key): ("unrecorded", table, key)
+        case .missing(let table, let key): ("missing", table, key)
+        case .other(let table, let key): ("other", table, key)
+        }
+    }
+}
+
+/// Values of rows for people and for programs.
 enum SyncValues {
     static func text(_ value: DatabaseValue) -> String {
         if case .string(let text) = value.storage { return "\"\(text)\"" }
         return value.shownText ?? "NULL"
     }
 
-    static func text(_ values: [DatabaseValue]) -> String {
-        values.isEmpty ? "no row" : values.map { text($0) }.joined(separator: ", ")
-    }
+    static func text(_ values: [DatabaseValue]) -> String { values.map { text($0) }.joined(separator: ", ") }
 
     static func text(_ values: [String: DatabaseValue]) -> String {
         values.sorted { $0.key < $1.key }.map { "\($0.key) \(text($0.value))" }.joined(separator: ", ")
     }
-}
 
-/// `--limit`.
-enum SyncLimit {
-    static let option = OptionSyntax("--limit", value: "N", "the most that are listed; 100 unless given")
-
-    static func value(_ arguments: ParsedArguments) throws(UsageError) -> Int {
-        let text = arguments.value(option.name) ?? "100"
-        guard let limit = Int(text), (1...1_000_000).contains(limit) else {
-            throw UsageError("--limit is not a number from 1 to 1000000.", hint: "For example: --limit 20")
-        }
-        return limit
+    static func json(_ values: [String: DatabaseValue]) -> JSON {
+        .object(values.sorted { $0.key < $1.key }.map { JSON.Member(name: $0.key, value: $0.value.json) })
     }
 }

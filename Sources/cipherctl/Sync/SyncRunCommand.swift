@@ -1,16 +1,17 @@
-import ChangesetSync
 import CipherStore
+import CommitJoin
+import Dispatch
 import StorePlatform
 import StoreTools
 
-/// `sync run STORE`: fetches, merges, pulls and pushes, once or as a service.
-struct SyncRunCommand: Command {
+/// `sync run STORE`: fetches, joins and puts, once or as a service.
+struct SyncRunCommand: SyncCommand {
     static let syntax = CommandSyntax(
         name: "sync run",
-        summary: "fetch, merge, pull and push, once or as a service; exit code 2 when something needs attention",
+        summary: "exchange commits with all remotes, once or as a service; exit code 2 as `sync status` has it",
         operands: [SyncAccess.storeOperand],
         options: [
-            SyncAccess.remoteOption,
+            SyncRemotes.option,
             OptionSyntax("--every", value: "AGE", "again after this time, as 30s or 5m, until a signal ends it"),
         ] + SyncAccess.longOptions,
         examples: [
@@ -19,19 +20,20 @@ struct SyncRunCommand: Command {
         ],
         notes: [
             "With --every it is a service: SIGTERM, SIGINT (Ctrl-C) and SIGHUP end it with exit code 0. After an error of "
-                + "the remote it waits longer each time, up to a quarter of an hour, and a random part of it, so that many "
-                + "devices do not come back at once. A line is printed for each round that has moved something.",
-            "It may be killed at any time; the next one goes on. A unit for systemd: Docs/systemd/cipherstore-sync.service.",
+                + "a remote it waits longer each time, up to a quarter of an hour. A random part of the wait keeps devices "
+                + "from returning at once. It prints a line for each round that has moved something.",
+            "It may be killed at any time; the next run continues. If a remote lacks commits that this store has, the run "
+                + "puts them, also those of others. A unit for systemd: Docs/systemd/cipherstore-sync.service.",
         ])
 
-    private let arguments: ParsedArguments
+    let arguments: ParsedArguments
     private let remote: RemoteAddress?
     private let every: Duration?
     var endsBySignal: Bool { true }
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        remote = try SyncAccess.remote(arguments)
+        remote = try SyncRemotes.address(arguments)
         every = try arguments.value("--every").map { text in
             guard let seconds = AgeText.seconds(text), seconds > 0 else {
                 throw UsageError("--every is not a time.", hint: "For example: --every 30s")
@@ -40,128 +42,104 @@ struct SyncRunCommand: Command {
         }
     }
 
-    func run(_ console: Console) throws -> ExitCode {
-        SyncAccess.warnOfPassword(remote, console)
-        let access = try SyncAccess.writable(arguments, console)
-        defer { access.close() }
+    func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
+        SyncRemotes.warnOfPassword(remote, console)
         let progress = SyncProgress()
         defer { progress.end() }
-        let (remote, every) = (remote, every)
-        // A class that one task uses: what is printed goes to this console.
-        let isJSON = console.isJSON
+        let rounds = SyncRounds(access, try SyncExchange(access, given: remote, progress), console)
+        guard let every else { return try rounds.once() }
         do {
-            return try AsyncWork.wait {
-                let service = SyncService(access, progress, Console(isJSON: isJSON))
-                return try await access.forgettingUnused(remote) { try await service.run(remote, every) }
-            }
-        } catch let error as CommandFailure where error.exitCode == .interrupted && every != nil {
+            try rounds.repeating(every)
+        } catch let error as CommandFailure where error.exitCode == .interrupted {
             return .ok
         }
+        return .ok
     }
 }
 
 /// The rounds of `sync run`.
-private final class SyncService {
+private final class SyncRounds {
     private let access: SyncAccess
-    private let progress: SyncProgress
+    private let exchange: SyncExchange
     private let console: Console
     private var attention: [String] = []
 
-    init(_ access: SyncAccess, _ progress: SyncProgress, _ console: Console) {
-        (self.access, self.progress, self.console) = (access, progress, console)
+    init(_ access: SyncAccess, _ exchange: SyncExchange, _ console: Console) {
+        (self.access, self.exchange, self.console) = (access, exchange, console)
     }
 
-    func run(_ remote: RemoteAddress?, _ every: Duration?) async throws -> ExitCode {
-        guard let every else {
-            let report = try await round(try await access.manager(remote, progress))
-            try print(report)
-            return report.attention.isEmpty ? .ok : .needsAttention
-        }
+    func once() throws -> ExitCode {
+        let round = try exchange.run()
+        let report = try SyncStatusReport(access.repository)
+        try print(round, report)
+        try round.throwFailure()
+        return report.attention.isEmpty ? .ok : .needsAttention
+    }
+
+    func repeating(_ every: Duration) throws {
         console.note("syncing \"\(access.path)\" every \(every.components.seconds) s; Ctrl-C ends it")
+        let wait = SignalWait()
         var schedule = SyncSchedule(every: every)
-        var manager: SyncManager?
         while true {
             var hasFailed = false
             do {
-                let current: SyncManager
-                if let manager { current = manager } else { current = try await access.manager(remote, progress) }
-                manager = current
-                let report = try await round(current)
-                if report.isWorthALine || report.attention != attention { try print(report) }
+                let round = try exchange.run()
+                let report = try SyncStatusReport(access.repository)
+                for failure in round.failures {
+                    guard SyncSchedule.isPassing(failure.error) else { throw failure.error }
+                    say(failure.error)
+                }
+                hasFailed = !round.failures.isEmpty
+                if round.hasMoved || report.attention != attention { try print(round, report) }
                 attention = report.attention
             } catch  where SyncSchedule.isPassing(error) {
-                if Task.isCancelled { throw CancellationError() }
+                try Interruption.shared.check()
                 hasFailed = true
-                report(error)
+                say(error)
             }
-            try await Task.sleep(for: schedule.pause(afterFailure: hasFailed))
+            try wait.pass(schedule.pause(afterFailure: hasFailed))
         }
     }
 
-    private func report(_ error: any Error) {
-        progress.end()
+    private func say(_ error: any Error) {
         let report = ErrorReport(error)
         Console.talk(console.isJSON ? report.json.text + "\n" : report.text)
     }
 
-    // MARK: A round
-
-    struct Round {
-        var (fetched, merged, pushed, hasMoved) = (0, 0, 0, false)
-        var head: CommitID?
-        var isInSync = false
-        /// Why it is not in sync, where nobody has to look at it yet.
-        var obstacle: String?
-        var attention: [String] = []
-
-        var isWorthALine: Bool { fetched > 0 || merged > 0 || pushed > 0 || hasMoved }
-    }
-
-    /// One exchange. A decision that only a person can make, or a fault of the rows, does not keep commits from being
-    /// pushed.
-    private func round(_ manager: SyncManager) async throws -> Round {
-        var (round, failure, obstacle) = (Round(), (any Error)?.none, SyncError?.none)
-        progress.begin("fetching")
-        switch await Result(of: { try await manager.fetch() }) {
-        case .success(let count): round.fetched = count
-        case .failure(let error): throw await manager.pushAfter(failedFetch: error)
-        }
-        do {
-            progress.begin("merging")
-            round.merged = try access.repository.mergeAll().count
-            progress.begin("pulling")
-            round.hasMoved = try access.repository.pull() != nil
-        } catch let error as SyncError where ExitCode(error) == .needsAttention {
-            obstacle = error
-        } catch let error where !(error is CancellationError) {
-            failure = error
-        }
-        progress.begin("pushing", total: try manager.status().ahead)
-        round.pushed = try await manager.push()
-        progress.end()
-        if let failure { throw failure }
-        let report = try SyncReport(access.repository)
-        (round.head, round.isInSync) = (report.summary.head, report.isInSync)
-        round.attention = report.attention
-        if round.attention.isEmpty { round.obstacle = report.obstacle }
-        if let obstacle, !report.names(obstacle) {
-            round.attention.insert(SyncErrorReport(obstacle)?.sentences ?? "\(obstacle)", at: 0)
-        }
-        return round
-    }
-
-    private func print(_ round: Round) throws {
+    private func print(_ round: SyncExchange.Round, _ report: SyncStatusReport) throws {
+        let state = report.isInSync ? "in sync" : "not in sync"
+        let repaired = round.repaired > 0 ? ", sent \(CountText.text(round.repaired, "lost commit")) again" : ""
         try console.report(
             json: .object([
-                "fetched": .int(round.fetched), "merged": .int(round.merged), "moved": .bool(round.hasMoved),
-                "pushed": .int(round.pushed), "head": .optional(round.head) { .string("\($0)") },
-                "in_sync": .bool(round.isInSync), "attention": .array(round.attention.map(JSON.string)),
+                "store": .string(access.path), "remotes": .array(exchange.names.map(JSON.string)),
+                "fetched": .int(round.fetched), "snapshots": .int(round.snapshots), "pushed": .int(round.pushed),
+                "repaired": .int(round.repaired), "joined": .bool(round.hasJoined),
+                "head": .optional(report.status.head, JSON.string), "in_sync": .bool(report.isInSync),
+                "failures": round.failuresJSON, "attention": .array(report.attention.map(JSON.string)),
             ]),
-            lines: [
-                "fetched \(round.fetched), merged \(round.merged), pushed \(round.pushed), "
-                    + (round.isInSync ? "in sync" : "not in sync" + (round.obstacle.map { " (\($0))" } ?? ""))
-            ] + round.attention.map { "attention: \($0)" })
-        try console.output.flush()
+            lines: ["fetched \(round.fetched), pushed \(round.pushed)\(repaired), \(state)"]
+                + report.attention.map { "attention: \($0)" })
+        // A service prints each line when it is due.
+        if !console.output.isKeptUntilEnd { try console.output.flush() }
+    }
+}
+
+/// A wait that a signal ends.
+private struct SignalWait {
+    private let signal = DispatchSemaphore(value: 0)
+
+    /// To be called once in a run of the program.
+    init() {
+        let signal = signal
+        Interruption.shared.whenSet { signal.signal() }
+    }
+
+    /// - Throws: ``CommandFailure`` with exit code 130 once a signal has arrived.
+    func pass(_ duration: Duration) throws {
+        try Interruption.shared.check()
+        let milliseconds = Int(clamping: Int64(duration / .milliseconds(1)))
+        _ = signal.wait(timeout: .now() + .milliseconds(milliseconds))
+        try Interruption.shared.check()
     }
 }
 
@@ -190,17 +168,15 @@ struct SyncSchedule {
         return full * (0.5 + part / 2)
     }
 
-    /// Whether a service goes on after an error.
+    /// Whether a service continues after an error.
     static func isPassing(_ error: any Error) -> Bool {
         switch error {
-        case is RemoteError, is DatabaseError, is SystemError: true
-        case let error as SyncError: error.code != .otherRepository && error.code != .notEnabled
+        case is RemoteFailure, is DatabaseError, is SystemError: true
+        case let error as EngineError: error.code == .betweenSlices || error.code == .notReady
         case let error as CommandFailure: error.name == "noDirectory"
         // Another process has the turn for longer than a minute.
         case let error as StoreError: error.code == .storeInUse
-        case is CancellationError, is UsageError: false
-        case let error as SyncFailure: isPassing(error.first)
-        default: ServerRemote.report(error) != nil
+        default: false
         }
     }
 }

@@ -1,26 +1,25 @@
-import ChangesetSync
 import CipherStore
-import Foundation
+import CommitJoin
 import KeyCustody
 import StorePlatform
 import StoreTools
 
-/// `sync init STORE`: makes a repository of tables.
+/// `sync init STORE`: begins a repository, or tracks more tables.
 struct SyncInitCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "sync init",
         summary: "track tables from now on, so that their commits can be exchanged with other devices",
         operands: [SyncAccess.storeOperand],
-        options: SyncAccess.tableOptions + [SyncAccess.remoteOption] + SyncAccess.longOptions,
+        options: SyncTables.options + [SyncMembersCommand.nameOption, SyncRemotes.option] + SyncAccess.longOptions,
         examples: [
             "cipherctl sync init app.db --table player --remote dir:/mnt/share --key-file app.key",
             "cipherctl sync init app.db --all-tables --remote \"postgresql://app@db.example/sync?sslmode=verify-full\" "
                 + "--key-file app.key",
         ],
         notes: [
-            "The rows that the tables have become the first commits. The store gets a random key for its repository, with "
-                + "which everything is encrypted that leaves it. Run again with more tables, it tracks these as well.",
+            "The rows that the tables have become the first commits. The store is the first member, and an admin. In a "
+                + "store that has a repository the command tracks further tables.",
             "Only one device begins a repository; all others join it: cipherctl sync invite, cipherctl sync join.",
         ])
 
@@ -29,90 +28,106 @@ struct SyncInitCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        try SyncAccess.checkTables(arguments)
-        remote = try SyncAccess.remote(arguments)
+        try SyncTables.check(arguments)
+        remote = try SyncRemotes.address(arguments)
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        SyncAccess.warnOfPassword(remote, console)
+        SyncRemotes.warnOfPassword(remote, console)
         // Before the tables are tracked.
-        try RemoteOpening.requireFolder(remote)
-        let access = try SyncAccess.writable(arguments, console)
-        defer { access.close() }
-        let tables = try access.tables(arguments, console)
-        try access.warnOfNumbers(tables, console)
-        try access.repository.migrate()
-        try access.repository.enable(tables)
-        let name = try SetupReport.sayingWhatIsDone("the tables are tracked", console) {
-            try connect(access, remote, console)
+        try SyncRemotes.requireFolder(remote)
+        let store = try SyncAccess.writable(arguments, console)
+        defer { try? store.close() }
+        var tables = try SyncTables.named(by: arguments, in: store, console)
+        if try ChangesetRepository.repositoryID(of: store) != nil {
+            let tracked = try ChangesetRepository(existing: store).status().tables
+            tables = tracked + tables.filter { !tracked.contains($0) }
         }
-        let known = try access.repository.knownRemotes().map(\.name)
-        try SetupReport(access, remote: name ?? known.first).print(console)
+        let repository = try ChangesetRepository(
+            store, tracking: .only(tables), named: arguments.value(SyncMembersCommand.nameOption.name) ?? "")
+        let access = SyncAccess(
+            path: BackupBundle.database(meantBy: arguments.operands[0]), store: store, repository: repository)
+        try SyncSetup(access, arguments).complete(with: remote, console, done: "the tables are tracked")
         return .ok
-    }
-
-    /// Sets a remote up.
-    ///
-    /// - Returns: Its name.
-    private func connect(_ access: SyncAccess, _ remote: RemoteAddress?, _ console: Console) throws -> String? {
-        guard let remote else { return nil }
-        let progress = SyncProgress()
-        return try AsyncWork.wait {
-            try await access.forgettingUnused(remote) { try await access.manager(remote, progress).remote.name }
-        }
     }
 }
 
 /// `sync invite STORE FILE`: writes an invitation.
-struct SyncInviteCommand: Command {
-    let changesFiles = true
+struct SyncInviteCommand: SyncCommand {
+    static let writes = true
     static let syntax = CommandSyntax(
         name: "sync invite",
-        summary: "write an invitation, with which another device joins the repository",
+        summary: "write an invitation, with which one other device joins the repository",
         operands: [SyncAccess.storeOperand, OperandSyntax("FILE", "a file that does not exist yet; its mode is 0600")],
-        options: [OptionSyntax("--without-remote", "do not say where the remote is")] + SyncAccess.options
-            + KeyOptions.invitation,
+        options: [
+            OptionSyntax("--role", value: "ROLE", "reader, writer or admin; writer unless given"),
+            OptionSyntax("--for", value: "AGE", "how long it may be used, as 2h or 30d; 7d unless given"),
+            OptionSyntax("--without-remote", "do not say where the remote is"), SyncRemotes.option,
+        ] + SyncAccess.longOptions + KeyOptions.invitation,
         examples: [
             "cipherctl sync invite app.db app.invitation --key-file app.key",
-            "cipherctl sync invite app.db app.invitation --key-file app.key --invitation-raw-key-file invitation.key",
+            "cipherctl sync invite app.db app.invitation --role reader --for 1d --key-file app.key "
+                + "--invitation-raw-key-file invitation.key",
         ],
         notes: [
-            "The file has the key of the repository, encrypted by the key of the invitation: who has both reads and writes "
-                + "the repository. Let the two go different ways, and remove the file when the device has joined.",
-            "Without an option for the key of the invitation, a new passphrase is asked for, twice.",
+            "Who has the file and its key becomes a member, once, until the time is over. Let the two go different ways, and "
+                + "remove the file when the device has joined. The command puts the invitation at the remotes, where the new "
+                + "device looks it up.",
+            "Without an option for the key of the invitation, it asks for a new passphrase, twice.",
         ])
 
-    private let arguments: ParsedArguments
+    let arguments: ParsedArguments
+    private let remote: RemoteAddress?
+    private let role: Role
+    private let lifetime: Duration
 
-    init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        remote = try SyncRemotes.address(arguments)
+        let name = arguments.value("--role") ?? "writer"
+        guard let role = Role.allCases.first(where: { "\($0)" == name }) else {
+            throw UsageError("There is no such role.", hint: "Give --role reader, writer or admin.")
+        }
+        self.role = role
+        lifetime =
+            try arguments.value("--for").map { text in
+                guard let seconds = AgeText.seconds(text), seconds > 0 else {
+                    throw UsageError("--for is not a time.", hint: "For example: --for 2d")
+                }
+                return .seconds(seconds)
+            } ?? ChangesetRepository.invitationLifetime
+    }
 
-    func run(_ console: Console) throws -> ExitCode {
+    func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
         let file = arguments.operands[1]
         try ToolError.requireDirectory(for: file)
-        guard try !Files.entryExists(file) else {
-            throw CommandFailure(
-                .usage, "exists", what: "\"\(file)\" is there already.", why: "An invitation replaces no file.",
-                hint: "Name a file that does not exist yet.")
-        }
-        let access = try SyncAccess.readOnly(arguments, console)
-        defer { access.close() }
+        if try Files.entryExists(file) { throw MemberError.invitationExists }
+        SyncRemotes.warnOfPassword(remote, console)
+        let progress = SyncProgress()
+        let exchange = try SyncExchange(access, given: remote, progress)
         // Before a passphrase is asked for.
-        _ = try access.repository.id
-        let known = arguments.has("--without-remote") ? [] : try access.repository.knownRemotes().compactMap(\.address)
-        if known.count > 1 { console.note("the store has several remotes: the invitation names the first one") }
-        let address = known.first?.withoutCredentials
+        guard try access.repository.members().contains(where: { $0.isThisStore && $0.role == .admin && !$0.isRemoved })
+        else { throw MemberError.notAdmin }
+        if exchange.names.count > 1, remote == nil, !arguments.has("--without-remote") {
+            console.note("the store has several remotes: the invitation names the first one")
+        }
+        let address =
+            try arguments.has("--without-remote") ? nil : exchange.names.first.map { try RemoteAddress(named: $0) }
         let key = try UnlockedKey(new: KeyOptions.invitationSource(arguments, isNew: true), console)
-        let invitation = try access.repository.invitation(lockedBy: key.secret, remote: address)
+        let invitation = try access.repository.invitation(
+            as: role, for: lifetime, lockedBy: key.source, address: address)
+        // The new device finds the invitation in the list of members at the remote.
+        try exchange.run(.putting).throwFailure()
         try invitation.write(to: file)
         try console.report(
             json: .object([
                 "store": .string(access.path), "invitation": .string(file),
-                "repository": .string("\(invitation.repository)"), "epoch": .int(invitation.epoch),
-                "remote": .optional(address) { .string("\($0)") },
+                "repository": .string("\(invitation.repository)"), "role": .string("\(role)"),
+                "remote": .optional(address) { .string($0.withoutCredentials.name) },
             ]),
             lines: [
-                "wrote \(file), an invitation to repository \(invitation.repository)",
-                address.map { "it names the remote \($0)" } ?? "it names no remote",
+                "wrote \(file): one device becomes a \(role) within \(AgeText.text(UInt64(lifetime.components.seconds)))",
+                address.map { "it names the remote \($0.withoutCredentials.name)" } ?? "it names no remote",
             ])
         return .ok
     }
@@ -125,17 +140,20 @@ struct SyncJoinCommand: Command {
         name: "sync join",
         summary: "join a repository by an invitation",
         operands: [SyncAccess.storeOperand, OperandSyntax("FILE", "the invitation")],
-        options: SyncAccess.tableOptions + [SyncAccess.remoteOption] + SyncAccess.longOptions + KeyOptions.invitation,
+        options: SyncTables.options + [
+            SyncMembersCommand.nameOption, SyncRemotes.option,
+            OptionSyntax("--replace", "leave the repository that the store has; its rows stay"),
+        ] + SyncAccess.longOptions + KeyOptions.invitation,
         examples: [
             "cipherctl sync join app.db app.invitation --table player --key-file app.key",
             "cipherctl sync join app.db app.invitation --all-tables --remote dir:/Volumes/share --key-file app.key "
                 + "--invitation-raw-key-file invitation.key",
         ],
         notes: [
-            "The store must have the tables, with the columns that the other devices have. Rows that they have already "
-                + "become commits of this store. What the others have comes with `cipherctl sync run`.",
-            "Without --remote the remote of the invitation is used, if it has one. For a server give --remote, where a user "
-                + "is needed: an invitation has no credentials.",
+            "Rows that the tables have already become commits of this store, and are united with those of the others. A row "
+                + "of a table or column that the store lacks waits until it is there.",
+            "Without --remote the command uses the remote that the invitation names. For a server that needs a user give "
+                + "--remote: an invitation has no credentials.",
         ])
 
     private let arguments: ParsedArguments
@@ -143,79 +161,82 @@ struct SyncJoinCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        try SyncAccess.checkTables(arguments)
-        remote = try SyncAccess.remote(arguments)
+        try SyncTables.check(arguments)
+        remote = try SyncRemotes.address(arguments)
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        SyncAccess.warnOfPassword(remote, console)
-        try RemoteOpening.requireFolder(remote)
+        SyncRemotes.warnOfPassword(remote, console)
+        try SyncRemotes.requireFolder(remote)
         let invitation = try Invitation(contentsOf: arguments.operands[1])
-        let access = try SyncAccess.writable(arguments, console)
-        defer { access.close() }
-        // Before a passphrase is asked for.
-        try access.repository.requireRoom(for: invitation)
-        let tables = try access.tables(arguments, console)
-        try access.warnOfNumbers(tables, console)
+        let store = try SyncAccess.writable(arguments, console)
+        defer { try? store.close() }
+        try requireRoom(for: invitation, in: store)
+        let tables = try SyncTables.named(by: arguments, in: store, console)
         let key = try UnlockedKey(KeyOptions.invitationSource(arguments, isNew: false), console)
-        let named = try access.repository.join(invitation, unlockedBy: key.secret, tables: tables)
-        let name = try SetupReport.sayingWhatIsDone("the store has joined", console) {
-            try connect(access, named, console)
+        let content = try invitation.open(with: key.secret)
+        let address = try remote ?? (content.address.isEmpty ? nil : RemoteAddress(content.address))
+        guard let address else {
+            throw UsageError("The invitation names no remote.", hint: "Give --remote dir:PATH or postgresql://...")
         }
-        try SetupReport(access, remote: name).print(console)
+        try SyncRemotes.requireFolder(address)
+        let progress = SyncProgress()
+        progress.begin("joining")
+        let objects = MeteredStore(try SyncRemotes.objects(at: address, of: invitation.repository), progress)
+        let repository = try Interruption.explaining {
+            try ChangesetRepository.join(
+                store, content, at: objects, remoteName: address.name, tracking: .only(tables),
+                named: arguments.value(SyncMembersCommand.nameOption.name) ?? "")
+        }
+        progress.end()
+        let access = SyncAccess(
+            path: BackupBundle.database(meantBy: arguments.operands[0]), store: store, repository: repository)
+        // From here on it is a remote of the store, whatever happens: the other devices are there.
+        try repository.remember(remote: address.name)
+        try SyncSetup(access, arguments).complete(with: address, console, done: "the store has joined")
         return .ok
     }
 
-    /// Sets up the remote that was given. That of the invitation may not be reachable from here.
-    private func connect(_ access: SyncAccess, _ named: RemoteAddress?, _ console: Console) throws -> String? {
-        guard let address = remote ?? named else { return nil }
-        let progress = SyncProgress()
-        do {
-            return try AsyncWork.wait {
-                try await access.forgettingUnused(address) { try await access.manager(address, progress).remote.name }
-            }
-        } catch {
-            if remote != nil || Interruption.shared.isSet { throw error }
-            console.warn(
-                "the store has joined, but the remote of the invitation, \(address), cannot be used from here "
-                    + "(\(ErrorReport(error).message)). Name it with --remote at the next command")
-            return nil
-        }
+    /// Refuses to leave a repository unasked: commits that no remote has would go.
+    private func requireRoom(for invitation: Invitation, in store: SharedStore) throws {
+        guard let present = try ChangesetRepository.repositoryID(of: store), !arguments.has("--replace") else { return }
+        if present == invitation.repository { throw MemberError.alreadyAMember }
+        throw CommandFailure(
+            .usage, "otherRepository", what: "The store has a repository of its own.",
+            why: "It would leave that one, and commits that no remote has would be lost.",
+            hint: "To leave it, add --replace. The rows stay.")
     }
 }
 
-/// The output of `sync init` and `sync join`.
-private struct SetupReport {
-    private let path: String
-    private let summary: RepositorySummary
-    private let remote: String?
+/// The end of `sync init` and `sync join`: the first exchange, and the report.
+private struct SyncSetup {
+    private let access: SyncAccess
+    private let arguments: ParsedArguments
 
-    /// Sets a remote up, and says what stays if that fails.
-    static func sayingWhatIsDone(
-        _ done: String, _ console: Console, _ connect: () throws -> String?
-    ) throws -> String? {
+    init(_ access: SyncAccess, _ arguments: ParsedArguments) { (self.access, self.arguments) = (access, arguments) }
+
+    func complete(with remote: RemoteAddress?, _ console: Console, done: String) throws {
+        let progress = SyncProgress()
+        defer { progress.end() }
         do {
-            return try connect()
+            if let remote { try SyncExchange(access, given: remote, progress).run().throwFailure() }
         } catch {
-            console.warn("\(done), but the remote is not set up: name it again with --remote at the next command")
+            console.warn("\(done), and the exchange with the remote has not ended")
             throw error
         }
-    }
-
-    init(_ access: SyncAccess, remote: String?) throws {
-        (path, summary, self.remote) = (access.path, try access.repository.summary(), remote)
-    }
-
-    func print(_ console: Console) throws {
+        let status = try access.repository.status()
         try console.report(
             json: .object([
-                "store": .string(path), "repository": .string("\(summary.repository)"),
-                "author": .string("\(summary.author)"), "tables": .array(summary.tables.map(JSON.string)),
-                "head": .optional(summary.head) { .string("\($0)") }, "remote": .optional(remote, JSON.string),
+                "store": .string(access.path), "repository": .string(status.repository),
+                "member": .string(status.replica), "tables": .array(status.tables.map(JSON.string)),
+                "head": .optional(status.head, JSON.string),
+                "remotes": .array(status.remotes.map { .string($0.name) }),
             ]),
             lines: [
-                "repository \(summary.repository), tracked: \(CountText.list(summary.tables))",
-                remote.map { "remote \($0)" } ?? "no remote yet: give --remote at the next command",
+                "repository \(status.repository), tracked: \(CountText.list(status.tables))",
+                status.remotes.isEmpty
+                    ? "no remote yet: give --remote at the next command"
+                    : "remotes: \(CountText.list(status.remotes.map(\.name)))",
             ])
     }
 }

@@ -1,208 +1,268 @@
-import ChangesetSync
 import CipherStore
+import CommitJoin
+import Foundation
 import StorePlatform
 import StoreTools
 
-/// `sync status STORE`: where a store stands to its remotes.
-struct SyncStatusCommand: Command {
+/// `sync status STORE`: what a store has not joined or does not show, and where it stands to its remotes.
+struct SyncStatusCommand: SyncCommand {
     static let syntax = CommandSyntax(
         name: "sync status",
-        summary: "show where a store stands to its remotes; exit code 2 when something needs attention",
-        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
-        options: SyncAccess.options,
+        summary: "show what a store has not joined or does not show, and why; exit code 2 when there is anything",
+        operands: [SyncAccess.readOperand], options: SyncAccess.options,
         examples: [
             "cipherctl sync status app.db --key-file app.key", "cipherctl sync status app.db --json --key-file app.key",
         ],
         notes: [
-            "It asks no remote: it shows what the store knows since its last push and fetch. Attention is needed for "
-                + "conflicts, refused objects, rows that were written outside of commits, tracked tables that are gone, "
-                + "commits of a newer schema, commits that cannot be pulled, something to merge, a log of the remote that "
-                + "cannot be read on, an error of the last exchange, and a clock that is more than a day ahead."
+            "It asks no remote: it shows the state after the last exchange. Nothing of it keeps the store from receiving: "
+                + "all other commits are joined, and all other rows are shown."
         ])
 
-    private let arguments: ParsedArguments
+    let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
 
-    func run(_ console: Console) throws -> ExitCode {
-        let access = try SyncAccess.readOnly(arguments, console)
-        defer { access.close() }
-        let report = try SyncReport(access.repository)
-        try console.report(json: report.json(of: access.path), lines: report.lines(of: access.path))
+    func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
+        let report = try SyncStatusReport(access.repository)
+        try console.report(json: report.json(of: access.path), lines: report.lines)
         return report.attention.isEmpty ? .ok : .needsAttention
     }
 }
 
-/// The state of a repository and its remotes.
-struct SyncReport {
-    let summary: RepositorySummary
-    private let remotes: [(known: KnownRemote, status: SyncStatus)]
+/// The state of a repository in sentences.
+struct SyncStatusReport {
+    let status: RepositoryStatus
+    /// The names of members by their identifiers.
+    private let names: [String: String]
 
     init(_ repository: ChangesetRepository) throws {
-        summary = try repository.summary()
-        let id = summary.repository
-        remotes = try repository.knownRemotes().map { known in
-            (known, try SyncManager(repository, remote: NamedRemote(name: known.name, repository: id)).status())
-        }
+        status = try repository.status()
+        names = Dictionary(uniqueKeysWithValues: try repository.members().map { ($0.id, $0.name) })
     }
 
-    var isInSync: Bool { !remotes.isEmpty && remotes.allSatisfy { $0.status.isInSync } }
+    /// Whether everything that is known of is joined here, and was sent to every remote.
+    var isInSync: Bool {
+        status.readyCount == 0 && !status.remotes.isEmpty
+            && status.remotes.allSatisfy { $0.hasExchanged && $0.isUpToDate && $0.problems.isEmpty }
+            && !status.obstacles.contains { if case .waiting = $0 { true } else { $0 == .joining } }
+    }
 
-    /// The findings that need a person's attention, as sentences.
+    /// The findings for a person.
     var attention: [String] { found.map { SuggestedCommand.completing($0) } }
 
     private var found: [String] {
-        var found = summary.missingTables.map { name in
-            "Table \"\(name)\": \(SyncError.Code.tableMissing.reason) "
-                + SyncErrorReport.hint(.tableMissing)
-        }
-        if !summary.foreignWrites.isEmpty {
-            let tables = summary.foreignWrites.joined(separator: ", ")
-            found.append("Rows of \(tables) were written outside of commits. \(SyncErrorReport.hint(.foreignWrites))")
-        }
-        if let obstacle = summary.schemaObstacle {
-            found.append(SyncErrorReport(of: obstacle).sentences)
-        } else if summary.leafCount > 1 {
-            found.append("Several devices have made commits: cipherctl sync merge")
-        }
-        if let obstacle = summary.pullObstacle {
-            found.append("The last pull has stopped. \(SyncErrorReport(of: obstacle).sentences)")
-        }
-        if summary.conflicts > 0 {
-            let what = summary.conflicts == 1 ? "1 conflict was" : "\(summary.conflicts) conflicts were"
-            found.append("\(what) decided by rule: cipherctl sync conflicts")
-        }
-        for (known, status) in remotes {
-            if !status.quarantined.isEmpty {
-                let count = status.quarantined.count
-                let objects = CountText.text(count, "object")
-                let first = status.quarantined.min { $0.key < $1.key }
-                let example = first.map { " (\(count == 1 ? "" : "one is ")\($0.key): \($0.value))" } ?? ""
-                found.append(
-                    "\(objects) of \(known.name) \(count == 1 ? "was" : "were") refused\(example). Let a device that has the "
-                        + "commits push again (cipherctl sync reset), or give up what stays damaged: cipherctl sync discard"
-                )
-            }
-            found += Self.attention(to: status.stalledLogs, at: known.name)
-            if status.pending > 0, status.quarantined.isEmpty, status.stalled == 0, status.hasFetched {
-                found.append(
-                    "\(CountText.text(status.pending, "commit")) \(status.pending == 1 ? "waits" : "wait") for one that "
-                        + "\(known.name) does not have. Let a device that has it push again: cipherctl sync reset")
-            }
-            if let error = status.lastError {
-                found.append("The last exchange with \(known.name) failed: \(SyncErrorReport.text(ofKept: error))")
-            }
-        }
-        if let skew = remotes.compactMap(\.status.skew).max() {
-            let lead = AgeText.text(UInt64(max(0, skew.components.seconds)))
-            found.append(
-                "The clock of a device was \(lead) ahead at its last commit. Set it right: its next commit ends this notice"
-            )
-        }
-        return found
+        let ready =
+            status.readyCount == 0
+            ? [] : ["\(CountText.text(status.readyCount, "commit")) can be joined: cipherctl sync pull"]
+        return ready + status.obstacles.filter(\.needsAttention).map(sentence)
+            + status.remotes.flatMap { remote in remote.problems.map { Self.sentence($0, at: remote.name) } }
     }
 
-    /// The remedies for logs that cannot be read.
-    static func attention(to logs: [StalledLog], at remote: String) -> [String] {
-        logs.filter(\.needsAttention).map { log in
-            let what =
-                log.isDamaged
-                ? "is damaged" : "or its object is missing since \(HistoryReport.moment(log.since))"
-            return "Nothing new of one device is received from \(remote): entry \(log.position.sequence) of log "
-                + "\(log.position.author) \(what). Restore it from a backup of the remote. Or let that device push "
-                + "again (cipherctl sync reset), and then give the old log up here: cipherctl sync discard"
+    /// The objects of some remotes that this store cannot use, and commits that it cannot send.
+    func problems(of remotes: [String]) -> [String] {
+        status.remotes.filter { remotes.contains($0.name) }
+            .flatMap { remote in remote.problems.map { Self.sentence($0, at: remote.name) } }
+            .map { SuggestedCommand.completing($0) }
+    }
+
+    /// Facts that need no action.
+    var notes: [String] { status.obstacles.filter { !$0.needsAttention }.map(sentence) }
+
+    private func member(_ id: String) -> String {
+        let short = id.prefix(SyncMembersCommand.shownDigits)
+        return names[id].flatMap { $0.isEmpty ? nil : "\"\($0)\" (\(short))" } ?? String(short)
+    }
+
+    // MARK: Obstacles
+
+    private func sentence(_ obstacle: Obstacle) -> String {
+        switch obstacle {
+        case .missingTable(let table, let rows):
+            return "The store has no table \"\(table)\", or does not track it: \(CountText.text(rows, "row")) of it "
+                + "\(rows == 1 ? "waits" : "wait"). Update the program, or track the table: cipherctl sync init --table T"
+        case .missingColumn(let table, let column):
+            return
+                "Table \"\(table)\" has no column \"\(column)\", which others have written. The values are kept, and "
+                + "shown when the column is there: update the program."
+        case .conflict(let table, let reason, let rows):
+            return "\(CountText.text(rows, "row")) of \"\(table)\" \(rows == 1 ? "is" : "are") not shown as written "
+                + "(\(reason.meaning)): cipherctl sync conflicts"
+        case .waiting(let author, let commits, let missing):
+            return
+                "\(CountText.text(commits, "commit")) of \(member(author)) \(commits == 1 ? "waits" : "wait") for commit "
+                + "\(missing.number) of \(member(missing.author)), which no remote has brought. Let a device that has it "
+                + "run `cipherctl sync run`."
+        case .removedMember(let id, let commits):
+            return
+                "\(CountText.text(commits, "commit")) of \(member(id)) \(commits == 1 ? "was" : "were") made after its "
+                + "removal and \(commits == 1 ? "is" : "are") not joined."
+        case .refusedCommit(let place):
+            return
+                "Commit \(place.number) of \(member(place.author)) names what its author cannot have known. It is kept "
+                + "and not joined. Update the program of that device, or remove the member."
+        case .refusedSnapshots(let count):
+            return "\(CountText.text(count, "snapshot")) had no valid content. Another device can make one: "
+                + "cipherctl sync snapshot"
+        case .twoContents(let author):
+            return
+                "\(member(author)) has made two commits of one number: its store was restored or copied. Both are joined."
+        case .joining: return "A join has begun and has not ended. Continue it: cipherctl sync pull"
+        case .clockAhead(let author, let lead):
+            return
+                "The clock of \(member(author)) was \(AgeText.text(UInt64(max(0, lead.components.seconds)))) ahead. Set "
+                + "it right; its later commits end this notice."
         }
     }
 
-    /// Whether ``attention`` has an error that has stopped a merge or a pull.
-    func names(_ error: SyncError) -> Bool {
-        switch error.code {
-        case .tableMissing: !summary.missingTables.isEmpty
-        case .foreignWrites: !summary.foreignWrites.isEmpty
-        case .schemaAhead, .columnRemoved: summary.schemaObstacle != nil
-        case .needsMerge, .olderSchema: summary.schemaObstacle == nil && summary.leafCount > 1
-        default: summary.pullObstacle == error
+    // MARK: Remotes
+
+    private static func sentence(_ problem: RemoteStatus.Problem, at remote: String) -> String {
+        switch problem {
+        case .damaged(let object):
+            "\(remote): object \(object) is damaged. A device that has its content puts it again: cipherctl sync run"
+        case .refused(let object):
+            "\(remote): a member has sealed object \(object), which has no valid content. It stays as evidence. Find out "
+                + "which program wrote it."
+        case .unknownMember(let object):
+            "\(remote): the author of object \(object) is not in the list of members. Let a device that knows it run "
+                + "`cipherctl sync run`."
+        case .unknownSecret(let object):
+            "\(remote): this store lacks the secret of object \(object). Let a member run `cipherctl sync run`: it passes "
+                + "the secret on."
+        case .laterVersion(let object, let version):
+            "\(remote): object \(object) has format version \(version), which this program does not know. Update it."
+        case .unsent(let commits):
+            "\(remote) lacks \(CountText.text(commits, "commit")) that this store cannot send. Let a device that has "
+                + "\(commits == 1 ? "it" : "them") run `cipherctl sync run` or `cipherctl sync snapshot`."
+        case .failed(let call):
+            "The last exchange with \(remote) failed (\(call)). Its error is shown by: cipherctl sync run"
         }
+    }
+
+    private static func text(_ remote: RemoteStatus) -> String {
+        guard remote.hasExchanged else { return "nothing was exchanged yet" }
+        return (remote.isUpToDate ? "has all commits" : "lacks commits of this store")
+            + ", last exchange \(HistoryReport.moment(remote.lastExchange))"
+    }
+
+    // MARK: Output
+
+    var remoteLines: [String] {
+        status.remotes.isEmpty ? ["none yet"] : status.remotes.map { "\($0.name): \(Self.text($0))" }
+    }
+
+    var remotesJSON: JSON { .array(status.remotes.map(Self.json)) }
+
+    var lines: [String] {
+        [
+            "repository   \(status.repository), \(CountText.text(status.commitCount, "commit"))",
+            "this store   \(member(status.replica))",
+            "tables       \(CountText.list(status.tables))",
+            "head         \(status.head ?? "none")",
+        ] + remoteLines.map { "remote       \($0)" } + notes.map { "note         \($0)" }
+            + attention.map { "attention    \($0)" }
     }
 
     func json(of path: String) -> JSON {
         .object([
-            "store": .string(path), "repository": .string("\(summary.repository)"), "epoch": .int(summary.epoch),
-            "author": .string("\(summary.author)"), "head": .optional(summary.head) { .string("\($0)") },
-            "commits": .int(summary.commitCount), "tables": .array(summary.tables.map(JSON.string)),
-            "leaves": .int(summary.leafCount), "behind": .int(summary.behind), "conflicts": .int(summary.conflicts),
-            "foreign_writes": .array(summary.foreignWrites.map(JSON.string)),
-            "missing_tables": .array(summary.missingTables.map(JSON.string)),
-            "schema_obstacle": .optional(summary.schemaObstacle) { .string(SyncErrorReport(of: $0).message) },
-            "pull_obstacle": .optional(summary.pullObstacle) { .string(SyncErrorReport(of: $0).message) },
-            "in_sync": .bool(isInSync),
-            "remotes": .array(remotes.map { Self.json($0.known, $0.status) }),
+            "store": .string(path), "repository": .string(status.repository), "member": .string(status.replica),
+            "head": .optional(status.head, JSON.string), "commits": .int(status.commitCount),
+            "ready": .int(status.readyCount), "tables": .array(status.tables.map(JSON.string)),
+            "in_sync": .bool(isInSync), "obstacles": .array(status.obstacles.map(Self.json)),
+            "remotes": remotesJSON, "notes": .array(notes.map(JSON.string)),
             "attention": .array(attention.map(JSON.string)),
         ])
     }
 
-    private static func json(_ known: KnownRemote, _ status: SyncStatus) -> JSON {
+    private static func json(_ remote: RemoteStatus) -> JSON {
         .object([
-            "name": .string(known.name), "address": .optional(known.address) { .string("\($0)") },
-            "fetched": .bool(status.hasFetched), "ahead": .int(status.ahead), "behind": .int(status.behind),
-            "pending": .int(status.pending), "stalled": .int(status.stalled), "stalled_logs": stalledLogs(status),
-            "quarantined": quarantined(status),
-            "last_error": .optional(status.lastError.map(SyncErrorReport.text(ofKept:)), JSON.string),
-            "skew_seconds": .optional(status.skew) { .int($0.components.seconds) },
-            "in_sync": .bool(status.isInSync),
-            "replicas": SyncReplicaReport.json(status.replicas),
+            "name": .string(remote.name), "up_to_date": .bool(remote.hasExchanged && remote.isUpToDate),
+            "last_exchange": remote.hasExchanged ? .string(HistoryReport.moment(remote.lastExchange)) : .null,
+            "problems": .array(
+                remote.problems.map { problem in
+                    let (kind, object) = problem.parts
+                    return .object(["kind": .string(kind), "object": .optional(object, JSON.string)])
+                }),
         ])
     }
 
-    static func stalledLogs(_ status: SyncStatus) -> JSON {
-        .array(
-            status.stalledLogs.map { log in
-                .object([
-                    "log": .string("\(log.position.author)"), "entry": .int(log.position.sequence),
-                    "damaged": .bool(log.isDamaged), "since": .string(HistoryReport.moment(log.since)),
-                    "given_up": .bool(log.isGivenUp), "needs_attention": .bool(log.needsAttention),
-                ])
-            })
-    }
-
-    static func quarantined(_ status: SyncStatus) -> JSON {
-        .array(
-            status.quarantined.sorted { $0.key < $1.key }.map {
-                .object(["id": .string("\($0.key)"), "reason": .string($0.value)])
-            })
-    }
-
-    /// Why the store is not in sync, also where nobody has to look at it yet; nil where it is.
-    var obstacle: String? {
-        let found = remotes.filter { !$0.status.isInSync }.map { "\($0.known.name): \(Self.state($0.status))" }
-        return found.isEmpty ? nil : found.joined(separator: "; ")
-    }
-
-    private static func state(_ status: SyncStatus) -> String {
-        if status.isInSync { return "in sync" }
-        let waiting = status.stalledLogs.first { !$0.needsAttention && !$0.isGivenUp }.map { log in
-            " (entry \(log.position.sequence) of log \(log.position.author) or its object has not come yet)"
+    private static func json(_ obstacle: Obstacle) -> JSON {
+        switch obstacle {
+        case .missingTable(let table, let rows):
+            .object(["kind": .string("missingTable"), "table": .string(table), "rows": .int(rows)])
+        case .missingColumn(let table, let column):
+            .object(["kind": .string("missingColumn"), "table": .string(table), "column": .string(column)])
+        case .conflict(let table, let reason, let rows):
+            .object([
+                "kind": .string("conflict"), "table": .string(table), "reason": .string(reason.rawValue),
+                "rows": .int(rows),
+            ])
+        case .waiting(let author, let commits, let missing):
+            .object([
+                "kind": .string("waiting"), "member": .string(author), "commits": .int(commits),
+                "missing_member": .string(missing.author), "missing_number": .int(Int(clamping: missing.number)),
+            ])
+        case .removedMember(let id, let commits):
+            .object(["kind": .string("removedMember"), "member": .string(id), "commits": .int(commits)])
+        case .refusedCommit(let place):
+            .object([
+                "kind": .string("refusedCommit"), "member": .string(place.author),
+                "number": .int(Int(clamping: place.number)),
+            ])
+        case .refusedSnapshots(let count): .object(["kind": .string("refusedSnapshots"), "snapshots": .int(count)])
+        case .twoContents(let author): .object(["kind": .string("twoContents"), "member": .string(author)])
+        case .joining: .object(["kind": .string("joining")])
+        case .clockAhead(let author, let lead):
+            .object([
+                "kind": .string("clockAhead"), "member": .string(author), "seconds": .int(lead.components.seconds),
+            ])
         }
-        let rest = [
-            (status.pending, status.pending == 1 ? "waits for a parent" : "wait for a parent"),
-            (status.stalled, (status.stalled == 1 ? "log" : "logs") + " cannot be read on" + (waiting ?? "")),
-            (status.quarantined.count, "refused"),
-        ].filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
-        return "\(status.ahead) to push, \(status.behind) to pull" + rest
-            + (status.hasFetched ? "" : ", nothing was fetched yet")
     }
+}
 
-    func lines(of path: String) -> [String] {
-        var lines = [
-            "repository   \(summary.repository), \(CountText.text(summary.commitCount, "commit"))",
-            "tables       \(CountText.list(summary.tables))",
-            "head         \(summary.head.map { "\($0)" } ?? "none"), \(CountText.text(summary.behind, "commit")) behind",
-        ]
-        if remotes.isEmpty { lines.append("remote       none yet") }
-        for (known, status) in remotes {
-            lines.append("remote       \(known.address.map { "\($0)" } ?? known.name): \(Self.state(status))")
-            lines += SyncReplicaReport.lines(status.replicas)
+extension Obstacle {
+    /// Whether something is not joined or not shown that could be.
+    var needsAttention: Bool {
+        switch self {
+        case .removedMember, .twoContents: false
+        default: true
         }
-        return lines + attention.map { "attention    \($0)" }
+    }
+}
+
+extension RemoteStatus {
+    /// Whether an exchange has ended, well or not.
+    var hasExchanged: Bool { lastExchange.timeIntervalSince1970 > 0 }
+}
+
+extension RemoteStatus.Problem {
+    /// The kind for programs, and the object.
+    var parts: (kind: String, object: String?) {
+        switch self {
+        case .damaged(let object): ("damaged", object)
+        case .refused(let object): ("refused", object)
+        case .unknownMember(let object): ("unknownMember", object)
+        case .unknownSecret(let object): ("unknownSecret", object)
+        case .laterVersion(let object, _): ("laterVersion", object)
+        case .unsent: ("unsent", nil)
+        case .failed: ("failed", nil)
+        }
+    }
+}
+
+extension SyncConflict.Reason {
+    /// For people.
+    var meaning: String {
+        switch self {
+        case .contested: "another row has its key or unique value, or its parent is hidden"
+        case .altered: "ON DELETE or the column's type gives another value"
+        case .notNull: "NOT NULL"
+        case .check: "CHECK"
+        case .type: "the type of a column"
+        case .unique: "a UNIQUE constraint"
+        case .foreignKey: "a FOREIGN KEY"
+        case .composed: "several insertions of one key, or columns that are not here"
+        case .missingTable: "the table is not here"
+        }
     }
 }

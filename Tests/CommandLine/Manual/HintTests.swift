@@ -76,21 +76,6 @@ struct HintTests {
         #expect(other.status == 64 && !other.errors.contains("--no-key"), "\(other.errors)")
     }
 
-    @Test("a commit that cannot be reverted comes with what to do at the command line")
-    func revert() throws {
-        let sync = try SyncPlace()
-        try sync.makeStore("a.db")
-        try sync.begin("a.db")
-        let first = try sync.commit("a.db", "INSERT INTO player VALUES ('p', 'Ann', 1)")
-        try sync.commit("a.db", "UPDATE player SET score = 2")
-        let refused = try sync.sync("revert", "a.db", first)
-        let hint = try #require(refused.errorJSON["hint"] as? String, "\(refused.errors)")
-        for command in ["cipherctl sync log", "cipherctl sql", "cipherctl sync commit"] {
-            #expect(hint.contains(command), "\(hint)")
-        }
-        #expect(!hint.contains("shall"))
-    }
-
     /// `cipherctl history record` without a store, a key and --all was no command that could be typed.
     @Test("a command in a hint has the store and the key of the command that failed")
     func completed() throws {

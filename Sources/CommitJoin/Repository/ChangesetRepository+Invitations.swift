@@ -1,0 +1,99 @@
+import CipherDatabase
+import Foundation
+import KeyCustody
+
+/// A present or former member of a repository.
+public struct RepositoryMember: Hashable, Identifiable, Sendable {
+    /// Its name as the author of commits: hexadecimal digits.
+    public let id: String
+    /// For people; it may be empty.
+    public let name: String
+    public let role: Role
+    /// Whether an admin has removed it, or it has left.
+    public let isRemoved: Bool
+    public let isThisStore: Bool
+}
+
+/// Members by their names, and invitations as files.
+extension ChangesetRepository {
+    /// How long an invitation may be used, unless its maker says otherwise: a week.
+    public static let invitationLifetime = Duration.seconds(7 * 86_400)
+
+    /// The present and former members, by their roles and names.
+    ///
+    /// - Throws: `DatabaseError`.
+    public func members() throws -> [RepositoryMember] {
+        let (list, own) = try looking { work in
+            var list = MemberList(repository: work.state.repository)
+            try list.add(MemberRows(db: work.db).records())
+            return (list, try work.index.authorID(work.state.author))
+        }
+        let present = list.members
+        return list.everMembers.compactMap { id in
+            list.everMember(id).map { entry in
+                RepositoryMember(
+                    id: id.description, name: entry.member.name, role: entry.role, isRemoved: present[id] == nil,
+                    isThisStore: id == own)
+            }
+        }.sorted { ($1.role, $0.name, $0.id) < ($0.role, $1.name, $1.id) }
+    }
+
+    /// Removes a member. Its later commits are refused, and it cannot read those of others. It keeps what it has read.
+    ///
+    /// Others learn of it by the next exchange of this store.
+    ///
+    /// - Parameter id: ``RepositoryMember/id``. This store may leave by its own.
+    /// - Throws: ``MemberError`` `.notAdmin`, `.notAMember`; `DatabaseError`.
+    public func removeMember(_ id: String) throws {
+        guard let member = ReplicaID(id) else { throw MemberError.notAMember }
+        try remove(member)
+    }
+
+    /// Makes an invitation. Who has it and its key becomes a member, once.
+    ///
+    /// The new device reads the list of members at the remote, so this store has to push before the other one joins.
+    ///
+    /// - Parameters:
+    ///   - role: The rights of the new member.
+    ///   - lifetime: How long it may be used, by the clock of the new device.
+    ///   - source: The key of the invitation: a passphrase or a key file of its own.
+    /// - Throws: ``MemberError`` `.notAdmin`, `.incomplete`; the error of the source; `DatabaseError`.
+    public func invitation(
+        as role: Role = .writer, for lifetime: Duration = invitationLifetime, lockedBy source: KeySource
+    ) throws -> Invitation {
+        try invitation(as: role, for: lifetime, lockedBy: source, address: nil)
+    }
+
+    /// - Parameter address: The remote; the invitation has it without credentials.
+    package func invitation(
+        as role: Role, for lifetime: Duration, lockedBy source: KeySource, address: RemoteAddress?
+    ) throws -> Invitation {
+        // A key that cannot be read leaves no record of an invitation.
+        let secret = try source.read()
+        let end = clock().milliseconds &+ UInt64(max(0, lifetime / .milliseconds(1)))
+        let content = try invite(as: role, until: end, address: address?.withoutCredentials.text ?? "")
+        return try Invitation(content, lockedBy: secret)
+    }
+
+    /// Makes a store a member of the repository that an invitation is for, at a remote in a folder.
+    ///
+    /// The rows of its tracked tables are united with those of the others: ``SyncManager/sync()`` exchanges them. A store
+    /// that has a repository of its own leaves it: its rows stay, its former commits go.
+    ///
+    /// - Parameters:
+    ///   - source: The key of the invitation.
+    ///   - path: The folder of the remote.
+    ///   - name: The name of this device for other members, at most 255 bytes.
+    /// - Throws: ``MemberError`` `.wrongKeyOfInvitation`, `.incomplete` if the remote lacks the invitation,
+    ///   `.invitationExpired`, `.invitationUsed`, `.invitationWithdrawn`; the error of the remote; `DatabaseError`. The
+    ///   store is not changed then.
+    public static func join(
+        _ dbWriter: any DatabaseWriter, _ invitation: Invitation, unlockedBy source: KeySource, folder path: String,
+        tracking: Tracking = .all, named name: String = ""
+    ) throws -> ChangesetRepository {
+        try join(
+            dbWriter, invitation.open(with: source.read()),
+            at: FolderStore(path: path, repository: invitation.repository),
+            remoteName: path, tracking: tracking, named: name)
+    }
+}
