@@ -104,7 +104,7 @@ struct FileDiagnosis {
                 {
                     return error
                 }
-                return traits.mayBeStandardSQLCipher ? foreignSidecar() : notEncrypted(.noDatabase)
+                return traits.mayBeStandardSQLCipher ? foreignSidecar(sidecar) : notEncrypted(.noDatabase)
             }
         }
         guard size >= settings.pageBytes, first.count >= settings.pageBytes else {
@@ -114,7 +114,7 @@ struct FileDiagnosis {
         if firstPage.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
         guard sidecar != nil else { return wrongKey(first) }
         // The sidecar proves the key, so the page is damaged, or belongs to another store.
-        return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar()
+        return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar(sidecar)
     }
 
     private func shorterThanPage(bytes: Int, pageBytes: Int) -> StoreError {

@@ -282,7 +282,10 @@ extension StoreStatus.Report {
     /// The finding about a page 1 that is not authentic. The key has proved the sidecar: if no other page is authentic either,
     /// the sidecar is that of another store.
     private func unfitting(_ choice: AuthenticatedSidecar) throws -> Finding {
-        if keyHealth.isOwnSidecar != true, try SidecarAge.fitsNoPage(path, choice) { return .foreignSidecar(path) }
+        let sidecar = choice.sidecar
+        // A sidecar that the key log proves explains no page 1, unless a rotation does.
+        let mayBeOther = keyHealth.isOwnSidecar != true || sidecar.epoch > 1 || keyHealth.isRotatedSince
+        if mayBeOther, try SidecarAge.fitsNoPage(path, choice) { return .foreignSidecar(path, sidecar) }
         return Finding(
             .problem, "pageDamaged", "page 1 does not fit the key of the sidecar",
             remedy: "see what else is damaged: `cipherctl verify \(place)`; then \(restoring)")
@@ -479,8 +482,10 @@ extension StoreStatus.Report {
 
 extension Finding {
     /// The key opens the sidecar and no page.
-    static func foreignSidecar(_ path: String) -> Finding {
-        let error = StoreError.foreignSidecar(StorePaths(path).database)
+    ///
+    /// - Parameter sidecar: The sidecar that the key opens.
+    static func foreignSidecar(_ path: String, _ sidecar: Sidecar) -> Finding {
+        let error = StoreError.foreignSidecar(StorePaths(path).database, sidecar)
         return Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
     }
 
