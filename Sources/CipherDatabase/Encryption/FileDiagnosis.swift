@@ -183,6 +183,16 @@ struct FileDiagnosis {
         try scanLog(of: path, .checksums) { scan, _ in scan.lastFrames.count } ?? 0
     }
 
+    /// How many pages of the database the committed frames of its WAL have, and how many the last commit counts; nil
+    /// without a commit. SQLite uses no page of the lock bytes.
+    static func pagesOfDatabaseInLog(_ path: String) throws -> (there: Int, counted: Int)? {
+        try scanLog(of: path, .checksums) { scan, _ in
+            let lockPage = UInt32(PageLayout.lockByteOffset / scan.header.pageBytes) + 1
+            let counted = Int(scan.databasePages) - (scan.databasePages >= lockPage ? 1 : 0)
+            return (scan.lastFrames.count, counted)
+        }
+    }
+
     /// The page size in the header of the WAL, which SQLite then takes for that of the database; nil without commits.
     private func pageBytesInLog() throws -> Int? { try scanLog(.saltsOnly) { scan, _ in scan.header.pageBytes } }
 
