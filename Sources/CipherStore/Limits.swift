@@ -24,6 +24,12 @@ enum Limits {
     static let recheckTime = Duration.milliseconds(100)
     /// The pause between two such reads.
     static let recheckPause = Duration.milliseconds(5)
+    /// The names of copies of a damaged WAL that are tried where others are taken.
+    static let triedNames = 20
+    /// The bytes of a WAL that are copied at once.
+    static let copiedBytes = 1 << 20
+    /// The committed frames of a WAL of which one must be authentic: else it is the WAL of another database.
+    static let originFrames: UInt32 = 4096
     /// How long a restoration waits for changes of keys, openings and rotations in progress.
     static let restorationWait = Duration.seconds(10)
 }

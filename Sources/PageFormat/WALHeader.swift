@@ -69,6 +69,19 @@ package struct WALHeader: Hashable, Sendable {
         guard computed == checksum else { return nil }
     }
 
+    /// The header of a WAL whose own header is damaged: its frames have their places, and no checksum of them is known.
+    ///
+    /// - Parameters:
+    ///   - pageBytes: Bytes of the page in each frame.
+    ///   - salts: Those of the run to which the frames belong.
+    package init(ofFramesWith salts: WALSalts, pageBytes: Int) {
+        checksumsAreBigEndian = false
+        self.pageBytes = pageBytes
+        checkpointSequence = 0
+        self.salts = salts
+        checksum = WALChecksum()
+    }
+
     /// Bytes from one frame to the next.
     package var frameStrideBytes: Int { WALFrameHeader.headerBytes + pageBytes }
 

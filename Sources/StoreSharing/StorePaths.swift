@@ -12,6 +12,8 @@ package struct StorePaths: Sendable {
     package var wal: String { database + "-wal" }
     package var sharedMemory: String { database + "-shm" }
     package var journal: String { database + "-journal" }
+    /// The copy of a WAL that an opening found damaged. Further copies have `-2`, `-3` and so on after this name.
+    package var damagedWAL: String { wal + "-damaged" }
     package var lock: String { database + "-lock" }
     /// The notifications between processes (``NotificationFile``).
     package var notifications: String { database + "-notify" }

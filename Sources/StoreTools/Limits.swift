@@ -39,4 +39,6 @@ enum Limits {
     static let listedOrphans = 20
     /// Columns of a row of an unknown table that are listed: SQLite permits 2,000 with the two of the listing.
     static let listedColumns = 1998
+    /// Damaged frames of a WAL that a salvage names.
+    static let namedFrames = 20
 }

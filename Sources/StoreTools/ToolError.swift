@@ -27,6 +27,8 @@ public struct ToolError: Error, Sendable {
         case notRegular
         /// The file to be adopted is a store already.
         case alreadyStore
+        /// The WAL that was given belongs to another store, or is from before a rotation.
+        case foreignWAL
         /// The key opens the file with the settings of another version of SQLCipher.
         case otherVersion
         /// The store cannot be read without creating files beside it, which this user may not.

@@ -68,7 +68,7 @@ enum ExitCode: Int32, CaseIterable {
             switch error.code {
             case .noSuchFile, .noDirectory: .noSuchStore
             case .exists, .storeName, .notRegular, .alreadyStore, .otherVersion: .usage
-            case .notPlain, .notAdoptable, .sparse: .damagedData
+            case .notPlain, .notAdoptable, .sparse, .foreignWAL: .damagedData
             case .plainNeedsRecovery, .needsWriting: .notPermitted
             case .importInterrupted, .noSample: .inputOutput
             case .missingPart: .unsupported

@@ -114,7 +114,7 @@ extension FileDiagnosis {
                 + "only in the WAL are then missing.")
     }
 
-    func foreignSidecar() -> StoreError { .foreignSidecar(path) }
+    func foreignSidecar(_ sidecar: Sidecar?) -> StoreError { .foreignSidecar(path, sidecar) }
 
     func wrongKey(_ first: [UInt8]) -> StoreError {
         StoreError(

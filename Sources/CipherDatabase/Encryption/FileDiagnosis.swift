@@ -108,7 +108,7 @@ struct FileDiagnosis {
                 {
                     return error
                 }
-                return traits.mayBeStandardSQLCipher ? foreignSidecar() : notEncrypted(.noDatabase)
+                return traits.mayBeStandardSQLCipher ? foreignSidecar(sidecar) : notEncrypted(.noDatabase)
             }
         }
         guard size >= settings.pageBytes, first.count >= settings.pageBytes else {
@@ -118,7 +118,7 @@ struct FileDiagnosis {
         if firstPage.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
         guard sidecar != nil else { return wrongKey(first) }
         // The sidecar proves the key, so the page is damaged, or belongs to another store.
-        return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar()
+        return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar(sidecar)
     }
 
     private func shorterThanPage(bytes: Int, pageBytes: Int) -> StoreError {
@@ -185,6 +185,16 @@ struct FileDiagnosis {
     /// How many pages the committed frames of the WAL of a database have.
     static func pagesInLog(of path: String) throws -> Int {
         try scanLog(of: path, .checksums) { scan, _ in scan.lastFrames.count } ?? 0
+    }
+
+    /// How many pages of the database the committed frames of its WAL have, and how many the last commit counts; nil
+    /// without a commit. SQLite uses no page of the lock bytes.
+    static func pagesOfDatabaseInLog(_ path: String) throws -> (there: Int, counted: Int)? {
+        try scanLog(of: path, .checksums) { scan, _ in
+            let lockPage = UInt32(PageLayout.lockByteOffset / scan.header.pageBytes) + 1
+            let counted = Int(scan.databasePages) - (scan.databasePages >= lockPage ? 1 : 0)
+            return (scan.lastFrames.count, counted)
+        }
     }
 
     /// The page size in the header of the WAL, which SQLite then takes for that of the database; nil without commits.

@@ -57,12 +57,26 @@ package enum MissingDatabase {
         return status.kind != .regular || status.byteCount > 0
     }
 
+    /// The WAL can be all that is left of the rows, so no remedy removes it.
     private static func gone(_ paths: StorePaths) -> StoreError {
-        StoreError(
-            .databaseMissing, what: "The database file \"\(paths.database)\" is gone.",
-            why: "Its sidecar says that the store was created and is ready, so the file was removed or moved away.",
-            remedy:
-                "Put the file back, or restore the store from a backup. To give the store up, remove what is left of "
-                + "it with `cipherctl destroy`.")
+        let place = ShellWord.path(paths.database)
+        let restoring = "restore the store from a backup: `cipherctl restore DIR \(place) --replace`"
+        let removed = "Its sidecar says that the store was created and is ready, so the file was removed or moved away."
+        let what = "The database file \"\(paths.database)\" is gone."
+        guard let (there, counted) = (try? FileDiagnosis.pagesOfDatabaseInLog(paths.database)) ?? nil else {
+            return StoreError(
+                .databaseMissing, what: what, why: removed + " Its WAL has no commit.",
+                remedy: "Put the file back, or \(restoring).")
+        }
+        let isWhole = there == counted
+        let has =
+            isWhole
+            ? "all \(CountText.text(counted, "page")) of the database"
+            : "\(there) of the \(counted) pages of the database"
+        let salvaging = "copy their rows into another store: `cipherctl salvage \(place) NEW`"
+        return StoreError(
+            .databaseMissing, what: what, why: "\(removed) Its WAL \"\(paths.wal)\" has \(has).",
+            remedy: "Keep the WAL. Put the database file back; or "
+                + (isWhole ? "\(salvaging); or \(restoring)." : "\(restoring); or \(salvaging)."))
     }
 }

@@ -54,13 +54,13 @@ extension StorePaths {
         let staged = StagingPurpose.allCases.map { "\(database).\($0.rawValue)-" }
         // Such as -sidecar.damaged, -lock.tmp-1, -keylog.1 and -replaced-<time>.
         return fixedNames.contains { path == $0 || path.hasPrefix($0 + ".") }
-            || (["\(database)-replaced-"] + staged).contains { path.hasPrefix($0) }
+            || (["\(database)-replaced-", "\(damagedWAL)-"] + staged).contains { path.hasPrefix($0) }
     }
 
     private var fixedNames: [String] {
         [
             wal, sharedMemory, journal, lock, notifications, rotationCopy, destroying, sidecar, sidecarBackup,
-            KeyLog(databasePath: database).path, database + "-restoring",
+            KeyLog(databasePath: database).path, database + "-restoring", damagedWAL,
         ]
     }
 

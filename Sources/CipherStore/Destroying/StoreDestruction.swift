@@ -267,6 +267,7 @@ struct StoreDestruction {
             if number == 0 { CrashPoint.reach(.destroyLogRemoved) }
             if name == paths.sidecar { CrashPoint.reach(.destroySidecarRemoved) }
         }
+        for copy in try DamagedWAL.copies(of: paths) { try remove(copy, in: folder, &removed) }
         var notices = try removeCopies(in: folder, &removed)
         try remove(keyLog.formerPath, in: folder, &removed)
         // The removal of the database must be the last to reach the disk: openings report by it what happened.
@@ -297,7 +298,7 @@ struct StoreDestruction {
             case .foreign(let why): notices.append("\"\(name)\" was not removed. \(why)")
             }
         }
-        for base in [paths.wal, paths.sidecar, paths.sidecarBackup, paths.lock, keyLog.path] {
+        for base in [paths.wal, paths.damagedWAL, paths.sidecar, paths.sidecarBackup, paths.lock, keyLog.path] {
             try AtomicFile.removeLeftovers(of: Files.name(of: base), in: folder)
         }
         return notices

@@ -13,6 +13,10 @@ extension SharedStore {
     /// creation that was interrupted anywhere, by a kill or a power failure, is resumed with the same keys by any
     /// process that has the same secret.
     ///
+    /// If the WAL is damaged, the first write overwrites the commits behind the damage. So the opening that finds them
+    /// first copies the whole WAL to `<database>-wal-damaged`, with a notice, and is refused (`logDamaged`) if it cannot. A
+    /// WAL of another database is refused as well.
+    ///
     /// - Parameters:
     ///   - path: The database file. Its sidecar and lock file are next to it, with the same name and a suffix. A relative
     ///     path is made absolute here: the process may change its current directory later.
@@ -62,10 +66,9 @@ extension SharedStore {
         var pool: DatabasePool?
         do {
             if configuration.requiresStore, try Files.byteCount(path) ?? 0 == 0 { throw noSuchStore(path) }
-            let opened = try DatabasePool(path: path, configuration: configuration, fileKey: fileKey, key: key)
+            let opened = try connect(path, configuration, fileKey, key) { try LostCommits.keep($0, fileKey) }
             pool = opened
             fileKey.logCreation()
-            LostCommits.report(opened, fileKey)
             try migrate(opened, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
             RollbackGuard.catchUp(opened, fileKey)
@@ -145,8 +148,7 @@ extension SharedStore {
         var lease = try Files.identity(paths.lock) == nil ? nil : takeLease(paths, configuration)
         var pool: DatabasePool?
         do {
-            let opened = try DatabasePool(
-                path: path, configuration: configuration, fileKey: fileKey, key: key)
+            let opened = try connect(path, configuration, fileKey, key) { _ in }
             pool = opened
             guard try hasContent(opened, fileKey), try hasExactSchema(opened, migrator) else {
                 try opened.close()
@@ -249,6 +251,32 @@ extension SharedStore {
         if outcome?.notices.isEmpty == false { sidecarCache.reread() }
         fileKey.opening.report(outcome?.notices ?? [])
         return outcome
+    }
+
+    /// Opens the connections, unless the WAL is that of another database.
+    ///
+    /// - Parameter examine: Called before anything is written. If it throws, the WAL is left as it is.
+    private static func connect(
+        _ path: String, _ configuration: Configuration, _ fileKey: FileKey, _ key: KeyOrigin,
+        examine: (DatabasePool) throws -> Void
+    ) throws -> DatabasePool {
+        let isUnexamined = !configuration.isImmutable && WALOrigin.isUnexamined(path)
+        let pool: DatabasePool
+        do {
+            pool = try DatabasePool(path: path, configuration: configuration, fileKey: fileKey, key: key)
+        } catch {
+            throw isUnexamined ? WALOrigin.refusal(explaining: error, fileKey) ?? error : error
+        }
+        do {
+            if isUnexamined { try WALOrigin.requireOwn(fileKey) }
+            try examine(pool)
+            return pool
+        } catch {
+            // A close copies the WAL into the file, and empties it.
+            try? pool.close(isPause: true)
+            pool.carryOver.release()
+            throw error
+        }
     }
 
     private static func noSuchStore(_ path: String) -> StoreError {

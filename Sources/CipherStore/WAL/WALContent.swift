@@ -11,10 +11,16 @@ package struct WALContent {
     package let scan: WALScan?
     /// The format version, when SQLite does not know it and opens no database with this WAL.
     private let unknownVersion: UInt32?
+    /// The path of the WAL.
+    private let wal: String
 
     /// - Throws: `SystemError`.
-    package init(of path: String) throws {
-        let wal = StorePaths(path).wal
+    package init(of path: String) throws { try self.init(file: StorePaths(path).wal) }
+
+    /// - Parameter wal: The WAL itself.
+    /// - Throws: `SystemError`.
+    package init(file wal: String) throws {
+        self.wal = wal
         // A folder or a pipe holds no frames.
         guard try Files.kind(wal) == .regular, let bytes = try Files.byteCount(wal), bytes > 0 else {
             (self.bytes, scan, unknownVersion) = (0, nil, nil)
@@ -144,6 +150,10 @@ package struct WALContent {
 extension WALContent {
     /// Commits of a WAL that have lost their effect.
     package enum Loss: Hashable, Sendable {
+        /// No committed frame of the WAL is authentic: it is that of another database, or from before a rotation.
+        case foreignKey
+        /// Page 1 shows that WAL and file are of different states of the database. Numbers are change counters.
+        case otherState(log: ClosedRange<UInt32>, file: UInt32)
         /// The WAL has bytes after its header, but the header is not valid. SQLite makes it durable before the frames.
         case allContent
         /// A frame is damaged that is of a commit or has some after it, and SQLite ends the WAL before it.
@@ -154,20 +164,42 @@ extension WALContent {
         case unknownVersion(UInt32)
 
         /// Whether nobody can open the database with this WAL.
-        package var preventsOpening: Bool { if case .unknownVersion = self { true } else { false } }
+        package var preventsOpening: Bool {
+            switch self {
+            case .unknownVersion, .foreignKey, .otherState: true
+            case .allContent, .afterFrame, .fromFrame: false
+            }
+        }
 
-        /// The remedy for a WAL that prevents each opening.
-        package static let removal =
+        /// Whether the WAL is not that of the database beside it.
+        var isForeign: Bool {
+            switch self {
+            case .foreignKey, .otherState: true
+            case .unknownVersion, .allContent, .afterFrame, .fromFrame: false
+            }
+        }
+
+        private static let removal =
             "move it away: commits that are only in it are then missing, so compare with the last backup"
 
         /// The remedy for the loss.
-        package var remedy: String { preventsOpening ? Self.removal : "compare with the last backup" }
+        ///
+        /// - Parameter path: The database.
+        package func remedy(for path: String) -> String {
+            switch self {
+            case .unknownVersion, .foreignKey: Self.removal
+            case .otherState:
+                "put back database and WAL of one state; if the database is the right one, move the WAL away: its commits "
+                    + "are then missing"
+            case .fromFrame: "compare with the last backup"
+            case .allContent, .afterFrame:
+                "copy what can be read of these commits into another store: `cipherctl salvage \(ShellWord.path(path)) "
+                    + "NEW`; and compare with the last backup"
+            }
+        }
 
         /// Whether commits were there for certain. Bytes that are no frames may be what a power cut left.
         package var needsAttention: Bool { if case .fromFrame = self { false } else { true } }
-
-        /// Whether frames follow that a salvage can read.
-        package var hasFrames: Bool { if case .afterFrame = self { true } else { false } }
 
         /// The text of a note.
         package var note: String {
@@ -181,6 +213,13 @@ extension WALContent {
             case .fromFrame(let frame):
                 "the WAL has bytes from frame \(frame) on that are no frames: commits that were there and not yet in the "
                     + "database file are lost if they were damaged"
+            case .foreignKey:
+                "the WAL is not that of this database: no page in it is authentic under the key. It belongs to another "
+                    + "database, is from before a rotation, or each of its pages was changed"
+            case .otherState(let log, let file):
+                "the WAL and the database file are of two states of the database, such as before and after a restore: "
+                    + "page 1 has change counter \(log.lowerBound)"
+                    + (log.count > 1 ? " to \(log.upperBound)" : "") + " in the WAL, and \(file) in the file"
             case .unknownVersion(let version):
                 "the WAL has format version \(version), with which SQLite opens no database (it knows "
                     + "\(WALHeader.formatVersion) only)"
@@ -208,13 +247,26 @@ extension WALContent {
         guard let scan else { return bytes > WALHeader.headerBytes ? .allContent : nil }
         if scan.committedFrames == 0, try isOfOtherPages(scan.header, than: path) { return .allContent }
         // The last process to close a database may remove its WAL.
-        guard let file = try? RawFile(wal: StorePaths(path).wal) else { return nil }
+        guard let file = try? RawFile(wal: wal) else { return nil }
+        if let key, let foreign = try WALOrigin(scan, file, key)?.fault(of: path) { return foreign }
         return try WALTail(scan, file, bytes: bytes, key).loss()
+    }
+
+    /// The offset of the first byte that a commit would overwrite, if a frame from there on is authentic; nil if nothing of
+    /// a loss can be read.
+    ///
+    /// - Throws: `SystemError`, `PageFormatError`.
+    func readableLoss(_ key: PageKey) throws -> Int? {
+        let file = try RawFile(wal: wal)
+        guard let header = try scan?.header ?? WALFrames.headerOfRun(file, key) else { return nil }
+        let first = (scan?.committedFrames ?? 0) + 1
+        let frames = try WALFrames(header, file, bytes: bytes, key)
+        return try frames.hasAuthenticFrame(from: first) ? (scan == nil ? 0 : header.frameOffset(first)) : nil
     }
 
     /// Whether frames follow a header that names another page size than the database has: SQLite finds none of them.
     private func isOfOtherPages(_ header: WALHeader, than path: String) throws -> Bool {
-        guard bytes > WALHeader.headerBytes else { return false }
+        guard try Files.kind(path) != nil, bytes > WALHeader.headerBytes else { return false }
         let first = try RawFile(path).bytes(at: 0, count: DatabaseHeader.headerBytes)
         return DatabaseHeader(first).map { $0.pageBytes != header.pageBytes } ?? false
     }

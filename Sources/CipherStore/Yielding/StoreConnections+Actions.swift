@@ -113,6 +113,7 @@ extension StoreConnections {
         }
         pool.keep(keeper)
         do {
+            if !configuration.readonly { try LostCommits.keep(pool, fileKey) }
             try keeper.adopt(StoreIdentity(fileKey, path: path))
         } catch {
             try? pool.close(isPause: true)

@@ -149,14 +149,15 @@ struct PageChecks {
     private func frameResult(_ scan: StoreScan.Report, _ content: Content) -> CheckResult {
         var notes: [String] = []
         if case .verified(let report) = content, let loss = report.walLoss { notes = [loss.note] }
-        if case .verified(let report) = content, let loss = report.walLoss, loss.preventsOpening {
-            let (first, rest) = (WALContent.Loss.removal.prefix(1), WALContent.Loss.removal.dropFirst())
-            return CheckResult(.walFrames, .fail, notes, remedy: "\(first.uppercased())\(rest).")
+        let damaged = scan.damagedFrames.map { "frame \($0.number) (page \($0.page)) is not authentic" }
+        if case .verified(let report) = content, let loss = report.walLoss, loss.needsAttention {
+            let remedy = loss.remedy(for: file.path)
+            return CheckResult(
+                .walFrames, .fail, damaged + notes, remedy: "\(remedy.prefix(1).uppercased())\(remedy.dropFirst()).")
         }
         if scan.framesChecked == 0 {
             return CheckResult(.walFrames, .notApplicable, ["the WAL holds no committed frame"] + notes)
         }
-        let damaged = scan.damagedFrames.map { "frame \($0.number) (page \($0.page)) is not authentic" }
         return CheckResult(
             .walFrames, findings: damaged.isEmpty ? [] : damaged + notes,
             passing: ["\(Self.frames(scan.framesChecked)) authenticated"] + notes,

@@ -28,6 +28,15 @@ package struct KeyLogAudit: Hashable, Sendable {
     /// The identifier of the store of which the log is, in hexadecimal; nil where no line has it.
     package var storeID: String? { entries.lazy.reversed().compactMap { $0.word(KeyEvent.storeDetail) }.first }
 
+    /// The highest epoch of a rotation that the log records as completed since the store was last restored; nil for none.
+    package var lastEpoch: UInt64? {
+        let restored = entries.lastIndex { $0.event == KeyEvent.restored().name } ?? entries.startIndex
+        return entries[restored...].filter { entry in
+            entry.event == KeyEvent.rotationCompleted(to: 0).name
+                || entry.event == KeyEvent.rotationRecovered(to: 0, forward: true).name && entry.isForward
+        }.compactMap { $0.number("to") }.max()
+    }
+
     /// A finding that the chain cannot show: lines are missing at its end, or all of them.
     ///
     /// A restored store starts a log of its own at any epoch, and a log that was full has lost its first lines. Neither

@@ -99,7 +99,7 @@ final class ForeignDatabase {
         configuration.prepareDatabase { db in
             try key.give(to: db)
             if version < 4 { try db.execute(sql: "PRAGMA cipher_compatibility = \(version)") }
-            if let settings { try settings.apply(to: db) }
+            if let settings { try settings.apply(to: db, version: version) }
             try program.prepareDatabase?(db)
         }
         self.configuration = configuration
@@ -154,9 +154,13 @@ final class ForeignDatabase {
 }
 
 extension CipherSettings {
-    /// Sets the settings that differ from SQLCipher's defaults, after the key.
-    func apply(to db: Database) throws {
-        let usual = kdfHash == .sha512 ? CipherSettings.sqlCipher4 : CipherSettings.sqlCipher3
+    /// Sets the settings that differ from the defaults of a version, after the key. The data key is given itself, so the
+    /// number of rounds has no effect; the hash of the derivation makes the key of the authentication codes.
+    func apply(to db: Database, version: Int) throws {
+        let usual = version == 4 ? CipherSettings.sqlCipher4 : CipherSettings.sqlCipher3
+        if kdfHash != usual.kdfHash {
+            try db.execute(sql: "PRAGMA cipher_kdf_algorithm = PBKDF2_HMAC_\(kdfHash.rawValue.uppercased())")
+        }
         if pageBytes != usual.pageBytes { try db.execute(sql: "PRAGMA cipher_page_size = \(pageBytes)") }
         if hmacHash != usual.hmacHash {
             try db.execute(sql: "PRAGMA cipher_hmac_algorithm = HMAC_\(hmacHash.rawValue.uppercased())")

@@ -49,6 +49,10 @@ struct AdoptionTarget {
             return .standard(try Salt(bytes: Array(first.prefix(Salt.byteCount))))
         case .plainSQLite:
             throw refused("It is a plain SQLite database.", "Encrypt it into a new store with `cipherctl import`.")
+        case .damagedHeader(let damage) where damage.offset == DatabaseHeader.magic.count && sidecar.read().areAbsent:
+            throw refused(
+                "Its first \(DatabaseHeader.magic.count) bytes are readable (PRAGMA cipher_plaintext_header_size), so its "
+                    + "salt is not in it.", Self.withoutSalt)
         case .damagedHeader(let damage):
             throw refused(
                 "It looks like a store whose header is damaged at byte \(damage.offset).", "Restore it from a backup.")
@@ -75,7 +79,7 @@ struct AdoptionTarget {
             throw StoreError(
                 .saltMissing, what: "\"\(path)\" cannot be adopted.",
                 why: "It has a plaintext header already, so its salt is not in it, and there is no sidecar.",
-                remedy: "Put its sidecar back from a backup. Without the salt a passphrase opens nothing.")
+                remedy: "If it was a store, put its sidecar back from a backup. " + Self.withoutSalt)
         }
         throw ToolError(
             .alreadyStore, what: "\"\(path)\" is a store already.",
@@ -116,6 +120,10 @@ struct AdoptionTarget {
             .exists, what: "The original of \"\(path)\" cannot be kept.", why: "\"\(backup)\" exists.",
             remedy: "Move it away; nothing was changed.")
     }
+
+    private static let withoutSalt =
+        "Without the salt no passphrase opens it. A program that knows the salt can copy the file into one with PRAGMA "
+        + "cipher_plaintext_header_size = 0 (sqlcipher_export), which can be adopted."
 
     func refused(_ why: String, _ remedy: String) -> ToolError {
         ToolError(.notAdoptable, what: "\"\(path)\" cannot be adopted.", why: why, remedy: remedy)

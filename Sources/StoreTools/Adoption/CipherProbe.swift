@@ -52,10 +52,98 @@ struct CipherProbe {
         }
         // Its pages prove nothing: the content decides.
         if version == 1, isWholeBlocks { return nil }
+        let keys = try otherKeys()
+        if let found = try find(keys) {
+            guard version == 4 else {
+                throw otherVersion(path, "4 with a derivation of its own", "Leave out --compatibility.")
+            }
+            return found
+        }
+        if let version = try versionWithoutCode(keys) { throw withoutCode(path, version) }
         throw StoreError(
             .wrongKey, what: "The key does not open \"\(path)\".",
-            why: "The authentication code of page 1 fits it under the settings of no version from 2 to 4.",
-            remedy: "Check the key. For a file of SQLCipher 1 give --compatibility 1.")
+            why:
+                "Page 1 fits it under the settings of no version of SQLCipher from 1 to 4, with no number of rounds that "
+                + "is usual, with and without authentication codes.",
+            remedy:
+                "Check the key. If the file was made with PRAGMA kdf_iter, or another derivation that is not usual, give "
+                + "the data key itself (--raw-key-file).")
+    }
+
+    private func otherVersion(_ path: String, _ version: String, _ remedy: String) -> ToolError {
+        ToolError(
+            .otherVersion, what: "\"\(path)\" is a file of SQLCipher \(version).",
+            why: "The key opens it with the settings of that version.", remedy: remedy)
+    }
+
+    private func withoutCode(_ path: String, _ version: Int) -> ToolError {
+        if version == 1 { return otherVersion(path, "1", "Give --compatibility 1.") }
+        return ToolError(
+            .notAdoptable, what: "\"\(path)\" cannot be adopted.",
+            why:
+                "The key is right, but the pages have no authentication codes (PRAGMA cipher_use_hmac = OFF). A store has "
+                + "them.",
+            remedy:
+                "Let a program that opens the file copy it with the default settings of SQLCipher 4: ATTACH a new file "
+                + "with the key, then SELECT sqlcipher_export. Adopt the copy. The file was left as it is.")
+    }
+
+    // MARK: Derivations and pages that are not a default
+
+    /// The derivations of the versions, and of files that were made with PRAGMA kdf_iter or cipher_kdf_algorithm.
+    private static let derivations: [CipherSettings] = HashAlgorithm.allCases.reversed().flatMap { hash in
+        [256_000, 64_000, 4000, 100_000, 10_000, 1000].map { rounds in
+            CipherSettings(kdfRounds: rounds, kdfHash: hash)
+        }
+    }
+
+    /// The keys under other derivations than those of the versions. A raw key is derived by none.
+    private func otherKeys() throws -> [(derivation: CipherSettings, dataKey: DataKey)] {
+        let derivations = key.isPassphrase ? Self.derivations : [.sqlCipher4]
+        return try derivations.map { ($0, try key.dataKey(salt: salt, settings: $0)) }
+    }
+
+    /// A match of version 4 under another derivation of the key; nil when none matches.
+    private func find(_ keys: [(derivation: CipherSettings, dataKey: DataKey)]) throws -> Found? {
+        for (derivation, dataKey) in keys {
+            if let found = try find(dataKey, Self.candidates(derivation, 4)) { return found }
+        }
+        return nil
+    }
+
+    /// The version of SQLCipher, if page 1 has SQLite's header and no authentication code under one of the keys; nil for
+    /// none. Version 1 has no codes; the others can be told to have none.
+    private func versionWithoutCode(
+        _ keys: [(derivation: CipherSettings, dataKey: DataKey)]
+    ) throws -> Int? {
+        for (derivation, dataKey) in keys {
+            for power in 10...16 where try fits(1 << power) && hasHeader(dataKey, pageBytes: 1 << power) {
+                let mayBeFirst = !key.isPassphrase || (derivation.kdfRounds, derivation.kdfHash) == (4000, .sha1)
+                return mayBeFirst && power == 10 ? 1 : 4
+            }
+        }
+        return nil
+    }
+
+    /// Whether page 1 of a size, decrypted with a vector at its end, has the fixed bytes of SQLite's header.
+    private func hasHeader(_ dataKey: DataKey, pageBytes: Int) throws -> Bool {
+        var plain = [UInt8](repeating: 0, count: PageCipher.blockBytes)
+        let vector = Array(first[pageBytes - PageCipher.initializationVectorBytes..<pageBytes])
+        let block = Array(first[Salt.byteCount..<Salt.byteCount + PageCipher.blockBytes])
+        try dataKey.withSecret { secret in
+            var cipher = try PageCipher(key: secret)
+            try vector.withUnsafeBytes { vector in
+                guard let vector = vector.baseAddress else { return }
+                try block.withUnsafeBytes { block in
+                    try plain.withUnsafeMutableBytes {
+                        try cipher.decrypt(block, initializationVector: vector, into: $0)
+                    }
+                }
+            }
+        }
+        let fixed = DatabaseHeader.Offset.maximumPayloadFraction - Salt.byteCount
+        let size = DatabaseHeader.decodePageBytes(UInt16(plain[0]) << 8 | UInt16(plain[1]))
+        return size == pageBytes && Array(plain[fixed..<fixed + 3]) == DatabaseHeader.payloadFractions
     }
 
     /// The key of the file's pages under the settings of any version, the newest first; nil when none matches.
@@ -74,8 +162,11 @@ struct CipherProbe {
     /// - Returns: The match, for any page size and, for version 4, any page authentication; nil when none matches.
     private func find(version: Int) throws -> Found? {
         guard let defaults = Self.defaults(of: version) else { return nil }
-        let dataKey = try key.dataKey(salt: salt, settings: defaults)
-        for settings in Self.candidates(defaults, version) where fits(settings.pageBytes) {
+        return try find(key.dataKey(salt: salt, settings: defaults), Self.candidates(defaults, version))
+    }
+
+    private func find(_ dataKey: DataKey, _ candidates: [CipherSettings]) throws -> Found? {
+        for settings in candidates where fits(settings.pageBytes) {
             let found = Found(settings: settings, dataKey: dataKey)
             var codec = try found.codec(salt, settings)
             if first.prefix(settings.pageBytes).withUnsafeBytes({ codec.verify($0, number: 1) }) { return found }

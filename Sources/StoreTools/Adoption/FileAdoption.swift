@@ -88,8 +88,9 @@ struct FileAdoption {
     private func requireWhole() throws {
         guard let found else { return }
         let file = try RawFile(target.path)
-        let scan = StoreScan(
-            path: target.path, file: file, key: PageKey(found.dataKey, salt: salt, settings: found.settings), run: run)
+        let key = PageKey(found.dataKey, salt: salt, settings: found.settings)
+        if let loss = try WALContent.loss(of: target.path, key), loss.needsAttention { throw damagedWAL(loss) }
+        let scan = StoreScan(path: target.path, file: file, key: key, run: run)
         let report = try scan.authenticate(pageCount: pageCount(file, found))
         let remedy = "Restore it from a backup, then adopt it. The file was not changed."
         if !report.missingPages.isEmpty {
@@ -105,6 +106,17 @@ struct FileAdoption {
                 .pageDamaged(damaged), what: "Page \(damaged) of \"\(target.path)\" is damaged.",
                 why: "Its authentication code does not fit its content, while the key fits page 1.", remedy: remedy)
         }
+    }
+
+    /// An adoption copies the WAL into the file and removes it, with all commits behind the damage.
+    private func damagedWAL(_ loss: WALContent.Loss) -> ToolError {
+        ToolError(
+            .notAdoptable, what: "\"\(target.path)\" cannot be adopted with its WAL.",
+            why: loss.note.prefix(1).uppercased() + loss.note.dropFirst() + ".",
+            remedy:
+                "Keep a copy of the file and of \"\(target.paths.wal)\". Restore both from a backup; or open the file once "
+                + "with the program that wrote it, which drops these commits, and adopt it then. The file was not changed."
+        )
     }
 
     /// The number of pages in the header of page 1; nil where SQLite counts them by the length of the file.
@@ -211,9 +223,9 @@ struct FileAdoption {
         var configuration = Configuration.ofTool()
         configuration.readonly = true
         configuration.label = "StoreTools.verify"
-        configuration.prepareDatabase { [salt] db in
+        configuration.prepareDatabase { [salt, version] db in
             try key.give(to: db)
-            try settings.apply(to: db)
+            try settings.apply(to: db, version: version)
             try db.execute(sql: "PRAGMA cipher_plaintext_header_size = \(settings.plaintextHeaderBytes)")
             try db.execute(sql: "PRAGMA cipher_salt = \"x'\(salt.hex)'\"")
         }

@@ -64,6 +64,7 @@ struct PlantedEntries {
         if ["-sidecar", "-sidecar.bak", "-lock", "-keylog"].contains(ending) { return .reportedFile }
         if ["-notify", "-restoring", "-destroying", "-keylog.1"].contains(ending) { return .file }
         if ending.hasPrefix("-sidecar"), ending.hasSuffix(".damaged") { return .file }
+        if ending.hasPrefix("-wal-damaged") { return .file }
         if ending.hasPrefix("-"), ending.contains(".tmp-") { return .file }
         if ending.hasPrefix(".sqlcipher"), ["1", "2", "3"].contains(ending.dropFirst(10)) { return .file }
         if ending.hasPrefix(InterruptedRestoration.folderInfix) { return .folder }

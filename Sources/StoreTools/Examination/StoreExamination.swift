@@ -160,9 +160,8 @@ private struct StoreCheckup {
             ]
         }
         // A loss in the WAL is a finding of its own.
-        let log = status.walLoss?.note
-        let ownNames: Set<String> = ["foreignSidecar", "foreignKeyLog"]
-        var findings = status.findings.filter { $0.what != log }.map { finding in
+        let ownNames: Set<String> = ["foreignSidecar", "foreignKeyLog", "walKept"]
+        var findings = status.findings.filter { $0.name != "commitsLost" }.map { finding in
             ownNames.contains(finding.name)
                 ? finding : Finding(.problem, "attention", finding.what, remedy: finding.remedy)
         }
@@ -216,13 +215,11 @@ private struct StoreCheckup {
         if status.backup != nil || status.interruptedRestoration != nil { return [] }
         let note = status.walLoss.map { loss in
             if loss.preventsOpening {
-                return Finding(.problem, "logDamaged", loss.note, remedy: WALContent.Loss.removal)
+                return Finding(.problem, "logDamaged", loss.note, remedy: loss.remedy(for: status.path))
             }
             return Finding(
                 loss.needsAttention ? .risk : .note, loss == .allContent ? "logWithoutContent" : "logDamaged",
-                loss.note,
-                remedy: "compare with the last backup: cipherctl backup verify"
-                    + (loss.hasFrames ? "; cipherctl salvage copies what it can read of them into another store" : ""))
+                loss.note, remedy: loss.remedy(for: status.path))
         }
         return [note].compactMap(\.self) + logFiles()
     }

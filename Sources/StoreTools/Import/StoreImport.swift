@@ -79,6 +79,7 @@ public struct StoreImport: StoreTool {
         let plain = try PlainSource.open(source, program: configuration)
         defer { try? plain.close() }
         if let note = try plain.read({ try PlainSource.tailNote(of: source, $0) }) { run.notice(note) }
+        if let loss = try WALContent.loss(of: source, nil), loss.needsAttention { run.notice(loss.note) }
         let key = try key.unlocked()
         try run.check()
         let copied = try copy(plain, key, to: place, run)

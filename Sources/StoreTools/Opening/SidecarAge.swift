@@ -17,7 +17,7 @@ package enum SidecarAge: Sendable {
     /// `sidecarRolledBack`.
     case rolledBack(StoreError)
     /// None of the first pages fits its keys: it is the sidecar of another store.
-    case foreign(path: String)
+    case foreign(path: String, Sidecar)
     /// The store could not be read, for this reason.
     case unknown(String)
 
@@ -45,11 +45,13 @@ package enum SidecarAge: Sendable {
                 self = .rolledBack(error)
             }
         } catch {
-            let isOwn = KeyHealth(StorePaths(path), choice.sidecar).isOwnSidecar == true
+            let health = KeyHealth(StorePaths(path), choice.sidecar)
+            let isOwn = health.isOwnSidecar == true
             // A rotation may have given the store other keys since the sidecar was read.
             let isUnchanged = (try? KeyChange(of: path).requireNone(since: choice)) != nil
-            let isForeign = !isOwn && isUnchanged && (try? Self.fitsNoPage(path, choice)) == true
-            self = isForeign ? .foreign(path: path) : .unknown(ToolError.explanation(of: error))
+            let mayBeOther = !isOwn || health.isRotatedSince || choice.sidecar.epoch > 1
+            let isForeign = mayBeOther && isUnchanged && (try? Self.fitsNoPage(path, choice)) == true
+            self = isForeign ? .foreign(path: path, choice.sidecar) : .unknown(ToolError.explanation(of: error))
         }
     }
 
@@ -67,7 +69,7 @@ package enum SidecarAge: Sendable {
         case .newest: nil
         case .rolledBack(let error):
             Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
-        case .foreign(let path): .foreignSidecar(path)
+        case .foreign(let path, let sidecar): .foreignSidecar(path, sidecar)
         case .unknown(let reason):
             Finding(
                 .note, "sidecarNotCompared",

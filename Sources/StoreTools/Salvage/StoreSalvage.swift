@@ -22,6 +22,9 @@ public struct StoreSalvage: StoreTool {
     public let target: String
     /// The permissions of its files, one of `Configuration.fileModes`; nil for the default of a new store.
     public var fileMode: Int?
+    /// The WAL to read in the place of the store's own, such as a copy that an opening kept of a damaged one; nil for that
+    /// of the store.
+    public var wal: String?
     /// Its `prepareDatabase` gives the connections the functions, collations and modules that the schema needs.
     public var configuration = Configuration()
     private let key: ToolKey
@@ -119,6 +122,8 @@ public struct StoreSalvage: StoreTool {
         public let notChecked: [String]
         /// Commits of the WAL that could not be read, as a sentence without its full stop; nil where none are missed.
         public let lostCommits: String?
+        /// The commits that were read behind the damage of a WAL; nil where it has no damage.
+        public let passedDamage: PassedDamage?
         /// Rows that refer to missing rows.
         public let foreignKeyViolations: Int
         /// How long it took.
@@ -147,28 +152,32 @@ public struct StoreSalvage: StoreTool {
         public var needsAttention: Bool { hasLosses || !leftOut.isEmpty || !notChecked.isEmpty || isRolledBack }
     }
 
-    /// - Throws: ``ToolError`` `exists`, `storeName`, `noDirectory`, `sparse`; `StoreError` `storeInUse`, `wrongKey`, `noSuchStore`,
+    /// - Throws: ``ToolError`` `exists`, `storeName`, `noDirectory`, `sparse`, `foreignWAL`; `StoreError` `storeInUse`, `wrongKey`, `noSuchStore`,
     ///   and the errors of the sidecar, without which no page can be authenticated; `pageDamaged` when no page is
     ///   authentic; `SystemError`; `CancellationError`. The new store is removed then.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let path = BackupBundle.database(meantBy: source)
-        try ExaminedFile.requireSuitable(path)
+        let hasDatabase = try self.hasDatabase(path)
+        if hasDatabase { try ExaminedFile.requireSuitable(path) }
         let place = TargetPlace(path: target, source: source, run: run)
         try ToolError.requireForeign(target, to: source, place.noun)
         try place.removeAbandoned(.importing, whose: "a killed run had left")
         try place.requireFree()
         let key = try key.unlocked()
-        let choice = try StoreOpening.sidecar(path, key, onNotice: run.notice)
+        let choice = try hasDatabase ? StoreOpening.sidecar(path, key, onNotice: run.notice) : sidecarAlone(path, key)
         if choice.sidecar.state == .creating { throw StoreOpening.noSuchStore(path) }
-        let isRolledBack = noteRollback(path, choice, run)
+        let isRolledBack = hasDatabase && noteRollback(path, choice, run)
         let lock = try SalvageLock(path, run)
         defer { lock.release() }
-        let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey, readsPastDamage: true)
+        let log = try SalvagedWAL(path, given: wal, choice.pageKey)
+        if let note = log.note { run.notice(note) }
+        let pages = try AuthenticPages(
+            file: hasDatabase ? RawFile(path) : nil, log: log.file, key: choice.pageKey, readsPastDamage: true,
+            isMixed: log.isMixed)
         guard pages.pageCount > 0 else { throw noPage(path, bytes: try Files.byteCount(path) ?? 0) }
         if let fault = pages.settledFault { run.notice(fault.text) }
-        let hasUnreadCommits = BackupBundle(holding: path) == nil && !pages.hasReadPastDamage
-        let lostCommits = hasUnreadCommits ? try WALContent.loss(of: path, choice.pageKey)?.note : nil
+        let lostCommits = log.lostCommits(pages)
         let found = try SalvageSource(pages, run)
         guard found.lostPages.count < Int(pages.claimedPageCount) else { throw nothingLeft(path) }
         if !found.knowsFreePages {
@@ -185,8 +194,24 @@ public struct StoreSalvage: StoreTool {
             indexPages: outcome.indexPages, unknownPages: outcome.unknownPages, olderPages: found.olderPages,
             lostSchemaPages: outcome.lostSchemaPages, notCreated: outcome.notCreated,
             leftOut: outcome.leftOut, notChecked: check.notChecked, lostCommits: lostCommits,
+            passedDamage: pages.readingPastDamage,
             foreignKeyViolations: check.violations, duration: .now - start, notices: run.notices,
             isRolledBack: isRolledBack)
+    }
+
+    /// Whether the database file is there. Without it the WAL may have every page.
+    private func hasDatabase(_ path: String) throws -> Bool {
+        guard BackupBundle(holding: path) == nil, try Files.kindOfName(path) == nil else { return true }
+        let log = wal ?? StorePaths(path).wal
+        return try MissingDatabase.interruptedDestruction(StorePaths(path)) != nil || Files.byteCount(log) ?? 0 == 0
+    }
+
+    /// The sidecar of a store whose database file is missing.
+    private func sidecarAlone(_ path: String, _ key: UnlockedKey) throws -> AuthenticatedSidecar {
+        let files = SidecarFiles(databasePath: StorePaths(path).database)
+        let choice = try key.explainingRefusal { try files.choose(files.read(), unlock: key.unlock) }
+        guard let choice else { throw StoreOpening.noSuchStore(path) }
+        return choice
     }
 
     /// An older sidecar may be the only one that is left, so its rows are salvaged, and the report says so.
@@ -328,19 +353,28 @@ private struct SalvageLock {
             file = nil
             return
         }
+        if try Files.kindOfName(path) == nil {
+            // A program that has the removed file open holds locks on the wal-index.
+            let locks = try SystemLocks.posixLocks(on: StorePaths(path).sharedMemory) ?? []
+            guard locks.isEmpty else { throw Self.inUse(path) }
+            file = nil
+            return
+        }
         let live = try LiveFiles.descriptor(of: path)
         do {
-            guard try live.tryLockSQLiteBytes() else {
-                throw StoreError(
-                    .storeInUse, what: "\"\(path)\" is in use.",
-                    why: "A program has it open, and could change it while it is read.",
-                    remedy: "End the programs that use it, then run this again. Nothing was changed.")
-            }
+            guard try live.tryLockSQLiteBytes() else { throw Self.inUse(path) }
             file = live
         } catch let error as SystemError where error.isPermission {
             run.notice("the store could not be locked, because this user may not write it; no program may use it now")
             file = nil
         }
+    }
+
+    private static func inUse(_ path: String) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(path)\" is in use.",
+            why: "A program has it open, and could change it while it is read.",
+            remedy: "End the programs that use it, then run this again. Nothing was changed.")
     }
 
     func release() { try? file?.unlockSQLiteBytes() }

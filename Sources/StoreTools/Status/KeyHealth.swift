@@ -25,6 +25,8 @@ package struct KeyHealth: Sendable {
     private let lastLogged: UInt64?
     /// The identifier of the store of which the key log is; nil where the log does not say it.
     private let loggedStore: String?
+    /// The highest epoch in the key log; nil where it records no rotation.
+    private let lastEpoch: UInt64?
     package let now: UInt64
 
     package init(_ paths: StorePaths, _ sidecar: Sidecar?, now: UInt64 = WallClock.secondsSince1970) {
@@ -42,6 +44,7 @@ package struct KeyHealth: Sendable {
             isLogMissing = audit.entries.isEmpty && audit.problems.isEmpty
             lastLogged = audit.entries.last?.time
             loggedStore = audit.storeID
+            lastEpoch = audit.lastEpoch
             let made = audit.entries.last { ["store-created", "adopted", "rotation-completed"].contains($0.event) }
             // The key of an adopted database is older than its adoption, by nobody knows how much.
             let rotated = made?.event == "adopted" ? nil : made?.time
@@ -54,6 +57,7 @@ package struct KeyHealth: Sendable {
             isLogMissing = false
             lastLogged = nil
             loggedStore = nil
+            lastEpoch = nil
             keyCreated = sidecar?.slotted?.dataKey.created
         }
     }
@@ -117,6 +121,12 @@ package struct KeyHealth: Sendable {
     private var differingStores: (log: String, sidecar: String)? {
         guard !isBackup, let loggedStore, let sidecar, "\(sidecar.storeID)" != loggedStore else { return nil }
         return (loggedStore, "\(sidecar.storeID)")
+    }
+
+    /// Whether the key log records a rotation of this store to a later epoch than that of the sidecar.
+    var isRotatedSince: Bool {
+        guard isOwnSidecar == true, let sidecar, let lastEpoch else { return false }
+        return lastEpoch > sidecar.epoch
     }
 
     /// Whether sidecar and key log are those of one store; nil where that is not known.

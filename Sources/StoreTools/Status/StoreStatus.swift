@@ -102,6 +102,8 @@ public struct StoreStatus: StoreTool {
         let names: UInt64
         /// The loss in the WAL; nil for none.
         package private(set) var walLoss: WALContent.Loss?
+        /// The copies that openings have kept of a damaged WAL, the oldest first.
+        public let keptWALs: [String]
         /// The folder with the files of the store that an interrupted restoration was replacing; nil where there is none.
         let interruptedRestoration: String?
         let verdict: HeaderVerdict
@@ -206,6 +208,7 @@ extension StoreStatus.Report {
             return names > 1
         }
         self.names = names
+        keptWALs = backup == nil ? (try? DamagedWAL.copies(of: StorePaths(path))) ?? [] : []
         interruptedRestoration = (try? InterruptedRestoration.folder(of: StorePaths(path))) ?? nil
         let index = Self.index(path)
         copiedFrames = index.map { Int($0.checkpointedFrames) }
@@ -282,7 +285,10 @@ extension StoreStatus.Report {
     /// The finding about a page 1 that is not authentic. The key has proved the sidecar: if no other page is authentic either,
     /// the sidecar is that of another store.
     private func unfitting(_ choice: AuthenticatedSidecar) throws -> Finding {
-        if keyHealth.isOwnSidecar != true, try SidecarAge.fitsNoPage(path, choice) { return .foreignSidecar(path) }
+        let sidecar = choice.sidecar
+        // A sidecar that the key log proves explains no page 1, unless a rotation does.
+        let mayBeOther = keyHealth.isOwnSidecar != true || sidecar.epoch > 1 || keyHealth.isRotatedSince
+        if mayBeOther, try SidecarAge.fitsNoPage(path, choice) { return .foreignSidecar(path, sidecar) }
         return Finding(
             .problem, "pageDamaged", "page 1 does not fit the key of the sidecar",
             remedy: "see what else is damaged: `cipherctl verify \(place)`; then \(restoring)")
@@ -420,7 +426,7 @@ extension StoreStatus.Report {
             let isMissing = if case .missing = lengthFault { true } else { false }
             add("wrongLength", lengthFault.text, (isMissing ? "" : verifying) + restoring)
         }
-        if let walLoss, backup == nil, walLoss.needsAttention { add("commitsLost", walLoss.note, walLoss.remedy) }
+        findKeptWALs()
         if let holders { findings += Self.findings(about: holders) }
         if !filesystem.isSafeForSharedWAL {
             add(
@@ -436,6 +442,24 @@ extension StoreStatus.Report {
                 readers.isEmpty
                     ? "open the store for writing, which copies it into the file: `cipherctl sql \(place) \"SELECT 1\" --write`"
                     : "let them end their transactions or snapshots")
+        }
+    }
+
+    /// Commits that SQLite does not read, in the WAL and in the copies of it.
+    private mutating func findKeptWALs() {
+        let place = place
+        if let walLoss, backup == nil, walLoss.needsAttention {
+            let kept = keptWALs.last.map { ". A copy of the WAL may be \"\(Files.name(of: $0))\"" } ?? ""
+            add("commitsLost", walLoss.note + kept, walLoss.remedy(for: path))
+            return
+        }
+        for copy in keptWALs {
+            add(
+                "walKept",
+                "\"\(Files.name(of: copy))\" is a copy of a damaged WAL: commits may be in it that the store does not have",
+                "copy what can be read into another store before the key is rotated: `cipherctl salvage \(place) "
+                    + "NEW --wal \(ShellWord.path(copy))`. When you have all "
+                    + "that you need, remove the copy")
         }
     }
 
@@ -479,8 +503,10 @@ extension StoreStatus.Report {
 
 extension Finding {
     /// The key opens the sidecar and no page.
-    static func foreignSidecar(_ path: String) -> Finding {
-        let error = StoreError.foreignSidecar(StorePaths(path).database)
+    ///
+    /// - Parameter sidecar: The sidecar that the key opens.
+    static func foreignSidecar(_ path: String, _ sidecar: Sidecar) -> Finding {
+        let error = StoreError.foreignSidecar(StorePaths(path).database, sidecar)
         return Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
     }
 

@@ -29,10 +29,13 @@ package final class AuthenticPages {
     package let layout: PageLayout
     /// Pages that page 1 counts, or the last commit in the WAL; nil where neither says so.
     private let countedPages: UInt32?
-    private let file: RawFile
+    /// Nil where only the WAL is there.
+    private let file: RawFile?
     private let log: RawFile?
     /// The frame of each page that counts.
     private let frames: LogFrames?
+    /// Whether file and WAL may be of different moments, so that no row has pages of both.
+    private let isMixed: Bool
     private var codec: PageCodec
     private var buffer: [UInt8]
 
@@ -41,21 +44,34 @@ package final class AuthenticPages {
     ///   - readsPastDamage: Whether frames after a damaged one of the WAL count, which SQLite ignores; and pages after the
     ///     last one that the last commit counts, where page 1 counts others.
     /// - Throws: `SystemError`, `PageFormatError`.
-    package init(
+    package convenience init(
         path: String, file: RawFile, key: PageKey, at moment: CommitPosition? = nil, readsPastDamage: Bool = false
     ) throws {
-        self.file = file
-        var codec = try PageCodec(keys: PageKeys(key))
-        layout = codec.layout
         // The WAL may be reset, and its frames replaced, while the file has everything.
         let log = moment?.isInFile == true ? nil : try Self.openLog(of: path)
-        var frames = try log.flatMap { try LogFrames($0, &codec, at: moment, readsPastDamage: readsPastDamage) }
-        let length = DatabaseLength(fileBytes: try file.byteCount, pageBytes: layout.pageBytes)
+        try self.init(file: file, log: log, key: key, at: moment, readsPastDamage: readsPastDamage)
+    }
+
+    /// - Parameters:
+    ///   - file: Nil where only the WAL is there.
+    ///   - log: The WAL; nil for none.
+    ///   - isMixed: Whether file and WAL may be of different moments.
+    /// - Throws: `SystemError`, `PageFormatError`.
+    init(
+        file: RawFile?, log: RawFile?, key: PageKey, at moment: CommitPosition? = nil, readsPastDamage: Bool,
+        isMixed: Bool = false
+    ) throws {
+        self.file = file
+        self.isMixed = isMixed
+        var codec = try PageCodec(keys: PageKeys(key))
+        layout = codec.layout
+        var frames = try log.flatMap { try LogFrames($0, key, at: moment, readsPastDamage: readsPastDamage) }
+        let length = DatabaseLength(fileBytes: try file?.byteCount ?? 0, pageBytes: layout.pageBytes)
         let inFile = UInt32(clamping: length.wholePages)
         settledFault = try readsPastDamage ? frames?.settleCount(log, file, &codec, inFile: inFile) : nil
         (self.log, self.frames) = (frames == nil ? nil : log, frames)
         self.codec = codec
-        let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
+        let header = DatabaseHeader(try file?.bytes(at: 0, count: DatabaseHeader.headerBytes) ?? [])
         let inLog = frames?.last.keys.max() ?? 0
         let byLog = frames?.databasePages ?? 0
         // After a commit that removed pages the file is longer until a checkpoint truncates it.
@@ -69,7 +85,7 @@ package final class AuthenticPages {
         buffer = [UInt8](repeating: 0, count: layout.pageBytes)
     }
 
-    private static func openLog(of path: String) throws -> RawFile? {
+    static func openLog(of path: String) throws -> RawFile? {
         let wal = StorePaths(path).wal
         guard BackupBundle(holding: path) == nil, try Files.kind(wal) == .regular, try Files.byteCount(wal) ?? 0 > 0
         else { return nil }
@@ -78,9 +94,6 @@ package final class AuthenticPages {
 
     /// The pages whose newest image is in the WAL.
     package var pagesInLog: Set<UInt32> { Set((frames?.last ?? [:]).keys) }
-
-    /// Frames of the WAL that are damaged, and after which others count.
-    var passedFrames: [UInt32] { frames?.passed ?? [] }
 
     /// A page as SQLite sees it; nil when no image of it is authentic.
     ///
@@ -95,7 +108,7 @@ package final class AuthenticPages {
             return (try decrypted(number), Origin(frame: frame, isOlder: isOlder))
         }
         let offset = (Int(number) - 1) * layout.pageBytes
-        guard try readAuthentic(number, { try file.read(at: offset, into: $0) }) else { return nil }
+        guard let file, try readAuthentic(number, { try file.read(at: offset, into: $0) }) else { return nil }
         let isOlder = frame != nil || frames?.isPassed(number, after: 0) == true
         return (try decrypted(number), Origin(frame: 0, isOlder: isOlder))
     }
@@ -104,7 +117,7 @@ package final class AuthenticPages {
     ///
     /// - Throws: `SystemError`.
     func isZero(_ number: UInt32) throws -> Bool {
-        guard frames?.last[number] == nil else { return false }
+        guard let file, frames?.last[number] == nil else { return false }
         let bytes = try file.bytes(at: (Int(number) - 1) * layout.pageBytes, count: layout.pageBytes)
         return bytes.allSatisfy { $0 == 0 }
     }
@@ -117,14 +130,17 @@ package final class AuthenticPages {
         return try isZero(number)
     }
 
-    /// Whether frames after a damaged one of the WAL count.
-    var hasReadPastDamage: Bool { frames?.passed.isEmpty == false }
+    /// The frames that were read behind the damage of a WAL; nil where none were.
+    var readingPastDamage: PassedDamage? { frames?.passedDamage }
 
     /// Whether it is certain that images were pages of the database at one moment.
     ///
     /// Images of the main file were: the last checkpoint wrote them. The newest images of all are those of the last
     /// commit. An image that is older than a damaged frame is known to be neither, beside one that the WAL replaced.
     func areOfOneMoment(_ origins: [Origin]) -> Bool {
+        if isMixed, origins.contains(where: { $0.frame > 0 }), origins.contains(where: { $0.frame == 0 }) {
+            return false
+        }
         // A page that the WAL does not have is the same at every moment.
         let changed = origins.filter { $0.frame > 0 || $0.isOlder }
         if changed.count > 1, changed.contains(where: \.isOlder), changed.contains(where: { $0.frame > 0 }) {
@@ -150,128 +166,6 @@ package final class AuthenticPages {
             }
             count = plain.count
         }
-    }
-}
-
-/// The last committed frame of each page in a WAL.
-private struct LogFrames {
-    let header: WALHeader
-    private(set) var last: [UInt32: UInt32]
-    private(set) var databasePages: UInt32
-    /// The same as `last`, with pages that the last commit does not count.
-    private var all: [UInt32: UInt32] = [:]
-    /// The frame that ends the last commit.
-    private var lastCommit: UInt32
-    /// Damaged frames before others that count, and the last of them for each page.
-    private(set) var passed: [UInt32] = []
-    private var lastPassed: [UInt32: UInt32] = [:]
-    /// Those of them of which the page is not known.
-    private var unknown: [UInt32] = []
-
-    /// - Returns: Nil when the WAL contains nothing that counts.
-    init?(_ log: RawFile, _ codec: inout PageCodec, at moment: CommitPosition?, readsPastDamage: Bool) throws {
-        let scan = try WALScan.scan(log, at: moment)
-        guard let scan, scan.header.pageBytes == codec.layout.pageBytes else { return nil }
-        header = scan.header
-        last = scan.lastFrames
-        databasePages = scan.databasePages
-        lastCommit = scan.committedFrames
-        for (index, page) in scan.pageNumbers.enumerated() { all[page] = UInt32(index + 1) }
-        if readsPastDamage { try readOn(log, &codec, after: scan.committedFrames) }
-        if databasePages == 0 { return nil }
-    }
-
-    private func offset(of frame: UInt32) -> Int { header.pageOffset(ofFrame: frame) - WALFrameHeader.headerBytes }
-
-    /// Whether a damaged frame of a page came after a frame.
-    func isPassed(_ page: UInt32, after frame: UInt32) -> Bool { lastPassed[page].map { $0 > frame } ?? false }
-
-    /// Whether a damaged frame of which the page is not known lies between two others.
-    func isUnknown(between first: UInt32, _ last: UInt32) -> Bool { unknown.contains { first < $0 && $0 < last } }
-
-    /// Reads the frames after the last that SQLite counts. They count when the WAL is damaged there: when a frame of its
-    /// own run is not authentic. An authentic frame of another run ends it: what follows is older.
-    private mutating func readOn(_ log: RawFile, _ codec: inout PageCodec, after committed: UInt32) throws {
-        var waiting: [(page: UInt32, frame: UInt32)] = []
-        var frame = committed + 1
-        var bytes = [UInt8](repeating: 0, count: header.frameStrideBytes)
-        while try bytes.withUnsafeMutableBytes({ try log.read(at: offset(of: frame), into: $0) }) == bytes.count {
-            let (found, isAuthentic) = bytes.withUnsafeBytes { all -> (WALFrameHeader?, Bool) in
-                let page = UnsafeRawBufferPointer(rebasing: all[WALFrameHeader.headerBytes...])
-                let found = WALFrameHeader(all)
-                return (found, codec.verify(page, number: found?.pageNumber ?? 0))
-            }
-            guard let found else { return }
-            let isOwn = found.salts == header.salts
-            if isAuthentic, !isOwn { break }
-            if isAuthentic {
-                waiting.append((found.pageNumber, frame))
-            } else {
-                passed.append(frame)
-                if isOwn { lastPassed[found.pageNumber] = frame } else { unknown.append(frame) }
-            }
-            if isOwn, found.endsTransaction, !passed.isEmpty {
-                for (page, frame) in waiting { (last[page], all[page]) = (frame, frame) }
-                lastCommit = frame
-                waiting = []
-                databasePages = found.databasePages
-            }
-            frame += 1
-        }
-        // A frame without a following commit never happened.
-        last = last.filter { $0.key <= databasePages }
-    }
-
-    // MARK: Page counts
-
-    /// Corrects the count of the last commit where it is not that of page 1, or where page 1 is lost and the commit has
-    /// pages after it. No key protects either count: of two that differ, the one counts to which the pages reach that
-    /// are there.
-    ///
-    /// - Parameter inFile: Whole pages of the file.
-    /// - Returns: The fault; nil where nothing was corrected.
-    mutating func settleCount(
-        _ log: RawFile?, _ file: RawFile, _ codec: inout PageCodec, inFile: UInt32
-    ) throws -> WALContent.LengthFault? {
-        guard let log else { return nil }
-        let byHeader = try pagesByHeader(log, file, &codec)
-        let written = try highestPageOfLastCommit(log, &codec)
-        guard byHeader.map({ $0 != databasePages }) ?? (written > databasePages) else { return nil }
-        let fault = WALContent.LengthFault.counts(log: Int(databasePages), header: Int(byHeader ?? written))
-        let counts = [databasePages, byHeader ?? written, written]
-        let most = counts.max() ?? databasePages
-        let there = max(min(inFile, most), all.keys.filter { $0 <= most }.max() ?? 0)
-        databasePages = counts.filter { $0 >= there }.min() ?? there
-        last = all.filter { $0.key <= databasePages }
-        return fault
-    }
-
-    /// The pages that page 1 counts; nil where its newest image is not authentic.
-    private func pagesByHeader(_ log: RawFile, _ file: RawFile, _ codec: inout PageCodec) throws -> UInt32? {
-        let frame = last[1]
-        guard !isPassed(1, after: frame ?? 0) else { return nil }
-        let page =
-            try frame.map { try log.bytes(at: header.pageOffset(ofFrame: $0), count: header.pageBytes) }
-            ?? file.bytes(at: 0, count: header.pageBytes)
-        guard page.count == header.pageBytes, page.withUnsafeBytes({ codec.verify($0, number: 1) }) else { return nil }
-        return DatabaseHeader(page)?.pageCount
-    }
-
-    /// The highest page of the last commit that is authentic: SQLite writes no page with a commit that removes it.
-    private func highestPageOfLastCommit(_ log: RawFile, _ codec: inout PageCodec) throws -> UInt32 {
-        var (highest, frame) = (UInt32(0), lastCommit)
-        while frame > 0 {
-            let bytes = try log.bytes(at: offset(of: frame), count: header.frameStrideBytes)
-            guard let found = bytes.withUnsafeBytes({ WALFrameHeader($0) }),
-                frame == lastCommit || !found.endsTransaction
-            else { break }
-            let page = bytes[WALFrameHeader.headerBytes...]
-            if found.pageNumber > highest, page.withUnsafeBytes({ codec.verify($0, number: found.pageNumber) }) {
-                highest = found.pageNumber
-            }
-            frame -= 1
-        }
-        return highest
     }
 }
 

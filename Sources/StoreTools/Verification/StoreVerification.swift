@@ -138,7 +138,11 @@ public struct StoreVerification: StoreTool {
             try KeyChange(of: path).requireNone(since: choice, file)
         }
         var report = try found.get()
-        if BackupBundle(holding: path) == nil { report.walLoss = try WALContent.loss(of: path, choice.pageKey) }
+        if BackupBundle(holding: path) == nil {
+            report.walLoss = try WALContent.loss(of: path, choice.pageKey)
+            // A rotation that ended since gives WAL and file another key.
+            if report.walLoss?.preventsOpening == true { try KeyChange(of: path).requireNone(since: choice, file) }
+        }
         report.notices = run.notices
         return report
     }

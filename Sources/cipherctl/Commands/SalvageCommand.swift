@@ -13,15 +13,24 @@ struct SalvageCommand: Command {
             OperandSyntax("STORE", "the damaged store, which no program may have open. Or the folder of a backup"),
             OperandSyntax("OUT", "the store to create; nothing may exist there yet"),
         ],
-        options: [FileMode.option, .json, .quiet, .progress] + KeyOptions.all,
+        options: [
+            OptionSyntax(
+                "--wal", value: "FILE",
+                "read this WAL in the place of the store's own, such as the copy that an opening kept of a damaged one"),
+            FileMode.option, .json, .quiet, .progress,
+        ] + KeyOptions.all,
         examples: [
             "cipherctl salvage app.db salvaged.db --key-file app.key",
+            "cipherctl salvage app.db salvaged.db --wal app.db-wal-damaged --key-file app.key",
             "cipherctl salvage app.db salvaged.db --key-file app.key --json",
         ],
         notes: [
             "Each page is authenticated, and each table is read from all of its pages that are authentic, also below "
                 + "pages that are lost. The report lists what was lost by table and page. Rows whose table is not certain "
                 + "are in tables of their own, salvaged_1 and so on, with the page they were on.",
+            "Commits behind a damaged frame of the WAL, which SQLite does not read, are read too: of each page the last "
+                + "authentic image counts. Where a frame is damaged, rows may be of different commits. A database file that "
+                + "is missing is no obstacle if the WAL has its pages.",
             "The new store has a new sidecar and one keyslot, of the key that was given: add the others again with "
                 + "`cipherctl key add`. The damaged store is not changed; its sidecar is needed, because without the "
                 + "salt no page can be authenticated.",
@@ -33,6 +42,7 @@ struct SalvageCommand: Command {
     private let source: String
     private let target: String
     private let mode: Int?
+    private let wal: String?
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
@@ -40,11 +50,13 @@ struct SalvageCommand: Command {
         source = arguments.operands[0]
         target = arguments.operands[1]
         mode = try FileMode.parse(arguments)
+        wal = arguments.value("--wal")
     }
 
     func run(_ console: Console) throws -> ExitCode {
         var tool = StoreSalvage(of: source, to: target, key: ToolKey(arguments))
         tool.fileMode = mode
+        tool.wal = wal
         let report = try console.run(tool, "salvaging")
         try console.report(json: json(report), lines: lines(report))
         return report.needsAttention ? .needsAttention : .ok
@@ -71,9 +83,17 @@ struct SalvageCommand: Command {
             "left_out": .array(report.leftOut.map { .string($0.name) }),
             "not_checked": .array(report.notChecked.map(JSON.string)),
             "lost_commits": .optional(report.lostCommits, JSON.string),
+            "passed_damage": .optional(report.passedDamage, json),
             "rolled_back": .bool(report.isRolledBack),
             "foreign_key_violations": .int(report.foreignKeyViolations),
             "seconds": .real(report.duration / .seconds(1)),
+        ])
+    }
+
+    private func json(_ damage: PassedDamage) -> JSON {
+        .object([
+            "commits_before": .int(damage.commitsBefore), "whole_commits": .int(damage.wholeCommits),
+            "partial_commits": .int(damage.partialCommits), "lost_frames": .array(damage.lostFrames.map { .int($0) }),
         ])
     }
 
@@ -141,6 +161,11 @@ struct SalvageCommand: Command {
         lines += report.notCreated.map { "missing   \($0)" }
         lines += report.leftOut.map { "left out  \($0.text)" }
         lines += report.notChecked.map { "note      not checked: \($0)" }
+        if let damage = report.passedDamage {
+            lines.append(
+                "WAL       \(CountText.text(damage.commitsBefore, "commit")) before the damage; behind it "
+                    + "\(damage.wholeCommits) read whole, \(damage.partialCommits) in part")
+        }
         if let note = report.lostCommits { lines.append("commits   \(note)") }
         if report.foreignKeyViolations > 0 {
             let rows = CountText.text(report.foreignKeyViolations, "row refers", "rows refer")

@@ -154,7 +154,7 @@ extension SidecarAge {
         switch self {
         case .newest: break
         case .rolledBack(let error): throw error
-        case .foreign(let path): throw StoreError.foreignSidecar(StorePaths(path).database)
+        case .foreign(let path, let sidecar): throw StoreError.foreignSidecar(StorePaths(path).database, sidecar)
         case .unknown: finding.map { console.note($0.what) }
         }
     }

@@ -120,6 +120,26 @@ struct CommandBadInputTests {
         #expect(try place.ctl("status", store, key: place.path("other.key")).status == 0)
     }
 
+    /// Both were called the file, or the sidecar, of another store.
+    @Test("after a rotation an older database, or an older sidecar, is said to be older", arguments: [false, true])
+    func otherState(isSidecarOld: Bool) throws {
+        let old = try place.files(of: "s.db")
+        #expect(try place.ctl("rotate", place.path("s.db"), "--no-backup").status == 0)
+        let sidecars: Set = ["s.db-sidecar", "s.db-sidecar.bak"]
+        try place.put(old.filter { isSidecarOld ? sidecars.contains($0.name) : $0.name == "s.db" })
+        let words = isSidecarOld ? "from before the rotation to epoch 2" : "is older than its sidecar"
+        for command in [
+            ["verify"], ["sql", "SELECT 1"], ["sql", "SELECT 1", "--write"], ["status"], ["doctor"], ["hash"],
+        ] {
+            let outcome = try place.run(
+                [command[0], place.path("s.db")] + command.dropFirst() + ["--raw-key-file", place.key])
+            let said = outcome.output + outcome.errors
+            #expect(outcome.status != 0 && said.contains(words), "\(command): \(said)")
+            #expect(said.contains("from one backup") && said.contains("--replace"), "\(command): \(said)")
+            #expect(!said.contains("belongs to another store"), "\(command): \(said)")
+        }
+    }
+
     @Test("a folder that was a backup is called that, and one that never was is none")
     func backupWithoutDatabase() throws {
         #expect(try place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
