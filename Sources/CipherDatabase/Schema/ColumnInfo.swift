@@ -39,13 +39,15 @@ public struct PrimaryKeyInfo: Hashable, Sendable {
     /// Whether the table has a rowid, as all but `WITHOUT ROWID` tables have.
     package let tableHasRowID: Bool
 
-    /// The names of the key columns, in the order of the key; `rowid` where the table declares none. Never empty.
-    public var columns: [String] { columnInfos?.map(\.name) ?? ["rowid"] }
+    /// The name by which SQL reaches the rowid; nil where the table has none, or its columns hide all names of it.
+    package let rowIDName: String?
+
+    /// The names of the key columns, in the order of the key; where the table declares none, the first name of its rowid
+    /// that no column has: `rowid`, `_rowid_` or `oid`. Never empty.
+    public var columns: [String] { columnInfos?.map(\.name) ?? [rowIDName ?? "rowid"] }
 
     /// Whether the primary key is the rowid, under whatever name.
     public var isRowID: Bool { columnInfos == nil || rowIDColumn != nil }
-
-    static let hiddenRowID = PrimaryKeyInfo(columnInfos: nil, rowIDColumn: nil, tableHasRowID: true)
 }
 
 /// An index on columns of a table.

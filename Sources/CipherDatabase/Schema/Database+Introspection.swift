@@ -53,7 +53,7 @@ extension Database {
         }
         guard let found else { throw DatabaseError.noSuchTable(tableName) }
         guard let primaryKey = try self.primaryKey(of: found.table) else { return nil }
-        if primaryKey.tableHasRowID && given == ["rowid"] { return ["rowid"] }
+        if primaryKey.tableHasRowID, given == ["rowid"], primaryKey.rowIDName == "rowid" { return ["rowid"] }
         if given.isSuperset(of: primaryKey.columns.map(\.lowercasedASCII)) { return primaryKey.columns }
         let indexes = try found.isView ? [] : self.indexes(on: found.table) ?? []
         // The rows that a partial index leaves out may have the same values: `deleteOne` would delete all of them.
@@ -115,11 +115,21 @@ extension Database {
             guard let columns = try columns(in: table) else { return nil }
             if try exists("view", table) { return try primaryKey(ofView: table, columns: columns) }
             let key = columns.filter { $0.primaryKeyIndex > 0 }.sorted { $0.primaryKeyIndex < $1.primaryKeyIndex }
-            guard let first = key.first else { return .hiddenRowID }
+            let visible = RowIDName.visible(beside: columns.map(\.name)).first
+            guard let first = key.first else {
+                guard let visible else {
+                    throw DatabaseError(
+                        message:
+                            "table \(table.name) has no primary key, and its columns hide its rowid: rowid, oid, _rowid_"
+                    )
+                }
+                return PrimaryKeyInfo(columnInfos: nil, rowIDColumn: nil, tableHasRowID: true, rowIDName: visible)
+            }
             let hasRowID = try hasRowID(table)
             let isRowID = hasRowID && key.count == 1 && first.type.lowercasedASCII == "integer"
             return PrimaryKeyInfo(
-                columnInfos: key, rowIDColumn: isRowID ? first.name : nil, tableHasRowID: hasRowID)
+                columnInfos: key, rowIDColumn: isRowID ? first.name : nil, tableHasRowID: hasRowID,
+                rowIDName: hasRowID ? visible ?? (isRowID ? first.name : nil) : nil)
         }
     }
 
@@ -134,7 +144,7 @@ extension Database {
             }
             return column
         }
-        return PrimaryKeyInfo(columnInfos: key, rowIDColumn: nil, tableHasRowID: false)
+        return PrimaryKeyInfo(columnInfos: key, rowIDColumn: nil, tableHasRowID: false, rowIDName: nil)
     }
 
     private func hasRowID(_ table: DatabaseObjectID) throws -> Bool {

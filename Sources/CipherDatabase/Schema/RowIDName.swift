@@ -19,8 +19,6 @@ extension Database {
     /// - Returns: Nil for a table without rowid, and for one whose columns hide all of its names.
     package func rowIDName(of table: String) throws -> String? {
         let key = try primaryKey(table)
-        guard key.tableHasRowID else { return nil }
-        if let column = key.rowIDColumn { return column }
-        return try RowIDName.visible(beside: columns(in: table).map(\.name)).first
+        return key.rowIDColumn ?? key.rowIDName
     }
 }

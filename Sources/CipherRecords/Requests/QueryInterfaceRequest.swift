@@ -98,7 +98,7 @@ extension QueryInterfaceRequest: FetchRequest {
         return prepared
     }
 
-    /// How many rows the request has.
+    /// How many rows the request has. Of one column with `distinct()`, NULL is not counted, as `COUNT(DISTINCT ...)` has it.
     public func fetchCount(_ db: Database) throws -> Int {
         try Int.fetchOne(db.prepareRead(.count(relation.withoutPrefetches), of: relation).statement) ?? 0
     }

@@ -69,7 +69,7 @@ extension Relation {
         else { return nil }
         let columns = (try? db.columns(in: table)) ?? []
         var names = Set(RowIDName.visible(beside: columns.map(\.name)))
-        let keyIsRowID = key.rowIDColumn != nil || key.columns.map { $0.lowercased() } == ["rowid"]
+        let keyIsRowID = key.isRowID
         if let column = key.rowIDColumn { names.insert(column.lowercased()) }
         let pins = RowPins(names: names, aliases: Set(aliases), keyIsRowID: keyIsRowID) { origin in
             try? SchemaFacts(db).columnPairs(origin.link, left: origin.table, right: table)

@@ -304,6 +304,13 @@ struct LiteralText: Hashable, Sendable {
 
     var pieces: [Piece] = []
 
+    /// Whether the text of the program may have a query of its own.
+    var hasQueryText: Bool {
+        pieces.contains { piece in
+            if case .text(let text, _) = piece { text.lowercased().contains("select") } else { false }
+        }
+    }
+
     init(_ sql: SQL) {
         guard let texts = Self.texts(of: sql) else {
             let message = "the arguments do not fit the parameters of this SQL text: \(sql.text)"

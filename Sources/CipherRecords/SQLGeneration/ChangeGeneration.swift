@@ -35,6 +35,11 @@ extension SQLGenerator {
         changed.commonTables = []
         changed.ordering = Ordering()
         let commonTables = try commonTables(of: relation)
+        if commonTables.contains(where: { $0.name.lowercasedASCII == relation.table.lowercasedASCII }) {
+            throw misuse(
+                "the request reads the common table expression \(relation.table), and SQL would change the rows of the table "
+                    + "of that name: give the expression another name")
+        }
         let outer = self.commonTables
         self.commonTables.append(commonTables)
         defer { self.commonTables = outer }

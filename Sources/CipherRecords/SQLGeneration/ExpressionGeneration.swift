@@ -56,6 +56,9 @@ extension SQLGenerator {
     }
 
     mutating func write(_ literal: LiteralText) throws {
+        let outer = qualifiesAliases
+        qualifiesAliases = outer || literal.hasQueryText
+        defer { qualifiesAliases = outer }
         for piece in literal.pieces {
             switch piece {
             case .text(let text, let values): write(text, values: values.lazy.map(\.value))

@@ -13,6 +13,9 @@ struct SQLGenerator {
     var scopes: [TableScope] = []
     /// The table whose filters, columns or orderings are written.
     var current = Current(table: "", qualifier: nil)
+    /// Whether the columns of aliases are qualified in any case: in text of the program with a query, whose tables may have
+    /// columns of the same name.
+    var qualifiesAliases = false
     /// How the columns of the outermost query are divided among its tables; nil when they all belong to one.
     private(set) var scopeLayout: ScopeLayout?
 

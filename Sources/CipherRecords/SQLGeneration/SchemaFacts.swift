@@ -11,6 +11,8 @@ struct SchemaFacts {
         /// The column that is the rowid; nil when there is none.
         var rowIDColumn: String?
         var tableHasRowID: Bool
+        /// The name by which SQL reaches the rowid; nil where there is none, or columns hide all names of it.
+        var rowIDName: String?
     }
 
     /// Whether a table has a primary key, or a rowid. A view may have none.
@@ -38,7 +40,9 @@ struct SchemaFacts {
         hasKey = { table in try db.hasPrimaryKey(table) }
         primaryKey = { table in
             let key = try db.primaryKey(table)
-            return Key(columns: key.columns, rowIDColumn: key.rowIDColumn, tableHasRowID: key.tableHasRowID)
+            return Key(
+                columns: key.columns, rowIDColumn: key.rowIDColumn, tableHasRowID: key.tableHasRowID,
+                rowIDName: key.rowIDName)
         }
         uniqueKey = { columns, table in try db.columnsForUniqueKey(columns, in: table) }
         columns = { table in try db.columns(in: table).map(\.name) }
@@ -76,7 +80,8 @@ struct SchemaFacts {
         primaryKey = { name in
             let table = try table(name)
             return Key(
-                columns: table.key, rowIDColumn: table.isRowID ? table.key.first : nil, tableHasRowID: table.hasRowID)
+                columns: table.key, rowIDColumn: table.isRowID ? table.key.first : nil, tableHasRowID: table.hasRowID,
+                rowIDName: table.hasRowID ? RowIDName.visible(beside: table.columns).first : nil)
         }
         uniqueKey = { columns, name in
             let table = try table(name)
@@ -93,9 +98,17 @@ struct SchemaFacts {
 
     /// Columns that tell the rows of a table apart, as short as there are: the rowid under its own name or that of its
     /// column, otherwise the primary key.
+    ///
+    /// - Throws: ``DatabaseError`` where columns hide the rowid: a primary key of such a table may be NULL in several rows.
     func fastKey(of table: String) throws -> [String] {
         let key = try primaryKey(table)
-        if let column = key.rowIDColumn { return [column] }
-        return key.tableHasRowID ? ["rowid"] : key.columns
+        if let name = key.rowIDColumn ?? key.rowIDName { return [name] }
+        guard !key.tableHasRowID else {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message:
+                    "the rows of table \(table) cannot be told apart: its columns hide its rowid (rowid, oid, _rowid_)")
+        }
+        return key.columns
     }
 }

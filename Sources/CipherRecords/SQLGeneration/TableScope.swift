@@ -169,7 +169,7 @@ extension SQLGenerator {
                 guard let place = scope.place(of: alias) else { continue }
                 // From within another query, always: its own tables may have columns of the same name.
                 let isRenamed = place.name != place.relation.table
-                let isNeeded = depth > 0 || scope.isQualified || isRenamed
+                let isNeeded = depth > 0 || scope.isQualified || isRenamed || qualifiesAliases
                 return Current(
                     table: place.relation.table, qualifier: isNeeded ? place.name : nil, place: current.place)
             }

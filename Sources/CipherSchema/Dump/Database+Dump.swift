@@ -104,7 +104,7 @@ extension Database {
     private func dumpOrder(of table: String, stableOrder: Bool) throws -> [String] {
         if try tableExists(table) {
             let key = try primaryKey(table)
-            return key.columnInfos == nil ? ["rowid"] : key.columns.map(\.quotedDatabaseIdentifier)
+            return key.columns.map(\.quotedDatabaseIdentifier)
         }
         // By position: a view may have two columns of one name.
         return stableOrder ? try columns(in: table).indices.map { String($0 + 1) } : []

@@ -162,13 +162,13 @@ extension RecordPlan {
     fileprivate func statement(
         for upsert: Upsert, _ container: PersistenceContainer, _ db: Database
     ) throws -> Statement {
-        let rowID: [Selection] = key.tableHasRowID ? [.expression(Term(.column("rowid", .request)))] : []
+        let rowID: [Selection] = key.rowIDName.map { [.expression(Term(.column($0, .request)))] } ?? []
         guard upsert.isPlain else {
             let (sql, values) = try upsertSQL(upsert, container, db)
             return try statement(sql, container.values + values, returning: upsert.selection + rowID, db)
         }
         let statement = try statement(.upsert, container.names, db) {
-            try upsertSQL(upsert, container, db).sql + (rowID.isEmpty ? "" : #" RETURNING "rowid""#)
+            try upsertSQL(upsert, container, db).sql + (key.rowIDName.map { " RETURNING " + $0.quotedDatabaseIdentifier } ?? "")
         }
         try statement.setArguments(StatementArguments(plain: container.values))
         return statement
