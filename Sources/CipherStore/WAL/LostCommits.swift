@@ -21,9 +21,10 @@ enum LostCommits {
             isLost(loss, behind: committed)
         else { return }
         let note = loss.note
-        guard let start = try WALContent(of: pool.path).readableLoss(key) else {
-            // Nothing of it can be read, and a kill in the last commit is no loss.
-            if hasCommit(paths.wal, behind: loss) { fileKey.opening.report(["\(note): compare with the last backup"]) }
+        // A kill in the last commit leaves a damaged frame too, and no commit behind it.
+        if case .afterFrame = loss, !hasCommit(paths.wal, behind: loss) { return }
+        guard let start = try WALContent(of: pool.path).readableLoss(of: pool.path, key) else {
+            if case .afterFrame = loss { fileKey.opening.report(["\(note): compare with the last backup"]) }
             return
         }
         let copy: String

@@ -256,12 +256,14 @@ extension WALContent {
     /// a loss can be read.
     ///
     /// - Throws: `SystemError`, `PageFormatError`.
-    func readableLoss(_ key: PageKey) throws -> Int? {
+    func readableLoss(of path: String, _ key: PageKey) throws -> Int? {
         let file = try RawFile(wal: wal)
         guard let header = try scan?.header ?? WALFrames.headerOfRun(file, key) else { return nil }
-        let first = (scan?.committedFrames ?? 0) + 1
         let frames = try WALFrames(header, file, bytes: bytes, key)
-        return try frames.hasAuthenticFrame(from: first) ? (scan == nil ? 0 : header.frameOffset(first)) : nil
+        // A kill at the first write after a reset leaves such a header, and then the file has every page.
+        guard let scan else { return try frames.hasOtherPages(than: path) ? 0 : nil }
+        let first = scan.committedFrames + 1
+        return try frames.hasAuthenticFrame(from: first) ? header.frameOffset(first) : nil
     }
 
     /// Whether frames follow a header that names another page size than the database has: SQLite finds none of them.

@@ -172,6 +172,24 @@ package final class WALFrames {
         return false
     }
 
+    /// Whether the last authentic frame of a page in this run differs from the page in the database file.
+    func hasOtherPages(than path: String) throws -> Bool {
+        var last: [UInt32: UInt32] = [:]
+        var frame: UInt32 = 1
+        while let found = try frameHeader(frame) {
+            if try isAuthentic(frame, found) == true {
+                guard isOfRun(found) else { break }
+                last[found.pageNumber] = frame
+            }
+            frame = try next(after: frame)
+        }
+        guard try Files.kind(path) == .regular else { return !last.isEmpty }
+        let database = try RawFile(path)
+        return try last.contains { number, frame in
+            try database.bytes(at: (Int(number) - 1) * header.pageBytes, count: header.pageBytes) != page(frame)
+        }
+    }
+
     /// Whether the checksum of a frame continues that of the frame before it.
     package func follows(_ frame: UInt32, _ before: WALChecksum) throws -> Bool {
         let bytes = try stored(frame)

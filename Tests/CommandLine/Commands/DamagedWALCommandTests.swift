@@ -98,6 +98,29 @@ struct DamagedWALCommandTests {
         if isKept { #expect(try place.bytes("s.db-wal-damaged") == log) }
     }
 
+    @Test("of several writers that open the store at once, one keeps the WAL, and all commit")
+    func atOnce() throws {
+        try commit("a", "bb", "ccc")
+        try damageSecondFrame()
+        let log = try place.bytes("s.db-wal")
+        let runs = try (0..<4).map { number in
+            try CommandRun(
+                Workplace.program(),
+                [
+                    "sql", store, "INSERT INTO t (text) VALUES ('at once \(number)')", "--write", "--raw-key-file",
+                    place.key,
+                ])
+        }
+        for run in runs {
+            let outcome = run.finish()
+            #expect(outcome.status == 0, "\(outcome.errors)")
+        }
+        #expect(try place.names().filter { $0.contains("-wal-damaged") } == ["s.db-wal-damaged"])
+        #expect(try place.bytes("s.db-wal-damaged") == log)
+        let count = try place.ctl("sql", store, "SELECT count(*) FROM t WHERE text LIKE 'at once%'")
+        #expect(count.output.contains("4"), "\(count.output)")
+    }
+
     #if os(Linux)
         @Test(
             "whichever call on the copy fails, the commits are in the WAL or in a whole copy", arguments: [EIO, ENOSPC])
