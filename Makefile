@@ -36,7 +36,7 @@ SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test conformance soak simulation fuzz lint demo demo-sync examples consumer bench bench-sharing bench-rotation bench-observation bench-sync bench-conformance tsan asan docs install clean help
+.PHONY: setup build check test conformance soak simulation fuzz lint demo demo-sync examples readme consumer bench bench-sharing bench-rotation bench-observation bench-sync bench-conformance tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -97,6 +97,9 @@ examples: setup  ## run the programs of Sources/Workbench/Examples, each with a 
 	@for name in PlayersAndTeams Bookshelf Inbox LiveTable SyncTwoDevices; do \
 		$(SWIFT) run $(WORKBENCH) $$name || exit 1; \
 	done
+
+readme: setup  ## run the code and the commands of the READMEs
+	.ci/readme "$(SWIFT)" $(WORKBENCH)
 
 consumer: setup  ## build and run code that uses the package as its users do, in both language modes
 	$(SWIFT) build --build-tests $(WORKBENCH)

@@ -14,6 +14,9 @@ let package = Package(
         .example("Inbox"),
         .example("LiveTable", exclude: ["screenshot.py"]),
         .example("SyncTwoDevices", ["CommitJoin"]),
+        // The code of the READMEs, line for line (`.ci/readme`).
+        .readme("Library", ["CipherStore"]),
+        .readme("Tools", ["CipherStore", "KeyRotation", "StoreTools"]),
         // Code in GRDB's style, in both language modes.
         .consumer("ConsumerMode5", ["CipherStore"], .v5),
         .consumer("ConsumerMode6", ["CipherStore", "StoreTools"], .v6),
@@ -35,6 +38,11 @@ extension Target {
         .executableTarget(
             name: name, dependencies: (["CipherStore"] + libraries).map { .library($0) }, path: "Examples/" + name,
             exclude: ["README.md"] + exclude)
+    }
+
+    static func readme(_ name: String, _ libraries: [String]) -> Target {
+        .executableTarget(
+            name: "Readme" + name, dependencies: libraries.map { .library($0) }, path: "Readme/" + name)
     }
 
     static func consumer(_ name: String, _ libraries: [String], _ mode: SwiftLanguageMode) -> Target {
