@@ -112,7 +112,7 @@ import Testing
             let found = try pool.read { db in
                 try db.resolvingDeletions(in: db.historyEntries(after: number, limit: 2), isEnd: isEnd)
             }
-            // Where it is the end, the rows that are there were not changed.
+            // At the end of the history, rows that are there were not changed.
             #expect(found.map(\.operation) == (isEnd ? [] : [.deleted]))
         }
     }
