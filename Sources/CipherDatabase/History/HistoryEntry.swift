@@ -1,4 +1,6 @@
-/// One row of the history: the change of one row of a table.
+import Foundation
+
+/// The change of one row of a table, as the history has it.
 package struct HistoryEntry: Sendable {
     /// Its place in the order of all changes.
     package let number: Int64
@@ -91,7 +93,7 @@ extension Database {
             }
             if number < state.purged { throw HistoryError.expired(because: "changes after it were purged") }
             return try historyEntries(
-                catalog, "WHERE seq > ? ORDER BY seq LIMIT ?", [number, limit])
+                catalog, "WHERE seq > ? ORDER BY seq LIMIT ?", [number, limit], after: number, limit: limit)
         }
     }
 
@@ -99,17 +101,28 @@ extension Database {
     package func historyEntry(_ number: Int64) throws -> HistoryEntry? {
         try withoutWatching {
             guard let catalog = try historyCatalog() else { throw HistoryError.notRecorded }
-            return try historyEntries(catalog, "WHERE seq = ?", [number]).first
+            return try historyEntries(catalog, "WHERE seq >= ? ORDER BY seq LIMIT 1", [number])
+                .first { $0.number == number }
         }
     }
 
+    /// The changes of some rows of the history.
+    ///
+    /// - Parameters:
+    ///   - number: Changes up to this one are left out: a row may have several.
+    ///   - limit: The most changes that are returned.
     func historyEntries(
-        _ catalog: HistoryCatalog, _ clause: String, _ arguments: StatementArguments
+        _ catalog: HistoryCatalog, _ clause: String, _ arguments: StatementArguments, after number: Int64 = 0,
+        limit: Int = .max
     ) throws -> [HistoryEntry] {
         var entries: [HistoryEntry] = []
         let rows = try Row.fetchCursor(
             statement(forFetching: catalog.selection + clause), arguments: arguments)
-        while let row = try rows.next() { entries.append(try entry(row, catalog)) }
+        while entries.count < limit, let row = try rows.next() {
+            let found = try self.entries(row, catalog)
+            entries += found.count == 1 ? found : found.filter { $0.number > number }
+        }
+        if entries.count > limit { entries.removeSubrange(limit...) }
         try markOwn(&entries)
         return entries
     }
@@ -129,12 +142,12 @@ extension Database {
     ) throws -> [HistoryEntry]? {
         let rows = try Row.fetchCursor(
             statement(forFetching: catalog.continuation), arguments: [number, limit + 2])
-        guard let first = try rows.next(), Int64.fromDatabaseValue(first[0]) == number else { return nil }
-        var entries: [HistoryEntry] = []
-        while let row = try rows.next() {
-            if entries.count == limit { return nil }
-            entries.append(try entry(row, catalog))
-        }
+        guard let first = try rows.next().map({ try self.entries($0, catalog) }),
+            let place = first.firstIndex(where: { $0.number == number })
+        else { return nil }
+        var entries = Array(first[(place + 1)...])
+        while entries.count <= limit, let row = try rows.next() { entries += try self.entries(row, catalog) }
+        if entries.count > limit { return nil }
         // Own changes that are in the history have the number of this store's latest one, so the table of authors, which
         // is a page of its own, need not be read for those of others. A number that is the same may be another's.
         if let number = connectionKey.author.number, entries.contains(where: { $0.author == number }) {
@@ -143,12 +156,16 @@ extension Database {
         return entries
     }
 
-    private func entry(_ row: Row, _ catalog: HistoryCatalog) throws -> HistoryEntry {
+    /// The changes of a row of the history: one, or those of a ``HistoryRun``.
+    func entries(_ row: Row, _ catalog: HistoryCatalog) throws -> [HistoryEntry] {
         let number: Int64 = row[0]
-        guard number > 0, let kind = Int64.fromDatabaseValue(row[1]),
-            let operation = HistoryOperation(rawValue: kind & 7),
-            let table = catalog.tables[kind >> 3]
-        else { throw Self.damagedHistory("change \(number)") }
+        guard number > 0, let kind = Int64.fromDatabaseValue(row[1]), let table = catalog.tables[kind >> 3] else {
+            throw Self.damagedHistory("change \(number)")
+        }
+        if kind & 7 == HistoryRun.operation { return try runEntries(row, number, table) }
+        guard let operation = HistoryOperation(rawValue: kind & 7) else {
+            throw Self.damagedHistory("change \(number)")
+        }
         let definition = table.definition
         let hasKey = operation != .reset
         let key = hasKey ? definition.key.indices.map { row[4 + $0] as DatabaseValue } : []
@@ -159,10 +176,36 @@ extension Database {
         let origin = Int64.fromDatabaseValue(row[2])
         let author = origin.flatMap(HistoryStamp.init).flatMap { $0.author == 0 ? nil : $0.author }
         let mask = operation == .updated ? Int64.fromDatabaseValue(row[3]) : nil
-        return HistoryEntry(
-            number: number, tableName: table.name, operation: operation, key: key, keyColumns: definition.key,
-            rowID: hasKey && definition.isRowID ? Int64.fromDatabaseValue(key[0]) : nil,
-            columns: mask.map(table.columns(of:)), former: former, origin: origin, author: author, table: table,
-            kind: kind)
+        return [
+            HistoryEntry(
+                number: number, tableName: table.name, operation: operation, key: key, keyColumns: definition.key,
+                rowID: hasKey && definition.isRowID ? Int64.fromDatabaseValue(key[0]) : nil,
+                columns: mask.map(table.columns(of:)), former: former, origin: origin, author: author, table: table,
+                kind: kind)
+        ]
+    }
+
+    private func runEntries(_ row: Row, _ last: Int64, _ table: RecordedTable) throws -> [HistoryEntry] {
+        let definition = table.definition
+        guard let count = Int64.fromDatabaseValue(row[3]), count <= last, let content = Data.fromDatabaseValue(row[4]),
+            let changes = HistoryRun.changes(Array(content), count: count, of: definition)
+        else { throw Self.damagedHistory("change \(last)") }
+        let origin = Int64.fromDatabaseValue(row[2])
+        let author = origin.flatMap(HistoryStamp.init).flatMap { $0.author == 0 ? nil : $0.author }
+        var entries: [HistoryEntry] = []
+        var number = last - count
+        for change in changes {
+            number += 1
+            var former: [String: DatabaseValue] = [:]
+            for (name, value) in zip(definition.kept, change.kept) { former[name] = value }
+            entries.append(
+                HistoryEntry(
+                    number: number, tableName: table.name, operation: change.operation, key: change.key,
+                    keyColumns: definition.key,
+                    rowID: definition.isRowID ? Int64.fromDatabaseValue(change.key[0]) : nil,
+                    columns: change.columns.map(table.columns(of:)), former: former, origin: origin, author: author,
+                    table: table, kind: table.kind(change.operation)))
+        }
+        return entries
     }
 }

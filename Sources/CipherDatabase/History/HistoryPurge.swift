@@ -109,7 +109,7 @@ extension Database {
 
     private func historyEntry(atMost number: Int64) throws -> HistoryEntry? {
         guard let catalog = try historyCatalog() else { return nil }
-        return try historyEntries(catalog, "WHERE seq <= ? ORDER BY seq DESC LIMIT 1", [number]).first
+        return try historyEntries(catalog, "WHERE seq <= ? ORDER BY seq DESC LIMIT 1", [number]).last
     }
 
     /// The tables whose changes are recorded, as they are named, how many changes are kept, and about how many bytes
@@ -156,13 +156,14 @@ extension Database {
         let average = try Double.fetchOne(
             self,
             sql: """
-                SELECT avg(\(bytes)) FROM (
+                SELECT avg((\(bytes) + 8) * 1.0 / CASE WHEN kind & 7 = \(HistoryRun.operation) THEN max(columns, 1) ELSE 1 END)
+                FROM (
                     SELECT * FROM (SELECT * FROM main.\(HistoryTables.history) ORDER BY seq LIMIT 50)
                     UNION ALL
                     SELECT * FROM (SELECT * FROM main.\(HistoryTables.history) ORDER BY seq DESC LIMIT 50))
                 """)
         // Cell, number and the unused part of pages.
-        return ((average ?? 0) + 8) * 1.1
+        return (average ?? 8) * 1.1
     }
 
     /// The last change that is older than a time; 0 where none is. Changes of unknown time count as their neighbours.

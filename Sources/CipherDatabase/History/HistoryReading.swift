@@ -5,7 +5,7 @@ extension Database {
     package func lastHistoryEntry() throws -> HistoryEntry? {
         try withoutWatching {
             guard let catalog = try historyCatalog() else { throw HistoryError.notRecorded }
-            return try historyEntries(catalog, "WHERE seq > 0 ORDER BY seq DESC LIMIT 1", []).first
+            return try historyEntries(catalog, "WHERE seq > 0 ORDER BY seq DESC LIMIT 1", []).last
         }
     }
 
@@ -16,7 +16,8 @@ extension Database {
                 self,
                 sql: """
                     SELECT seq FROM main.\(HistoryTables.history)
-                    WHERE seq < ?1 AND origin IS NOT (SELECT origin FROM main.\(HistoryTables.history) WHERE seq = ?1)
+                    WHERE seq < ?1 AND origin IS NOT (
+                        SELECT origin FROM main.\(HistoryTables.history) WHERE seq >= ?1 ORDER BY seq LIMIT 1)
                     ORDER BY seq DESC LIMIT 1
                     """,
                 arguments: [number]) ?? 0
@@ -83,23 +84,21 @@ extension Database {
         _ found: inout [RowIdentity: HistoryOperation]
     ) throws {
         let tables = Set(rows.map(\.table)).sorted().map { String($0) }.joined(separator: ", ")
-        let names = (1...catalog.keyColumns).map { "key\($0)" }.joined(separator: ", ")
         // The first value of the key decides in SQLite, all of it here.
         let marks = rows.map { _ in "?" }.joined(separator: ", ")
         let statement = try statement(
-            forFetching: """
-                SELECT kind, \(names) FROM main.\(HistoryTables.history)
-                WHERE seq > ? AND kind >> 3 IN (\(tables)) AND key1 IN (\(marks)) ORDER BY seq
+            forFetching: catalog.selection + """
+                WHERE seq > ? AND kind >> 3 IN (\(tables))
+                    AND (key1 IN (\(marks)) OR kind & 7 = \(HistoryRun.operation)) ORDER BY seq
                 """)
         let arguments = [number.databaseValue] + rows.map { DatabaseValue($0.key[0]) }
         let later = try Row.fetchCursor(statement, arguments: StatementArguments(plain: arguments))
         var missing = rows
         while !missing.isEmpty, let row = try later.next() {
-            guard let kind = Int64.fromDatabaseValue(row[0]), let operation = HistoryOperation(rawValue: kind & 7),
-                operation != .reset, let table = catalog.tables[kind >> 3]
-            else { continue }
-            let key = table.definition.key.indices.map { (row[$0 + 1] as DatabaseValue).storage }
-            if let known = missing.remove(RowIdentity(table: table.id, key: key)) { found[known] = operation }
+            // The end of the changes that were read may be inside a run.
+            for entry in try self.entries(row, catalog) where entry.operation != .reset && entry.number > number {
+                if let known = missing.remove(RowIdentity(entry)) { found[known] = entry.operation }
+            }
         }
     }
 
@@ -115,20 +114,27 @@ extension Database {
         guard try rowExists(entry) else { return .deleted }
         // A row that comes back is inserted in any case: only its former values would be lost. So the search is short.
         if isEnd || entry.former.isEmpty { return nil }
+        guard let catalog = try historyCatalog() else { return nil }
         let (key, arguments) = Self.condition(on: entry.key.indices.map { "key\($0 + 1)" }, entry.key)
-        let kind = try Int64.fetchOne(
-            self,
-            sql: """
-                SELECT kind FROM main.\(HistoryTables.history)
-                WHERE seq > ? AND seq <= ? AND kind >> 3 = ? AND kind & 7 <> ? AND \(key) ORDER BY seq LIMIT 1
-                """,
+        let statement = try statement(
+            forFetching: catalog.selection + """
+                WHERE seq > ? AND seq <= ? AND kind >> 3 = ? AND (kind & 7 = \(HistoryRun.operation) OR \(key))
+                ORDER BY seq
+                """)
+        let later = try Row.fetchCursor(
+            statement,
             arguments: StatementArguments(
                 plain: [
                     entry.number.databaseValue,
                     (min(entry.number, .max - Limits.historySearch) + Limits.historySearch).databaseValue,
-                    entry.table.id.databaseValue, HistoryOperation.reset.rawValue.databaseValue,
+                    entry.table.id.databaseValue,
                 ] + arguments))
-        return kind.map { $0 & 7 } == HistoryOperation.inserted.rawValue ? .deleted : nil
+        let identity = RowIdentity(entry)
+        while let row = try later.next() {
+            let next = try self.entries(row, catalog).first { $0.number > entry.number && RowIdentity($0) == identity }
+            if let next, next.operation != .reset { return next.operation == .inserted ? .deleted : nil }
+        }
+        return nil
     }
 
     /// Whether the row of a change is in its table now. A table that is gone, or was made again, has no such row.

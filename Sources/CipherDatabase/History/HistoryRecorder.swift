@@ -25,6 +25,12 @@ package struct HistoryRecorder {
     /// The columns of which updates note whether they have changed.
     package var notedColumns: [String] { table.definition.notesColumns ? table.definition.columns : [] }
 
+    /// The changed columns of an update as bits, if that is recorded.
+    func mask(_ operation: HistoryOperation, _ changed: [Int]) -> Int64? {
+        guard operation == .updated, table.definition.notesColumns else { return nil }
+        return changed.reduce(0) { $0 | 1 << Int64(min($1, HistoryTriggers.lastBit)) }
+    }
+
     /// Records the change of a row.
     ///
     /// - Parameters:
@@ -35,9 +41,7 @@ package struct HistoryRecorder {
         _ operation: HistoryOperation, key: [ExactValue], kept: [ExactValue] = [], changed: [Int] = []
     ) throws {
         var values: [ExactValue] = [.integer(table.kind(operation)), .null]
-        if operation == .updated, table.definition.notesColumns {
-            values[1] = .integer(changed.reduce(0) { $0 | 1 << Int64(min($1, HistoryTriggers.lastBit)) })
-        }
+        if let mask = mask(operation, changed) { values[1] = .integer(mask) }
         values += key
         if operation == .deleted { values += kept } else { values += keptColumns.map { _ in .null } }
         try statement.execute(exact: values)

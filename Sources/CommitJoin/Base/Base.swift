@@ -24,6 +24,9 @@ final class Base {
     /// The rows of the program's tables before a transaction of the program.
     private var rowsBeforeProgram: [RowPlace: [CellValue]?] = [:]
     private var rowsAfterProgram: [RowPlace: [CellValue]?] = [:]
+    /// The rows of the program's tables that this transaction has changed, as they were before it. The change history has
+    /// no entries of them yet.
+    private(set) var unrecordedRows: [RowPlace: [CellValue]?] = [:]
 
     /// The statements that read rows, by table.
     private var selections: [Int64: Statement] = [:]
@@ -34,10 +37,16 @@ final class Base {
     }
 
     /// Says what the program changed, before anything is read.
-    func noteProgram(_ place: RowPlace, from old: [CellValue]?, to new: [CellValue]?) {
+    ///
+    /// - Parameter isRecorded: Whether the change history has it already.
+    func noteProgram(_ place: RowPlace, from old: [CellValue]?, to new: [CellValue]?, isRecorded: Bool) {
         rowsBeforeProgram.updateValue(old, forKey: place)
         rowsAfterProgram.updateValue(new, forKey: place)
+        if !isRecorded { unrecordedRows.updateValue(old, forKey: place) }
     }
+
+    /// Gives a row in the place of that in the program's table, which somebody has written.
+    func noteForeign(_ place: RowPlace, _ row: [CellValue]) { rowsBeforeProgram.updateValue(row, forKey: place) }
 
     // MARK: States
 
@@ -48,7 +57,7 @@ final class Base {
         if let known = works[place] { return known }
         var row: [CellValue]??
         let (state, isAside) = try stored.state(of: place) {
-            let found = try rowsBeforeProgram[place] ?? read(place)
+            let found = try rowsBeforeProgram[place] ?? tableRow(place)
             row = .some(found)
             return found
         }
@@ -96,19 +105,22 @@ final class Base {
     /// The row of the program's table as it is.
     func presentRow(_ place: RowPlace) throws -> [CellValue]? {
         if let known = try work(place).presentRow { return known }
-        let row = try read(place)
+        let row = try tableRow(place)
         works[place]?.presentRow = .some(row)
         if case .none = works[place]?.formerRow { works[place]?.formerRow = .some(row) }
         return row
     }
 
     func setPresentRow(_ place: RowPlace, _ row: [CellValue]?) throws {
-        _ = try formerRow(place)
+        let former = try formerRow(place)
+        if unrecordedRows.index(forKey: place) == nil {
+            unrecordedRows.updateValue(works[place]?.presentRow ?? former, forKey: place)
+        }
         works[place]?.presentRow = .some(row)
     }
 
-    /// The row with exactly this key.
-    private func read(_ place: RowPlace) throws -> [CellValue]? {
+    /// The row of the program's table with exactly this key, read from the table.
+    func tableRow(_ place: RowPlace) throws -> [CellValue]? {
         guard let table = try catalog.table(place.table).local else { return nil }
         let values = place.key.values
         guard values.count == table.keyColumns.count, !table.isRowID || place.key.rowID != nil else { return nil }

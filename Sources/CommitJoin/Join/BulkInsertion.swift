@@ -13,6 +13,7 @@ struct BulkInsertion {
     private let places: [Int]
     private let rows: PlainRows
     private let writer: RowWriter
+    private let history: ShownHistory
 
     /// - Parameter columns: The columns of the cells of each row.
     /// - Returns: nil if the rows need more: columns that are not here, or counters.
@@ -25,6 +26,7 @@ struct BulkInsertion {
         shape = try work.catalog.shape(columns.sorted())
         rows = work.base.stored.plainRows(table)
         self.writer = writer
+        history = work.history
     }
 
     /// Inserts a row into the program's table.
@@ -44,6 +46,7 @@ struct BulkInsertion {
             return false
         }
         try setStamps(of: write.place.key)
+        try history.noteInserted(table.n, write.place.key, values)
         return true
     }
 

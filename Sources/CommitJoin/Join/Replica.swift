@@ -19,6 +19,12 @@ package final class Replica {
     private var joining: Joining?
     /// The last row that was adopted, of the table that is being adopted.
     private var adopted: RowKey?
+    /// The schema for which all tracked tables are known to have a history.
+    private var examinedSchema: Int32?
+    /// Whether nothing has to be suspended, for one state of the schema.
+    private var plainRules: (schema: Int32, isPlain: Bool)?
+    /// The program's block after the rows of a pull have changed.
+    package var afterApply: (@Sendable (Database, [SyncRowChange]) throws -> Void)?
 
     package init(settings: Settings = Settings()) { self.settings = settings }
 
@@ -57,26 +63,138 @@ package final class Replica {
     package var isJoining: Bool { joining != nil }
 
     /// Runs the work of one transaction.
-    func inTransaction<T>(_ db: Database, _ clock: HybridTime, _ body: (Work) throws -> T) throws -> T {
+    ///
+    /// - Parameter seesForeign: Whether rows that were written outside of commits become a commit before it: all work that
+    ///   reads rows of the base needs that.
+    func inTransaction<T>(
+        _ db: Database, _ clock: HybridTime, seesForeign: Bool = true, _ body: (Work) throws -> T
+    ) throws -> T {
+        if seesForeign { try recordLostHistory(db, clock) }
+        while true {
+            do {
+                return try once(db, clock) { work in
+                    if seesForeign { try takeForeignWrites(work) }
+                    return try body(work)
+                }
+            } catch is ForeignWrites.Pending {
+                let compared = try db.isolated { try compareTables(db, clock) }
+                while try once(
+                    db, clock,
+                    { work in
+                        try ForeignWrites(work: work).take(limit: sliceLimit, compared: compared)
+                    })
+                {}
+            }
+        }
+    }
+
+    private var sliceLimit: Int { settings.sliceRows > 0 ? settings.sliceRows : .max }
+
+    /// Begins the change history anew of tables whose recording somebody has ended.
+    private func recordLostHistory(_ db: Database, _ clock: HybridTime) throws {
+        if try examinedSchema == db.schemaVersion() { return }
+        try once(db, clock) { try $0.recordLostHistory() }
+        examinedSchema = try db.schemaVersion()
+    }
+
+    /// Few rows are committed in the transaction that needs it, many in transactions of their own.
+    private func takeForeignWrites(_ work: Work) throws {
+        if work.state.history == work.formerHistory, examinedSchema == definitions.schema { return }
+        let foreign = ForeignWrites(work: work)
+        if try foreign.needsTransactions(limit: sliceLimit) { throw ForeignWrites.Pending() }
+        while try foreign.take() {}
+    }
+
+    private func compareTables(_ db: Database, _ clock: HybridTime) throws -> ComparedTables? {
+        try ForeignWrites(work: Work(db, settings, definitions, clock: clock)).compareTables()
+    }
+
+    private func once<T>(_ db: Database, _ clock: HybridTime, _ body: (Work) throws -> T) throws -> T {
         let joining = self.joining
         do {
-            return try db.withForeignKeysAndTriggersSuspended {
-                var result: T?
-                try db.writingOwnRows {
-                    try db.inTransaction(.immediate) {
-                        let work = try Work(db, settings, definitions, clock: clock)
-                        result = try body(work)
-                        try work.finish()
-                        return .commit
-                    }
-                }
-                guard let result else { throw EngineError(.damagedStore) }
-                return result
-            }
+            do {
+                if try hasPlainRules(db) { return try transaction(db, clock, keepsRules: true, body) }
+            } catch is NeedsSuspension {}
+            return try db.withForeignKeysAndTriggersSuspended { try transaction(db, clock, keepsRules: false, body) }
         } catch {
             self.joining = joining
             definitions.forget()
+            examinedSchema = nil
+            plainRules = nil
             throw error
+        }
+    }
+
+    private func transaction<T>(
+        _ db: Database, _ clock: HybridTime, keepsRules: Bool, _ body: (Work) throws -> T
+    ) throws -> T {
+        var result: T?
+        try db.writingOwnRows {
+            try db.inTransaction(.immediate) {
+                let work = try Work(db, settings, definitions, clock: clock)
+                if keepsRules { work.paused = try pauseHistory(work) }
+                // SQLite commits nothing before the history is resumed.
+                defer { db.resumeHistory() }
+                result = try body(work)
+                try work.finish()
+                return .commit
+            }
+        }
+        guard let result else { throw EngineError(.damagedStore) }
+        return result
+    }
+
+    // MARK: Triggers and foreign keys
+
+    /// Another database is attached, so the triggers of the change history do not pause.
+    private struct NeedsSuspension: Error {}
+
+    /// Whether no trigger but those of the change history, and no foreign key, acts on the tables of the program. Then none is
+    /// suspended: SQLite compiles every statement again when they are, and when they act again.
+    private func hasPlainRules(_ db: Database) throws -> Bool {
+        let schema = try db.schemaVersion()
+        if let plainRules, plainRules.schema == schema { return plainRules.isPlain }
+        let isPlain = try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT NOT EXISTS (
+                    SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND name NOT GLOB 'cipherstore_history_*')
+                AND NOT EXISTS (
+                    SELECT 1 FROM main.sqlite_schema AS s JOIN pragma_foreign_key_list(s.name, 'main')
+                    WHERE s.type = 'table')
+                """)
+        plainRules = (schema, isPlain ?? false)
+        return isPlain ?? false
+    }
+
+    /// Lets the triggers of the change history pause while a commit writes its entries.
+    ///
+    /// - Returns: The tables whose triggers pause, by their names in lower case.
+    private func pauseHistory(_ work: Work) throws -> Set<String> {
+        let paused = try work.db.pauseHistory { work.catalog.local($0) != nil }
+        if paused.isEmpty, try work.db.recordedTables()?.isEmpty == false { throw NeedsSuspension() }
+        return Set(paused.keys)
+    }
+
+    /// Runs a block of the program that writes rows of tracked tables, while the change history leaves them to the commit.
+    private func writing<T>(_ work: Work, _ body: () throws -> T) throws -> T {
+        let db = work.db
+        if let paused = work.paused {
+            work.noteRecordedTables(except: paused)
+            return try db.runningProgram(body)
+        }
+        let paused = try db.pauseHistory { work.catalog.local($0) != nil }
+        defer { db.resumeHistory() }
+        work.noteRecordedTables(except: Set(paused.keys))
+        return try runningProgram(work, body)
+    }
+
+    /// Runs a block of the program with its triggers and foreign keys.
+    private func runningProgram<T>(_ work: Work, _ body: () throws -> T) throws -> T {
+        let db = work.db
+        if work.paused != nil { return try db.runningProgram(body) }
+        return try db.withForeignKeysAndTriggersResumed(foreignKeys: db.isConfiguredForForeignKeys) {
+            try db.runningProgram(body)
         }
     }
 
@@ -90,9 +208,7 @@ package final class Replica {
         _ db: Database, clock: HybridTime, meta: String = "{}", _ body: () throws -> [ProgramChange]
     ) throws -> EncodedCommit? {
         try inTransaction(db, clock) { work in
-            let changes = try db.withForeignKeysAndTriggersResumed(foreignKeys: db.isConfiguredForForeignKeys) {
-                try db.runningProgram(body)
-            }
+            let changes = try writing(work, body)
             return try work.record(changes, meta: meta)
         }
     }
@@ -119,9 +235,7 @@ package final class Replica {
         }
         return try inTransaction(db, clock) { work in
             let (value, changes) = try session.capturing(db, work.catalog) {
-                try db.withForeignKeysAndTriggersResumed(foreignKeys: db.isConfiguredForForeignKeys) {
-                    try db.runningProgram { try body(db) }
-                }
+                try writing(work) { try body(db) }
             }
             return (value, try work.record(changes, meta: meta))
         }
@@ -143,12 +257,12 @@ package final class Replica {
 
     /// Stores a commit and joins nothing.
     package func fetch(_ db: Database, clock: HybridTime, _ commit: EncodedCommit) throws {
-        try inTransaction(db, clock) { try $0.fetch(commit) }
+        try inTransaction(db, clock, seesForeign: false) { try $0.fetch(commit) }
     }
 
     /// The fetched commits that can be joined now, in order.
     package func ready(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
-        try inTransaction(db, clock) { try $0.ready() }
+        try inTransaction(db, clock, seesForeign: false) { try $0.ready() }
     }
 
     /// Joins what is ready: the next slice of a join that has begun, or so many commits as one transaction takes.
@@ -160,6 +274,7 @@ package final class Replica {
         var current: Inbox.Waiting?
         do {
             return try inTransaction(db, clock) { work in
+                follow(work)
                 defer { current = work.joining }
                 let (rest, isAtEnd) = try work.joinReady()
                 joining = rest
@@ -167,8 +282,22 @@ package final class Replica {
             }
         } catch let error as EngineError where error.code == .unknownCommit {
             guard let current else { throw error }
-            try inTransaction(db, clock) { try $0.inbox.refuse(current.author, current.tip) }
+            try inTransaction(db, clock, seesForeign: false) { try $0.inbox.refuse(current.author, current.tip) }
             return (true, [])
+        }
+    }
+
+    /// Lets the program's block follow the rows that a transaction changes. It may write tables that are not tracked.
+    private func follow(_ work: Work) {
+        guard let afterApply else { return }
+        let db = work.db
+        work.afterApply = { [unowned self, unowned work] changes in
+            let session = db.captureSession
+            let written = try session.capturing(db, work.catalog) {
+                try self.runningProgram(work) { try afterApply(db, changes) }
+            }.changes
+            // Each device would make a commit of its own of the same pull, and never come to an end.
+            if let row = try written.rows().first { throw EngineError(.trackedTableWritten, row.table) }
         }
     }
 
@@ -211,12 +340,12 @@ package final class Replica {
 
     private func refuse(_ snapshot: Int64, _ db: Database, _ clock: HybridTime) throws {
         joining = nil
-        try inTransaction(db, clock) { _ in try ReceivedSnapshots(db: db).refuse(snapshot) }
+        try inTransaction(db, clock, seesForeign: false) { _ in try ReceivedSnapshots(db: db).refuse(snapshot) }
     }
 
     /// Stores commits and joins nothing.
     func receive(_ db: Database, clock: HybridTime, _ commits: [VerifiedCommit]) throws {
-        try inTransaction(db, clock) { work in
+        try inTransaction(db, clock, seesForeign: false) { work in
             for commit in commits { try work.receive(commit) }
         }
     }
@@ -229,6 +358,7 @@ package final class Replica {
         if joining != nil { throw EngineError(.betweenSlices) }
         return try refusing(db, clock, author, tip) {
             try inTransaction(db, clock) { work in
+                follow(work)
                 joining = try work.begin(author, tip)
                 return work.made
             }
@@ -243,7 +373,7 @@ package final class Replica {
             return try body()
         } catch let error as EngineError where error.code == .unknownCommit {
             joining = nil
-            try inTransaction(db, clock) { try $0.inbox.refuse(author, tip) }
+            try inTransaction(db, clock, seesForeign: false) { try $0.inbox.refuse(author, tip) }
             throw error
         }
     }
@@ -265,12 +395,14 @@ package final class Replica {
         case .commit(let commit):
             return try refusing(db, clock, commit.commit.commit.author, commit.commit.tip) {
                 try inTransaction(db, clock) { work in
+                    follow(work)
                     joining = try work.step(commit)
                     return work.made
                 }
             }
         case .snapshot(let snapshot):
             return try inTransaction(db, clock) { work in
+                follow(work)
                 joining = try work.step(snapshot)
                 return work.made
             }
@@ -328,17 +460,18 @@ package final class Replica {
     package func rename(
         _ db: Database, clock: HybridTime, _ column: String, to name: String, of table: String
     ) throws {
-        try inTransaction(db, clock) { try $0.rename(column, to: name, of: table) }
+        try inTransaction(db, clock, seesForeign: false) { try $0.rename(column, to: name, of: table) }
     }
 
     /// Tracks a table of the program, which has no rows yet; or looks again at the columns of one that is tracked.
     package func track(_ db: Database, clock: HybridTime, _ table: TrackedTable) throws {
-        try inTransaction(db, clock) { try $0.track(table) }
+        try inTransaction(db, clock, seesForeign: false) { try $0.track(table) }
+        try inTransaction(db, clock) { try $0.showTrackedTables() }
     }
 
     /// Tracks a table of the program that may have rows, unless its columns are tracked already.
     func trackIfChanged(_ db: Database, clock: HybridTime, _ table: String) throws {
-        try inTransaction(db, clock) { try $0.trackIfChanged(table) }
+        try inTransaction(db, clock, seesForeign: false) { try $0.trackIfChanged(table) }
     }
 
     /// Makes a commit of the next rows that tables had before they were tracked.

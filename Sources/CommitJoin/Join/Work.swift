@@ -24,6 +24,16 @@ final class Work {
     private(set) var made: [EncodedCommit] = []
     /// The waiting commit that is being joined with others.
     var joining: Inbox.Waiting?
+    /// The last entry of the change history when the transaction began.
+    let formerHistory: Int64
+    let history: ShownHistory
+    /// The tables whose triggers have recorded what the program wrote.
+    private(set) var recordedTables: Set<Int64> = []
+    /// The tables whose triggers of the change history pause in the whole transaction, where the program's triggers and
+    /// foreign keys are not suspended.
+    var paused: Set<String>?
+    /// The program's block after the rows of a pull have changed.
+    var afterApply: (([SyncRowChange]) throws -> Void)? { didSet { history.collects = afterApply != nil } }
     /// The tips of removed members for which waiting commits vouch; nil if they have to be read.
     var vouchedTips: [ReplicaID: Set<Tip>]?
 
@@ -39,16 +49,47 @@ final class Work {
         base = Base(db, index, catalog)
         references = References(catalog)
         writer = RowWriter(db)
+        history = ShownHistory(db, catalog)
+        formerHistory = try db.historyEnd()
         base.stored.now = clock
+    }
+
+    /// The program is about to write: the triggers of tables that do not pause record it.
+    func noteRecordedTables(except paused: Set<String>) {
+        recordedTables = []
+        for table in catalog.tables.values {
+            if let name = table.local?.name, !paused.contains(name.lowercased()) { recordedTables.insert(table.n) }
+        }
     }
 
     /// Shows and stores what has changed.
     func finish() throws {
         try Shown(base).update()
+        try history.note(base.unrecordedRows, base)
+        try history.flush()
         if catalog.isChanged { state.catalog += 1 }
         try nameHead(was: formerState)
+        try passHistory()
         try state.save(db, was: formerState)
         catalog.keep(version: state.catalog)
+        if let afterApply, !history.collected.isEmpty {
+            try afterApply(history.collected)
+            try passHistory()
+            try db.cachedStatement(sql: "UPDATE \(EngineTables.state) SET history = ?")
+                .execute(exact: [.integer(state.history)])
+        }
+    }
+
+    /// How many entries of other tables the history may have before it is worth a write to pass them.
+    private static let otherEntries: Int64 = 1_000
+
+    /// The entries of this transaction are no foreign writes.
+    private func passHistory() throws {
+        guard state.history == formerHistory else { return }
+        let end = try db.historyEnd()
+        var unchanged = formerState
+        unchanged.history = state.history
+        if state != unchanged || end > formerHistory || end - state.history > Self.otherEntries { state.history = end }
     }
 
     // MARK: Time

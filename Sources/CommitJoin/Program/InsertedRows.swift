@@ -64,6 +64,9 @@ extension Work {
         for range in touched.former.inserted { try reader.forEach(in: range) { try rows.append($0, reader) } }
         if rows.keys.isEmpty { return nil }
         let shape = try catalog.shape(table.writtenColumns.map(\.n).sorted())
+        if !recordedTables.contains(table.n) {
+            for range in rows.keys { try history.noteInserted(table.n, range) }
+        }
         return try commit(nextCommit(), Writes(rows.encoder), meta: meta) { n in
             for range in rows.keys { try base.stored.plainRows(table).insert(range, n, shape: shape) }
         }

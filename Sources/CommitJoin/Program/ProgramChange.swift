@@ -13,7 +13,13 @@ package struct ProgramChange: Sendable {
 
 extension Work {
     /// Records what a transaction of the program changed.
-    func record(_ changes: [ProgramChange], meta: String) throws -> EncodedCommit? {
+    ///
+    /// - Parameters:
+    ///   - isRecorded: Whether the change history has the changes already.
+    ///   - unknown: Columns of deleted rows whose former values nobody knows.
+    func record(
+        _ changes: [ProgramChange], meta: String, isRecorded: Bool = false, unknown: [RowPlace: Set<Int64>] = [:]
+    ) throws -> EncodedCommit? {
         var places: [(place: RowPlace, table: BaseTable, definition: TableDefinition, change: ProgramChange)] = []
         for change in changes {
             guard let table = catalog.local(change.table), let definition = table.local,
@@ -22,8 +28,17 @@ extension Work {
             let key = definition.key(of: row)
             if key.values.contains(where: \.isNull) { throw EngineError(.nullKey, definition.name) }
             let place = RowPlace(table: table.n, key: key)
-            base.noteProgram(place, from: change.old, to: change.new)
+            let isRecorded = isRecorded || recordedTables.contains(table.n)
+            base.noteProgram(place, from: change.old, to: change.new, isRecorded: isRecorded)
             places.append((place, table, definition, change))
+        }
+        for (place, columns) in unknown {
+            // A revival would bring NULL otherwise.
+            try base.modify(place) { state in
+                for incarnation in state.rows.keys {
+                    for column in columns { state.rows[incarnation]?.cells[column] = nil }
+                }
+            }
         }
         var writes: [LocalWrite] = []
         for (place, table, definition, change) in places {

@@ -24,7 +24,9 @@ extension Work {
         }
         let n = try catalog.number(of: Name(definition.name))
         try db.execute(sql: EngineTables.creation(of: n, isRowID: definition.isRowID))
-        try touchAside(n)
+        // Rows that are not plain may be shown otherwise, after foreign writes were found: the table has other columns, or is
+        // there at last.
+        try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = adopting | 2 WHERE n = ?", arguments: [n])
         try db.cachedStatement(sql: "UPDATE \(EngineTables.table) SET local = ?, deletions_win = ? WHERE n = ?")
             .execute(exact: [ExactValue(text: definition.name), .integer(table.deletionsWin ? 1 : 0), .integer(n)])
         for (place, column) in definition.columns.enumerated() where !definition.keyColumns.contains(place) {
@@ -35,7 +37,34 @@ extension Work {
                     .integer(number),
                 ])
         }
+        try recordHistory(of: definition.name)
         try catalog.read()
+    }
+
+    /// Begins the change history of a table, by which writes outside of commits are found.
+    func recordHistory(of name: String) throws {
+        if try db.recordedTables()?.contains(name.lowercased()) == true {
+            try db.letCommitsWriteHistory(of: [name])
+        } else {
+            // The triggers of a table with generated columns that are noted do not pause in commits.
+            let hasGenerated = try Bool.fetchOne(
+                db, sql: "SELECT EXISTS (SELECT 1 FROM pragma_table_xinfo(?, 'main') WHERE hidden > 1)",
+                arguments: [name])
+            try db.startHistory(of: [name], notesColumns: hasGenerated == false, kept: [:], pausing: true)
+        }
+        // From here on entries of the table are seen (``ForeignWrites``).
+        try db.cachedStatement(
+            sql: "UPDATE \(EngineTables.state) SET history_name = ? WHERE history_name IS NULL"
+        ).execute(exact: [db.historyState().map { ExactValue(text: $0.history) } ?? .null])
+    }
+
+    /// Begins the change history anew of tables whose recording somebody has ended: they are compared as a whole then.
+    func recordLostHistory() throws {
+        let recorded = try db.recordedTables() ?? []
+        for table in catalog.tables.values.sorted(by: { $0.n < $1.n }) {
+            guard let name = table.local?.name, !recorded.contains(name.lowercased()) else { continue }
+            try recordHistory(of: name)
+        }
     }
 
     /// The identity of the column that the program calls so. A name that was renamed away before begins another identity (F14).
@@ -64,11 +93,19 @@ extension Work {
         try catalog.read()
     }
 
-    /// Rows that are not plain may be shown otherwise: the table has other columns, or is there at last.
-    private func touchAside(_ table: Int64) throws {
-        var keys: [RowKey] = []
-        try db.cachedStatement(sql: "SELECT DISTINCT key FROM \(EngineTables.aside) WHERE tbl = ?")
-            .forEach([.integer(table)]) { keys.append(RowKey(stored: $0.bytes(0))) }
-        for key in keys { base.touch(RowPlace(table: table, key: key)) }
+    /// Shows rows again that are not plain, of tables that have been tracked since.
+    func showTrackedTables() throws {
+        var tables: [Int64] = []
+        try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.table) WHERE adopting & 2").forEach([]) {
+            tables.append($0.integer(0))
+        }
+        for table in tables {
+            var keys: [RowKey] = []
+            try db.cachedStatement(sql: "SELECT DISTINCT key FROM \(EngineTables.aside) WHERE tbl = ?")
+                .forEach([.integer(table)]) { keys.append(RowKey(stored: $0.bytes(0))) }
+            for key in keys { base.touch(RowPlace(table: table, key: key)) }
+            try db.execute(
+                sql: "UPDATE \(EngineTables.table) SET adopting = adopting & ~2 WHERE n = ?", arguments: [table])
+        }
     }
 }

@@ -12,7 +12,7 @@ extension Work {
         let isNew = catalog.local(name) == nil
         try track(withPresentRules(name))
         guard isNew, let table = catalog.local(name) else { return }
-        try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = 1 WHERE n = \(table.n)")
+        try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = adopting | 1 WHERE n = \(table.n)")
     }
 
     /// Whether rows wait for the table of the program: it was gone, and is there again.
@@ -40,7 +40,8 @@ extension Work {
     /// - Parameter last: The key before them; nil from the beginning. The next slice begins after it.
     /// - Returns: Whether there may be more.
     func adopt(after last: inout RowKey?) throws -> Bool {
-        let number = try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.table) WHERE adopting LIMIT 1")
+        try showTrackedTables()
+        let number = try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.table) WHERE adopting & 1 LIMIT 1")
             .first([]) { $0.integer(0) }
         guard let number, let table = catalog.tables[number]?.local else { return false }
         let limit = settings.sliceRows > 0 ? settings.sliceRows : Int(Int32.max)
@@ -54,9 +55,11 @@ extension Work {
                 changes.append(ProgramChange(table: table.name, old: nil, new: row))
             }
         }
-        _ = try record(changes, meta: "{}")
+        _ = try record(changes, meta: "{}", isRecorded: true)
         last = rows.last.map(table.key)
-        if rows.isEmpty { try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = 0 WHERE n = \(number)") }
+        if rows.isEmpty {
+            try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = adopting & ~1 WHERE n = \(number)")
+        }
         return true
     }
 

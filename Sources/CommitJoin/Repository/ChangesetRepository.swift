@@ -26,6 +26,9 @@ public final class ChangesetRepository: @unchecked Sendable {
         case existing
     }
 
+    /// Follows the rows that a pull has changed, in the same transaction.
+    public typealias AfterApply = @Sendable (Database, [SyncRowChange]) throws -> Void
+
     let writer: any DatabaseWriter
     let replica: Replica
     let tracking: Tracking
@@ -38,20 +41,25 @@ public final class ChangesetRepository: @unchecked Sendable {
     /// - Parameters:
     ///   - dbWriter: A shared store, a pool or a queue.
     ///   - name: The name of this device for other members, at most 255 bytes.
+    ///   - afterApply: Called in each transaction of a pull that changes rows, after them: for tables that are derived from
+    ///     tracked ones. It must not write tracked tables.
     /// - Throws: ``EngineError`` `.nullKey` if a row has NULL in its key; `.unsuitableTable`; `DatabaseError`.
     public convenience init(
-        _ dbWriter: any DatabaseWriter, tracking: Tracking = .all, named name: String = ""
+        _ dbWriter: any DatabaseWriter, tracking: Tracking = .all, named name: String = "",
+        afterApply: AfterApply? = nil
     ) throws {
-        try self.init(dbWriter, tracking: tracking, named: name, settings: Replica.Settings())
+        try self.init(dbWriter, tracking: tracking, named: name, settings: Replica.Settings(), afterApply: afterApply)
     }
 
     /// - Parameter clock: The clock of the device.
     package init(
         _ dbWriter: any DatabaseWriter, tracking: Tracking = .all, named name: String = "",
-        settings: Replica.Settings, clock: @escaping @Sendable () -> HybridTime = Clock.now
+        settings: Replica.Settings, clock: @escaping @Sendable () -> HybridTime = Clock.now,
+        afterApply: AfterApply? = nil
     ) throws {
         (writer, self.tracking, self.clock) = (dbWriter, tracking, clock)
         replica = Replica(settings: settings)
+        replica.afterApply = afterApply
         try writer.unsafeReentrantWrite { db in
             if db.isInsideTransaction { throw EngineError(.insideTransaction) }
             if try !Self.exists(db) { try Self.found(db, named: name, now: clock()) }

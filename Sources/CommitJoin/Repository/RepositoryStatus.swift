@@ -15,6 +15,9 @@ public struct RepositoryStatus: Hashable, Sendable {
     public let commitCount: Int
     /// Commits that were fetched and can be joined: ``ChangesetRepository/pull()`` joins them.
     public let readyCount: Int
+    /// Whether rows of tracked tables were perhaps written outside of commits. The next commit or pull makes a commit of
+    /// them.
+    public let hasForeignWrites: Bool
     /// A commit or row that is not joined, or not shown as it was written.
     public let obstacles: [Obstacle]
     /// In the order of their names.
@@ -22,7 +25,8 @@ public struct RepositoryStatus: Hashable, Sendable {
 
     /// Whether all that is known of is here, there, joined and shown.
     public var isSettled: Bool {
-        readyCount == 0 && obstacles.isEmpty && remotes.allSatisfy { $0.isUpToDate && $0.problems.isEmpty }
+        readyCount == 0 && !hasForeignWrites && obstacles.isEmpty
+            && remotes.allSatisfy { $0.isUpToDate && $0.problems.isEmpty }
     }
 }
 
@@ -98,7 +102,8 @@ extension ChangesetRepository {
                 replica: try work.index.authorID(work.state.author).description, head: work.state.head?.description,
                 tables: work.catalog.tables.values.compactMap { $0.local?.name }.sorted(),
                 commitCount: try work.count("\(EngineTables.commit) WHERE length(hash) = \(CommitHash.byteCount)"),
-                readyCount: try work.ready().count, obstacles: try Obstacles(work: work).all(),
+                readyCount: try work.ready().count, hasForeignWrites: try ForeignWrites(work: work).hasAny(),
+                obstacles: try Obstacles(work: work).all(),
                 remotes: try remotes.all().map { remote in
                     RemoteStatus(
                         name: remote.name, lastExchange: Date(timeIntervalSince1970: Double(remote.time) / 1_000),

@@ -23,6 +23,8 @@ public struct EngineError: Error, Hashable, Sendable {
         case transactionEndedInCommit
         /// A tracked table has a temporary trigger of the program.
         case temporaryTrigger
+        /// The block after a pull has written a tracked table.
+        case trackedTableWritten
         /// The store has no such commit, or has not joined it.
         case noSuchCommit
         /// A snapshot stands for the commit: what it has changed is forgotten here.
@@ -69,6 +71,8 @@ extension EngineError: CustomStringConvertible {
             "The block of a commit has ended its transaction. Leave its end to the commit."
         case .temporaryTrigger:
             "A tracked table has a temporary trigger, which could hide writes. Create the trigger in the main database."
+        case .trackedTableWritten:
+            "The block after a pull has written a tracked table. Let it write tables that are not tracked."
         case .inexactText:
             "A text has half of a surrogate pair, which other stores cannot have. Correct the text."
         case .noSuchCommit: "The store has not joined such a commit. Pull, or give the name of a commit of the log."

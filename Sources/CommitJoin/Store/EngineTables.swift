@@ -53,7 +53,8 @@ package enum EngineTables {
         CREATE TABLE \(state) (
             id INTEGER PRIMARY KEY CHECK (id = 1), repository BLOB NOT NULL, author INTEGER NOT NULL, tip INTEGER,
             former BLOB NOT NULL, time INTEGER NOT NULL, vector BLOB NOT NULL, ahead BLOB NOT NULL, head BLOB,
-            branches INTEGER NOT NULL, catalog INTEGER NOT NULL DEFAULT 0, revision INTEGER NOT NULL DEFAULT 1);
+            branches INTEGER NOT NULL, catalog INTEGER NOT NULL DEFAULT 0, revision INTEGER NOT NULL DEFAULT 1,
+            history INTEGER NOT NULL DEFAULT 0, history_name TEXT);
         CREATE TABLE \(removed) (author INTEGER PRIMARY KEY, known BLOB NOT NULL);
         CREATE TABLE \(table) (
             n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, local TEXT, deletions_win INTEGER NOT NULL DEFAULT 0,

@@ -24,18 +24,21 @@ struct ReplicaState: Equatable {
     var catalog: Int64
     /// Another number after each change of what an exchange shows to others.
     var revision: Int64
+    /// The last entry of the change history that the base knows (``ForeignWrites``).
+    var history: Int64
 
     init(_ db: Database, _ index: CommitIndex) throws {
         let state = try db.cachedStatement(
             sql: """
-                SELECT repository, author, tip, former, time, vector, ahead, branches, catalog, revision, head
+                SELECT repository, author, tip, former, time, vector, ahead, branches, catalog, revision, head,
+                    history
                 FROM \(EngineTables.state)
                 """
         ).first([]) { row in
             (
                 RepositoryID(bytes: row.bytes(0)), row.integer(1), row.optionalInteger(2), row.bytes(3), row.integer(4),
                 row.bytes(5), row.bytes(6), row.integer(7), row.integer(8), row.integer(9),
-                CommitHash(bytes: row.bytes(10))
+                CommitHash(bytes: row.bytes(10)), row.integer(11)
             )
         }
         guard let state, let repository = state.0 else { throw EngineError(.damagedStore) }
@@ -48,7 +51,7 @@ struct ReplicaState: Equatable {
         reader = LocalReader(state.6[...])
         ahead = try (0..<(try reader.count())).map { _ in try LocalVector(reader.numbers(), index) }
         beginsBranch = state.7 != 0
-        (catalog, revision, head) = (state.8, state.9, state.10)
+        (catalog, revision, head, history) = (state.8, state.9, state.10, state.11)
         removed = [:]
         var known: [(Int64, [UInt8])] = []
         try db.cachedStatement(sql: "SELECT author, known FROM \(EngineTables.removed)").forEach([]) {
@@ -67,13 +70,13 @@ struct ReplicaState: Equatable {
             sql: """
                 UPDATE \(EngineTables.state)
                 SET author = ?, tip = ?, former = ?, time = ?, vector = ?, ahead = ?, branches = ?, catalog = ?,
-                    revision = ?, head = ?
+                    revision = ?, head = ?, history = ?
                 """
         ).execute(exact: [
             .integer(author), ExactValue(tip), ExactValue(names.bytes), .integer(Int64(time.rawValue)),
             ExactValue(vector.bytes), ExactValue(aheads.bytes), .integer(beginsBranch ? 1 : 0),
             .integer(catalog), .integer(vector == former.vector ? revision : revision + 1),
-            head.map { ExactValue($0.bytes) } ?? .null,
+            head.map { ExactValue($0.bytes) } ?? .null, .integer(history),
         ])
         for (author, known) in removed where former.removed[author] != known {
             try db.cachedStatement(sql: "INSERT OR REPLACE INTO \(EngineTables.removed) (author, known) VALUES (?, ?)")
@@ -87,12 +90,12 @@ struct ReplicaState: Equatable {
         nothing.append([Int64]())
         try db.cachedStatement(
             sql: """
-                INSERT INTO \(EngineTables.state) (id, repository, author, former, time, vector, ahead, branches)
-                VALUES (1, ?, ?, ?, 0, ?, ?, 0)
+                INSERT INTO \(EngineTables.state) (id, repository, author, former, time, vector, ahead, branches, history)
+                VALUES (1, ?, ?, ?, 0, ?, ?, 0, ?)
                 """
         ).execute(exact: [
             ExactValue(repository.bytes), .integer(number), ExactValue(nothing.bytes), ExactValue(nothing.bytes),
-            ExactValue(nothing.bytes),
+            ExactValue(nothing.bytes), .integer(try db.historyEnd()),
         ])
     }
 
@@ -108,5 +111,16 @@ struct ReplicaState: Equatable {
 
     mutating func remove(_ member: Int64, knowing known: LocalVector, _ index: CommitIndex) throws {
         removed[member] = try (removed[member] ?? LocalVector()).union(known, index)
+    }
+}
+
+extension Database {
+    /// The number of the last entry of the change history; 0 if there is none.
+    func historyEnd() throws -> Int64 {
+        do {
+            return try lastHistoryNumber()
+        } catch let error as HistoryError where error.code == .notRecorded {
+            return 0
+        }
     }
 }

@@ -9,7 +9,7 @@ final class CaptureStore {
     let replica = Replica()
     let tables: [String]
     private var clock: UInt64 = 1_000_000
-    private(set) var commits: [EncodedCommit] = []
+    var commits: [EncodedCommit] = []
 
     init(_ name: String, _ sql: String, tracking tables: [String]) throws {
         self.tables = tables
