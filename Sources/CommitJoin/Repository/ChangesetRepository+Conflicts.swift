@@ -45,7 +45,7 @@ extension SyncConflict.Reason {
     }
 }
 
-/// Conflicts and the rules of tables.
+/// Conflicts.
 extension ChangesetRepository {
     /// The rows that are not shown as they were written. They are the same on every device with the same schema and head.
     ///
@@ -61,29 +61,6 @@ extension ChangesetRepository {
                     reason: SyncConflict.Reason(conflict.reason), written: conflict.written.mapValues(\.databaseValue),
                     shown: conflict.shown?.mapValues(\.databaseValue))
             }
-        }
-    }
-
-    /// Sets the rules of a table for all devices, by a commit. Of concurrent settings the later one counts.
-    ///
-    /// - Parameters:
-    ///   - counters: Columns of integers whose changes are added up. A column stays a counter once it is one.
-    ///   - deletionsWin: Whether a deletion wins over a concurrent update. Otherwise the update brings the row back.
-    /// - Throws: ``EngineError`` `.unsuitableTable` if the table is not tracked or lacks a column, `.insideTransaction`;
-    ///   `DatabaseError`.
-    public func setRules(of table: String, counters: Set<String> = [], deletionsWin: Bool = false) throws {
-        try working { work in
-            guard let known = work.catalog.local(table), let local = known.local else {
-                throw EngineError(.unsuitableTable, table)
-            }
-            let columns = try counters.map { name in
-                guard let place = local.column(named: name), let column = known.columnsOfPlaces[place] else {
-                    throw EngineError(.unsuitableTable, table)
-                }
-                return column.id
-            }
-            let policy = TablePolicy(table: known.name, counters: columns, deletionsWin: deletionsWin)
-            try work.commit([], events: [.policy(policy)])
         }
     }
 }

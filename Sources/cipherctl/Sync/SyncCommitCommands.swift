@@ -5,7 +5,8 @@ import StorePlatform
 import StoreTools
 
 /// `sync commit STORE SQL`: runs statements, and makes a commit of the rows that they write.
-struct SyncCommitCommand: SyncCommand {
+struct SyncCommitCommand: Command {
+    let changesFiles = true
     static let interruptionHint = "Nothing was changed. Run it again."
     static let syntax = CommandSyntax(
         name: "sync commit",
@@ -25,7 +26,7 @@ struct SyncCommitCommand: SyncCommand {
                 + "commits, and rows of tracked tables that it writes reach no other device."
         ])
 
-    let arguments: ParsedArguments
+    private let arguments: ParsedArguments
     private let meta: String
     private let sql: String?
 
@@ -36,11 +37,18 @@ struct SyncCommitCommand: SyncCommand {
         sql = text == "-" ? nil : text
     }
 
-    static let writes = true
-
-    func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
+    func run(_ console: Console) throws -> ExitCode {
+        // A signal ends the program here, where it may wait for standard input.
         let text = try sql ?? SQLCommand.standardInput()
         if text.utf8.contains(0) { throw UsageError("The SQL text holds a NUL byte.", hint: "Give plain text.") }
+        let access = try SyncAccess(arguments, writes: true, console)
+        defer { access.close() }
+        let store = access.store
+        Interruption.shared.whenSet { store.interrupt() }
+        return try commit(text, access, console)
+    }
+
+    private func commit(_ text: String, _ access: SyncAccess, _ console: Console) throws -> ExitCode {
         var position = 0
         let made: Changeset?
         do {
@@ -50,7 +58,8 @@ struct SyncCommitCommand: SyncCommand {
                     try statement.execute(arguments: nil)
                 }
             }
-        } catch let error as DatabaseError where !error.isInterruptionError {
+        } catch let error as DatabaseError {
+            try Interruption.shared.check()
             throw StatementFailure(error, at: position, in: text)
         }
         try console.report(

@@ -259,6 +259,22 @@ struct SyncCommandTests {
         #expect(try place.players("b.db").contains("1,Ann,1"))
     }
 
+    @Test("a table with another key keeps the rows of others back, says so, and sends its own")
+    func otherKey() throws {
+        try place.makeStore("a.db")
+        try place.makeStore("b.db", "CREATE TABLE player (id TEXT, team TEXT, name TEXT, PRIMARY KEY (id, team))")
+        try place.begin("a.db")
+        try place.add("b.db")
+        try place.commit("a.db", "INSERT INTO player VALUES ('1', 'Ann', 1)")
+        try place.commit("b.db", "INSERT INTO player VALUES ('2', 'Red', 'Ben')")
+        #expect(try place.sync("run", "a.db").status == 0)
+        let run = try place.sync("run", "b.db")
+        #expect(run.status == 2 && run.attention.contains("\"player\""), "\(run.output)\(run.errors)")
+        _ = try place.sync("run", "a.db")
+        #expect(try place.players("a.db").contains("1,Ann,1") && !place.players("a.db").contains("Ben"))
+        #expect(try place.players("b.db").contains("2,Red,Ben") && !place.players("b.db").contains("Ann"))
+    }
+
     @Test("a row that a constraint hides is listed with its values, and a commit settles it everywhere")
     func conflicts() throws {
         let table = "CREATE TABLE player (id TEXT NOT NULL PRIMARY KEY, name TEXT UNIQUE, score INTEGER)"

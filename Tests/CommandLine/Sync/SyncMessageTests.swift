@@ -15,12 +15,15 @@ struct SyncMessageTests {
     func documented() throws {
         let text = try String(
             contentsOf: Workplace.repositoryRoot.appendingPathComponent("Docs/Commands.md"), encoding: .utf8)
+        let meanings = try String(
+            contentsOf: Workplace.repositoryRoot.appendingPathComponent("Docs/Errors.md"), encoding: .utf8)
         for error in Self.errors {
             let report = try #require(SyncErrorReport(error))
             let row = text.split(separator: "\n").first {
                 $0.hasPrefix("| \(report.exitCode.rawValue) |") && $0.contains("`\(report.name)`")
             }
             #expect(row != nil, "\(report.name), \(report.exitCode.rawValue)")
+            #expect(meanings.contains("`\(report.name)`"), "\(report.name)")
         }
     }
 

@@ -104,6 +104,27 @@ struct SyncServiceTests {
         }
     }
 
+    @Test(
+        "a signal ends statements that run for long, and none of them has changed anything",
+        arguments: [SIGTERM, SIGINT])
+    func endedCommit(signal: Int32) throws {
+        try place.makeDevices("a.db")
+        let statements = """
+            INSERT INTO player VALUES ('1', 'Ann', 1);
+            WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c) UPDATE player SET score = (SELECT max(i) FROM c)
+            """
+        let run = try place.starting(["commit", place.place.path("a.db"), statements])
+        let wal = place.place.path("a.db-wal")
+        #expect(waitUntil { FileManager.default.fileExists(atPath: wal) || !run.isRunning })
+        let end = Date(timeIntervalSinceNow: 0.5)
+        #expect(waitUntil { Date() > end })
+        run.send(signal)
+        let outcome = run.finish()
+        #expect(outcome.status == 130 && outcome.code == "interrupted", "\(outcome.output)\(outcome.errors)")
+        #expect(try count("a.db") == 0)
+        #expect((try place.sync("log", "a.db").json["commits"] as? [Any])?.isEmpty == true)
+    }
+
     @Test("a remote that goes away and comes back does not end a service; what was committed meanwhile arrives")
     func awayAndBack() throws {
         try place.makeDevices("a.db", "b.db")

@@ -182,6 +182,33 @@ struct RepositoryOpeningTests {
         #expect(try a.rows().isEmpty && b.rows().isEmpty)
     }
 
+    /// The next update of a row made it the sum of its steps: 11 became 1.
+    @Test("a column that becomes a counter keeps the values of its rows")
+    func laterCounter() throws {
+        let path = try makeRemote()
+        let a = try Device(folder.path("a.db"))
+        let remote = FolderStore(path: path, repository: try a.repository.repositoryID())
+        let b = try Device(folder.path("b.db"), invitedBy: a, at: remote)
+        try a.write("INSERT INTO player VALUES (1, 'Ann', 10), (2, 'Ben', NULL), (3, 'Cat', 0), (4, 'Dan', -4)")
+        for device in [a, b] { try device.sync(remote) }
+        try b.write("UPDATE player SET score = 20 WHERE id = 1")
+        for device in [b, a] { try device.sync(remote) }
+        try a.repository.setRules(of: "player", counters: ["score"])
+        for device in [a, b] { try device.sync(remote) }
+        #expect(try b.rows() == a.rows())
+        try a.write("UPDATE player SET score = score + 1 WHERE id IN (1, 4)")
+        try b.write("UPDATE player SET score = score + 2 WHERE id = 1; UPDATE player SET score = 5 WHERE id = 2")
+        for device in [a, b, a, b] { try device.sync(remote) }
+        #expect(try a.rows() == ["player 1 Ann 23", "player 2 Ben 5", "player 3 Cat 0", "player 4 Dan -3"])
+        #expect(try b.rows() == a.rows())
+        #expect(try a.repository.verify() == b.repository.verify())
+        // A rule that is set again adds nothing.
+        try a.repository.setRules(of: "player", counters: ["score"], deletionsWin: true)
+        try a.write("UPDATE player SET score = score + 1 WHERE id = 1")
+        for device in [a, b] { try device.sync(remote) }
+        #expect(try b.texts("SELECT score FROM player WHERE id = 1") == ["24"])
+    }
+
     /// The rows stayed hidden for ever, although the table was there.
     @Test("a table that was gone and is there again shows its rows")
     func tableIsBack() throws {
