@@ -82,7 +82,8 @@ let package = Package(
         .target(
             name: "PostgreSQLRemote",
             dependencies: [
-                "ChangesetSync", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
+                "ChangesetSync", "CommitJoin",
+                .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
             ]),
         .executableTarget(
             name: "cipherctl",

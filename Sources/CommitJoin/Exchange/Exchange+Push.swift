@@ -101,7 +101,15 @@ extension Exchange {
                 report.unsent += gap.upperBound - next + 1
                 return true
             }
-            try step { try put(commits, with: key) }
+            do {
+                try put(commits, with: key)
+            } catch let failure as RemoteFailure where failure.isRefusal && branch.author != store.keys.id {
+                // Only their author may put them there.
+                report.unsent += gap.upperBound - next + 1
+                return true
+            } catch let failure as RemoteFailure {
+                try tolerate(failure)
+            }
             next = last.number + 1
         }
         return isWhole

@@ -22,10 +22,10 @@ import ChangesetSync
                 case .invalidURL: .usage
                 case .unknownHost, .unreachable, .timedOut, .connectionLost, .contention, .tooManyConnections: .tryAgain
                 case .wrongPassword, .refusedUser, .missingRights, .readOnlyServer: .notPermitted
-                case .missingDatabase: .noSuchStore
+                case .missingDatabase, .otherRepository: .noSuchStore
                 case .foreignTables, .invalidAnswer: .damagedData
                 case .diskFull: .inputOutput
-                case .encryptionFailed, .notSetUp, .serverError: .failed
+                case .encryptionFailed, .notSetUp, .serverError, .unknownLayout: .failed
                 }
             let hint = error.code == .notSetUp ? "Name the remote, and they are made: cipherctl sync run --remote" : nil
             return SyncErrorReport(name: error.code.rawValue, text: "\(error)", hint: hint, exitCode: exitCode)
