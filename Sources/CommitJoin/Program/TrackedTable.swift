@@ -25,15 +25,19 @@ extension Work {
         let n = try catalog.number(of: Name(definition.name))
         try db.execute(sql: EngineTables.creation(of: n, isRowID: definition.isRowID))
         try touchAside(n)
-        try db.cachedStatement(sql: "UPDATE \(EngineTables.table) SET local = ?, deletions_win = ? WHERE n = ?")
-            .execute(exact: [ExactValue(text: definition.name), .integer(table.deletionsWin ? 1 : 0), .integer(n)])
+        try db.cachedStatement(
+            sql: "UPDATE \(EngineTables.table) SET local = ?, deletions_win = max(deletions_win, ?) WHERE n = ?"
+        )
+        .execute(exact: [ExactValue(text: definition.name), .integer(table.deletionsWin ? 1 : 0), .integer(n)])
         for (place, column) in definition.columns.enumerated() where !definition.keyColumns.contains(place) {
             let number = try catalog.column(try table.identities[column.name] ?? newID(column.name, of: n), of: n)
-            try db.cachedStatement(sql: "UPDATE \(EngineTables.column) SET local = ?, counter = ? WHERE n = ?")
-                .execute(exact: [
-                    ExactValue(text: column.name), .integer(table.counters.contains(column.name) ? 1 : 0),
-                    .integer(number),
-                ])
+            try db.cachedStatement(
+                sql: "UPDATE \(EngineTables.column) SET local = ?, counter = max(counter, ?) WHERE n = ?"
+            )
+            .execute(exact: [
+                ExactValue(text: column.name), .integer(table.counters.contains(column.name) ? 1 : 0),
+                .integer(number),
+            ])
         }
         try catalog.read()
     }
