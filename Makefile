@@ -60,8 +60,8 @@ soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 obse
 	CIPHERSTORE_SCHEDULES=$$(( $(SCHEDULES) / 50 + 1 )) CIPHERSTORE_OBJECTS=50000 CIPHERSTORE_SYNC_SECONDS=$(SYNC_SECONDS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
 	$(SWIFT) test --disable-xctest --no-parallel $(BUILD) \
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests|JournalReplayTests' \
-	--filter 'BesideRotationTests|PromptTests|InterruptedRestorationTests|LostCopyTests|RecoveryCrashTests|ServerCheckpointTests' \
-	--filter 'ChangesetSyncTests|ServerAccessTests|SyncProcessTests|SyncSoakTests|SyncCrashTests' \
+	--filter 'BesideRotationTests|PromptTests|InterruptedRestorationTests|LostCopyTests|RecoveryCrashTests|ReplicaOverServerTests' \
+	--filter 'CommitJoinTests|PostgreSQLFaultTests|ServerAccessTests|SyncProcessTests|SyncSoakTests|SyncCrashTests' \
 	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|OpeningTests|WakeUpTests|RotationCrashTests'
 
 simulation: setup  ## SCHEDULES=20000 seeded schedules of stores that sync, from FIRST=0 on, by JOBS processes (REPLAY=N, SHRINK=N)
@@ -145,7 +145,7 @@ bench-observation: setup  ## observing: cost, latency between processes, idle, b
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --observation \
 		$(if $(OBSERVERS),--observers $(OBSERVERS)) $(if $(PARTS),--parts $(PARTS)) $(if $(REPORT),--report Docs)
 
-bench-sync: setup  ## commits and replicas: cost, sizes, merges, checkpoints, 100 replicas (PARTS=capture, ROWS=1000000, SERVER=URL)
+bench-sync: setup  ## commits and devices: cost, sizes, copies, long pulls, a server, 1000 authors (PARTS=capture, ROWS=1000000, SERVER=URL)
 	$(SWIFT) build -c release $(if $(SERVER),--traits PostgreSQL) --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sync --peer .ci/doltlite.py \
 		$(if $(PARTS),--parts $(PARTS)) $(if $(ROWS),--rows $(ROWS)) $(if $(SERVER),--server "$(SERVER)") \

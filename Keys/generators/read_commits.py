@@ -276,9 +276,10 @@ class SnapshotContent:
         while not reader.ended():
             item = Reader(reader.take(reader.varint()))
             kind = item.byte()
-            check(1 <= kind <= 8 and (self.time is None) == (kind == 1), f"{kind} is no item here")
+            check(1 <= kind <= 9 and (self.time is None) == (kind == 1), f"{kind} is no item here")
             check((self.state is not None) == (kind == 8) or kind == 6, f"the item {kind} is out of order")
-            getattr(self, ["head", "author", "commit", "table", "column", "vector", "read_state", "key"][kind - 1])(item)
+            kinds = ["head", "author", "commit", "table", "column", "vector", "read_state", "key", "policy"]
+            getattr(self, kinds[kind - 1])(item)
             check(item.ended(), f"bytes follow an item of kind {kind}")
         check(self.state is not None, "a snapshot has no state")
 
@@ -312,6 +313,12 @@ class SnapshotContent:
     def column(self, reader):
         table, reuse = self.entry(reader, self.tables), reader.varint()
         self.columns.append((table, column_text((self.rest(reader), reuse))))
+
+    def policy(self, reader):
+        table, commit = self.entry(reader, self.tables), reader.varint()
+        check(commit <= len(self.commits) and reader.byte() <= 1, "a policy is not valid")
+        columns = reader.list(lambda: self.entry(reader, self.columns))
+        check(all(column[0] == table for column in columns), "a counter is of another table")
 
     def vector(self, reader):
         self.vectors.append(reader.list(lambda: self.dot(reader)))

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <libpq-fe.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -23,6 +24,12 @@ static inline void cpostgresql_close(int descriptor) {
 static inline long cpostgresql_readable_bytes(int socket) {
     int count = 0;
     return socket >= 0 && ioctl(socket, FIONREAD, &count) == 0 && count > 0 ? count : 0;
+}
+
+// Waits until the socket can be read or written. Returns 0 when the time has passed, and less on an error.
+static inline int cpostgresql_wait(int socket, int for_reading, int for_writing, int milliseconds) {
+    struct pollfd place = {socket, (short)((for_reading ? POLLIN : 0) | (for_writing ? POLLOUT : 0)), 0};
+    return poll(&place, 1, milliseconds);
 }
 
 // What a cancellation takes with it, so that the connection may be closed before it is sent.

@@ -29,6 +29,10 @@
             case notSetUp
             /// Tables of these names have other columns.
             case foreignTables
+            /// Another version of this library has made the tables.
+            case unknownLayout
+            /// The database has other repositories, and not this one.
+            case otherRepository
             /// No answer within the time limit. What was sent may have taken effect.
             case timedOut
             /// The connection was lost again and again, or the server is being shut down or started.
@@ -89,8 +93,8 @@
             case .missingDatabase: "there is no such database. Create it with createdb, or correct the URL."
             case .missingRights:
                 "the user lacks a right. To set up, it must be permitted to create a schema in the database; then it needs "
-                    + "USAGE on the schema, SELECT and INSERT on its tables, UPDATE on acknowledgement, and for "
-                    + "checkpoints DELETE on object and log."
+                    + "USAGE on the schema, SELECT on its tables, and to write INSERT on repository and object. A role puts "
+                    + "segments of its own author alone if the table writer says so, and removes objects that it has put."
             case .readOnlyServer: "the server permits no writing: it may be a standby. Use the address of the primary."
             case .diskFull: "the disk of the server is full. Nothing is lost; free some space there and sync again."
             case .tooManyConnections:
@@ -98,6 +102,10 @@
             case .notSetUp: "the tables of the remote are missing. Set the remote up once."
             case .foreignTables:
                 "the tables have other columns than this library makes. Another program made them: use another database."
+            case .unknownLayout:
+                "another version of this library uses the tables for this repository. Install the newer version here."
+            case .otherRepository:
+                "the database has other repositories, and not this one. Correct the URL, or say that the database is shared."
             case .timedOut: "no answer within the time limit. What was sent may have taken effect; sync again."
             case .connectionLost: "the connection was lost several times. Sync again when the server is back."
             case .contention: "other transactions were ahead several times. Sync again."
@@ -144,6 +152,9 @@
             default: false
             }
         }
+
+        /// Whether another host of the same URL may answer.
+        var permitsNextHost: Bool { isTransient || [.unknownHost, .timedOut, .readOnlyServer].contains(code) }
 
         /// What libpq says about an attempt to connect.
         ///

@@ -13,6 +13,10 @@
         static let answerBytes = 8 * 1024 * 1024
         /// Acknowledgements that are asked for by one statement.
         static let acknowledgementsAtOnce = 1_000
+        /// Names of objects that are asked for by one statement.
+        static let namesAtOnce = 20_000
+        /// The longest name of an object.
+        static let nameBytes = 200
         /// Other repositories that an error names.
         static let namedRepositories = 16
         /// How often the logs of one page are asked for: an author who has little leaves its share to the others.

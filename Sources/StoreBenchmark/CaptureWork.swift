@@ -1,4 +1,3 @@
-import ChangesetSync
 import CipherStore
 
 /// The cost of a commit beside the writes in it: the same writes in a store without a repository.
@@ -17,8 +16,8 @@ enum CaptureWork {
         _ work: Work, _ comparison: Comparison, rows: Int, commits: Int
     ) throws -> Measurement {
         let folder = try BenchmarkFolder()
-        let tracked = try SyncedStore(folder, key: .random())
-        let plain = try SyncedStore(folder, key: nil)
+        let tracked = try SyncedStore(folder)
+        let plain = try SyncedStore(folder, tracked: false)
         // Each run adds rows of its own, so that both tables grow alike.
         var next = (tracked: 0, plain: 0)
         return try comparison.measure(

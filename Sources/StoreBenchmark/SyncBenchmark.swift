@@ -1,24 +1,26 @@
-import ChangesetSync
 import CipherStore
+import CommitJoin
 import Foundation
 
-/// `make bench-sync`: what commits add to writes, and how fast replicas exchange them.
+/// `make bench-sync`: the cost of commits beside writes, and the speed and size of their exchange.
 struct SyncBenchmark {
     /// The measurements, in this order.
     enum Part: String, CaseIterable {
         /// The cost of a commit beside a write, in time and in bytes.
         case capture
-        /// A table of many rows: its first commit, one commit more, its first copy, a merge.
-        case large
-        /// The same by another program, where `--peer PROGRAM` names one.
+        /// The bytes that the engine adds to a table of many rows.
+        case metadata
+        /// A first copy of many rows, from commits and from a snapshot.
+        case copy
+        /// The same work by another program, if `--peer PROGRAM` names one.
         case peer
-        /// A checkpoint of many rows, in a folder.
-        case checkpoint
-        /// Long commits and short ones, fetched and pulled.
+        /// Long commits, and rows that both sides have changed, while another connection writes; a long blob.
         case pull
-        /// Short commits by way of a server, where `--server URL` names one.
+        /// Short commits each way, and five stores whose syncs overlap.
+        case short
+        /// Short commits by a server, if `--server URL` names one.
         case server
-        /// Many replicas.
+        /// Many devices.
         case crowd
     }
 
@@ -29,7 +31,7 @@ struct SyncBenchmark {
     private let peer: String?
     private let reportFolder: String?
 
-    /// - Throws: ``BenchmarkError`` for what it does not know, and where a value is missing.
+    /// - Throws: ``BenchmarkError`` for unknown options, and for options without a value.
     init(_ arguments: [String]) throws {
         let options = try ModeOptions(
             arguments, mode: "--sync", names: ["--parts", "--runs", "--rows", "--server", "--peer", "--report"])
@@ -52,17 +54,23 @@ struct SyncBenchmark {
                     print(measurement.line)
                     report.ratios.append(measurement)
                 }
-                report.add(try CommitSize.measure())
-            case .large: report.add(try LargeTable(rows: rows).measure())
+                report.add(try SizeWork.shortCommits())
+            case .metadata: report.add(try SizeWork.metadata(rows: rows))
+            case .copy: report.add(try CopyWork(rows: rows).measure())
             case .peer: if let peer { report.add(try PeerWork(program: peer, rows: rows).measure()) }
-            case .checkpoint: report.add(try CheckpointWork(rows: rows).measure())
-            case .server:
-                if let server { report.add(try ServerWork(address: server, commits: 50_000).measure()) }
             case .pull:
-                report.add(try PullWork.longCommit(rows: 20_000))
-                report.add(try PullWork.besideWriters(commits: 10, rows: 10_000))
-                for count in [1_000, 10_000, 100_000] { report.add(try PullWork.shortCommits(count)) }
-            case .crowd: report.add(try Crowd.measure(replicas: 100, commits: 100))
+                report.add(try PullWork.longCommit(rows: rows / 2))
+                report.add(try PullWork.bothSides(rows: rows * 2 / 5))
+                report.add(try PullWork.blob(megabytes: 200))
+            case .short:
+                for count in [1_000, 10_000] { report.add(try ShortWork.eachWay(count)) }
+                report.add(try ShortWork.overlapping(commits: 10_000))
+            case .server: if let server { report.add(try ShortWork.server(server, commits: 50_000)) }
+            case .crowd:
+                report.add(try CrowdWork.carriedBytes())
+                report.add(try CrowdWork.atOnce(200))
+                report.add(try CrowdWork.atOnce(800))
+                report.add(try CrowdWork.nothingNew(authors: 1_000))
             }
         }
         if let reportFolder {
@@ -73,192 +81,305 @@ struct SyncBenchmark {
     }
 }
 
-/// The bytes of a commit in a store and at a remote.
-private enum CommitSize {
-    static func measure() throws -> [Figure] {
-        let count = 2_000
-        let folder = try BenchmarkFolder()
-        let (key, name) = (try RepositoryKey.random(), "commits of one row of 10 integers")
-        let plain = try SyncedStore(folder, key: nil)
-        let tracked = try SyncedStore(folder, key: key)
-        let former = try (plain.bytes(), tracked.bytes())
-        for row in 0..<count {
-            try plain.store.write { try SyncedStore.insert($0, row) }
-            try tracked.commit { try SyncedStore.insert($0, row) }
-        }
-        let added = try (tracked.bytes() - former.1) - (plain.bytes() - former.0)
-        let remote = SharedMemory(repository: key.repository)
-        try tracked.push(to: remote)
-        let sizes = remote.sizes.sorted()
-        return [
-            Figure(
-                "\(name): in the store, beside the row, with its history", Double(added / count), "bytes", goal: 1024),
-            Figure("\(name): at the remote", Double(sizes[sizes.count / 2]), "bytes", goal: 512),
-        ]
-    }
-}
-
-/// A table of many rows and two replicas that change it.
-private struct LargeTable {
-    let rows: Int
-
-    func measure() throws -> [Figure] {
-        let folder = try BenchmarkFolder()
-        let key = try RepositoryKey.random()
-        let remote = SharedMemory(repository: key.repository)
-        let one = try SyncedStore(folder, key: key, rows: rows)
-        try one.push(to: remote)
-        let two = try SyncedStore(folder, key: key)
-        let clone = try seconds {
-            try two.fetch(from: remote)
-            try two.repository.pull()
-        }
-        try BenchmarkError.require(try two.count() == rows, "the copy has not all rows")
-        let commits = try (0..<51).map { row in
-            try milliseconds { try one.commit { try SyncedStore.insert($0, rows + row) } }
-        }
-        try one.sync(with: remote)
-        try two.sync(with: remote)
-        let size = rows == 1_000_000 ? "1M rows" : "\(rows) rows"
-        return [
-            Figure("first copy of \(size): fetched, verified, applied", clone, "s", goal: 30),
-            Figure("one commit onto a table of \(size)", commits.sorted()[commits.count / 2], "ms", goal: 10),
-        ] + (try merges(one, two, remote, size))
-    }
-
-    /// Each side changes 1,000 rows of its own.
-    private func merges(
-        _ one: SyncedStore, _ two: SyncedStore, _ remote: SharedMemory, _ size: String
-    ) throws -> [Figure] {
-        var times: [Double] = []
-        var pulls: [Double] = []
-        for run in 0..<7 {
-            for (side, replica) in [one, two].enumerated() {
-                try replica.commit { db in
-                    let update = try db.cachedStatement(sql: "UPDATE t SET c1 = c1 + 1 WHERE id = ?")
-                    for row in 0..<1_000 { try update.execute(arguments: [1 + (row * 997 + side + run * 2) % rows]) }
-                }
-                try replica.push(to: remote)
-            }
-            try one.fetch(from: remote)
-            times.append(try milliseconds { try one.repository.mergeAll() })
-            pulls.append(try milliseconds { try one.repository.pull() })
-            try one.push(to: remote)
-            try two.sync(with: remote)
-        }
-        let tables = try [one, two].flatMap { try $0.repository.verify() }
-        try BenchmarkError.require(tables.isEmpty, "rows differ from their digests")
-        let head = try (one.head(), two.head())
-        try BenchmarkError.require(head.0 == head.1, "the replicas have other heads")
-        return [
-            Figure("merge of 1,000 changed rows a side on \(size)", times.sorted()[3], "ms", goal: 50),
-            Figure("pull of that merge", pulls.sorted()[3], "ms", goal: nil),
-        ]
-    }
-}
-
-/// The commits of another replica, fetched and pulled.
-private enum PullWork {
-    /// One commit of four cells in each row.
-    static func longCommit(rows: Int) throws -> [Figure] {
-        let folder = try BenchmarkFolder()
-        let key = try RepositoryKey.random()
-        let remote = SharedMemory(repository: key.repository)
-        let one = try SyncedStore(folder, key: key, rows: rows)
-        let two = try SyncedStore(folder, key: key)
-        try one.push(to: remote)
-        try two.sync(with: remote)
-        var times: [Double] = []
-        for _ in 0..<7 {
-            try one.commit { db in
-                try db.execute(sql: "UPDATE t SET c1 = c1 + 1, c2 = c2 + 1, c3 = c3 + 1, c4 = c4 + 1")
-            }
-            try one.push(to: remote)
-            times.append(
-                try seconds {
-                    try two.fetch(from: remote)
-                    try two.repository.pull()
-                })
-        }
-        let name = "pull of \(rows * 4 / 1000)k cells in \(rows / 1000)k rows: fetched, verified, applied"
-        return [Figure(name, times.sorted()[3], "s", goal: 0.3)]
-    }
-
-    /// How long other writers wait while a long way is pulled.
-    static func besideWriters(commits: Int, rows: Int) throws -> [Figure] {
-        let folder = try BenchmarkFolder()
-        let key = try RepositoryKey.random()
-        let remote = SharedMemory(repository: key.repository)
-        let one = try SyncedStore(folder, key: key)
-        let two = try SyncedStore(folder, key: key)
-        for commit in 0..<commits {
-            try one.commit { db in for row in 0..<rows { try SyncedStore.insert(db, commit * rows + row) } }
-        }
-        try one.push(to: remote)
-        try two.fetch(from: remote)
-        let writer = try BesideWriter(two.path)
-        let time = try seconds { try two.repository.pull() }
-        let longest = try writer.end()
-        try BenchmarkError.require(try two.count() == commits * rows, "not all rows were pulled")
-        let name = "pull of \(commits * rows / 1000)k rows"
-        return [
-            Figure("\(name): longest write elsewhere", longest, "ms", goal: 250),
-            Figure("\(name): time", time, "s", goal: nil),
-        ]
-    }
-
-    /// Commits of one row each.
-    static func shortCommits(_ count: Int) throws -> [Figure] {
-        let folder = try BenchmarkFolder()
-        let key = try RepositoryKey.random()
-        let remote = SharedMemory(repository: key.repository)
-        let one = try SyncedStore(folder, key: key)
-        let two = try SyncedStore(folder, key: key)
-        for row in 0..<count { try one.commit { try SyncedStore.insert($0, row) } }
-        let push = try seconds { try one.push(to: remote) }
-        let fetch = try seconds { try two.fetch(from: remote) }
-        let pull = try seconds { try two.repository.pull() }
-        try BenchmarkError.require(try two.count() == count, "not all rows were pulled")
-        func each(_ seconds: Double) -> Double { seconds * 1e6 / Double(count) }
-        let name = "\(count / 1000)k commits of one row"
-        return [
-            Figure("\(name): push of each", each(push), "us", goal: nil),
-            Figure("\(name): fetch of each", each(fetch), "us", goal: nil),
-            Figure("\(name): pull of each", each(pull), "us", goal: nil),
-        ]
-    }
-}
-
-/// Many replicas of one repository.
-private enum Crowd {
-    static func measure(replicas count: Int, commits: Int) throws -> [Figure] {
-        let folder = try BenchmarkFolder()
-        let key = try RepositoryKey.random()
-        let remote = SharedMemory(repository: key.repository)
-        let replicas = try (0..<count).map { _ in try SyncedStore(folder, key: key, readers: 1) }
-        for (number, replica) in replicas.enumerated() {
-            for row in 0..<commits { try replica.commit { try SyncedStore.insert($0, number * commits + row) } }
-        }
-        var rounds = 0
-        let time = try seconds {
-            repeat {
-                rounds += 1
-                try BenchmarkError.require(rounds <= 5, "the replicas do not come to rest")
-                for replica in replicas { try replica.sync(with: remote) }
-            } while try Set(replicas.map { try $0.head() }).count > 1
-        }
-        try BenchmarkError.require(try replicas[0].count() == count * commits, "rows were lost")
-        let name = "\(count) replicas of \(commits) commits each"
-        return [
-            Figure("\(name): rounds until all are equal", Double(rounds), "", goal: 2),
-            Figure("\(name): time of all rounds", time, "s", goal: nil),
-        ]
-    }
-}
-
-private func seconds(_ body: () throws -> Void) rethrows -> Double {
+func seconds(_ body: () throws -> Void) rethrows -> Double {
     let (seconds, attoseconds) = try ContinuousClock().measure(body).components
     return Double(seconds) + Double(attoseconds) * 1e-18
 }
 
-private func milliseconds<T>(_ body: () throws -> T) rethrows -> Double { try seconds { _ = try body() } * 1000 }
+func milliseconds(_ body: () throws -> Void) rethrows -> Double { try seconds(body) * 1_000 }
+
+/// The bytes of commits and of the engine's tables.
+enum SizeWork {
+    static func shortCommits() throws -> [Figure] {
+        let count = 2_000
+        let (folder, remote) = (try BenchmarkFolder(), SharedMemory())
+        let (plain, tracked) = (try SyncedStore(folder, tracked: false), try SyncedStore(folder))
+        try tracked.push(to: remote)
+        let (former, stored) = ((plain: try plain.bytes(), tracked: try tracked.bytes()), remote.storedBytes)
+        for row in 0..<count {
+            try plain.store.write { try SyncedStore.insert($0, row) }
+            try tracked.commit { try SyncedStore.insert($0, row) }
+        }
+        let added = try (tracked.bytes() - former.tracked) - (plain.bytes() - former.plain)
+        try tracked.push(to: remote)
+        let name = "commits of one row of 10 integers"
+        return [
+            Figure("\(name): each in the store, beside the row", Double(added / count), "bytes", goal: 400),
+            Figure("\(name): each at the remote", Double((remote.storedBytes - stored) / count), "bytes", goal: 300),
+        ]
+    }
+
+    /// The tables of the engine without the bodies of commits.
+    static func metadata(rows: Int) throws -> [Figure] {
+        let folder = try BenchmarkFolder()
+        let (plain, tracked) = (try SyncedStore(folder, tracked: false), try SyncedStore(folder))
+        let former = try tracked.bytes() - plain.bytes()
+        func extra() throws -> Int {
+            try tracked.repository.forgetHistory(tombstones: true)
+            return try tracked.bytes() - plain.bytes() - former
+        }
+        let writes: (Database) throws -> Void = { db in for row in 0..<rows { try SyncedStore.insert(db, row) } }
+        try plain.store.write(writes)
+        try tracked.commit(writes)
+        let inserted = try extra()
+        let (updated, commits) = (rows / 5, 50)
+        for commit in 0..<commits {
+            let update: (Database) throws -> Void = { db in
+                let statement = try db.cachedStatement(sql: "UPDATE t SET c3 = c3 + 1 WHERE id = ?")
+                for row in 0..<updated / commits {
+                    try statement.execute(arguments: [1 + (commit * (updated / commits) + row) * 7_919 % rows])
+                }
+            }
+            try plain.store.write(update)
+            try tracked.commit(update)
+        }
+        let more = try extra() - inserted
+        let name = rows == 1_000_000 ? "1M rows" : "\(rows) rows"
+        return [
+            Figure("metadata of \(name) inserted in one commit", Double(inserted) / 1024, "KB", goal: 1),
+            Figure("metadata of each row updated at random", Double(more) / Double(updated), "bytes", goal: 24),
+        ]
+    }
+}
+
+/// First copies of many rows.
+struct CopyWork {
+    let rows: Int
+
+    func measure() throws -> [Figure] {
+        let (folder, remote) = (try BenchmarkFolder(), SharedMemory())
+        let one = try SyncedStore(folder)
+        try one.commit { db in for row in 0..<rows { try SyncedStore.insert(db, row) } }
+        let push = try seconds { try one.push(to: remote) }
+        let two = try SyncedStore(folder, invitedBy: one, at: remote)
+        let copy = try seconds { try two.sync(with: remote) }
+        try BenchmarkError.require(try two.count() == rows, "the copy has not all rows")
+        let writer = try BesideWriter(one.path)
+        let snapshot = try seconds { _ = try one.repository.compact(remote, named: "remote") }
+        let longest = try writer.end()
+        let three = try SyncedStore(folder, invitedBy: one, at: remote)
+        let memory = PeakMemory()
+        let second = try seconds { try three.sync(with: remote) }
+        try BenchmarkError.require(try three.count() == rows, "the copy has not all rows")
+        let name = rows == 1_000_000 ? "1M rows" : "\(rows) rows"
+        return [
+            Figure("push of \(name) in one commit", push, "s", goal: nil),
+            Figure("first copy of \(name) from a commit: fetched, verified, joined", copy, "s", goal: 5),
+            Figure("snapshot of \(name): made and put", snapshot, "s", goal: nil),
+            Figure("snapshot of \(name): longest write elsewhere", longest, "ms", goal: 100),
+            Figure("first copy of \(name) from a snapshot", second, "s", goal: 5),
+            Figure("first copy of \(name) from a snapshot: memory", memory?.growth?.more ?? 0, "MB", goal: nil),
+        ]
+    }
+}
+
+/// Long joins beside another connection that writes.
+enum PullWork {
+    private static func pull(_ store: SyncedStore, _ name: String, memoryGoal: Double?) throws -> [Figure] {
+        let writer = try BesideWriter(store.path)
+        let memory = PeakMemory()
+        let time = try seconds { try store.repository.pull() }
+        let (growth, longest) = (memory?.growth?.more, try writer.end())
+        return [
+            Figure("\(name): time", time, "s", goal: nil),
+            Figure("\(name): longest write elsewhere", longest, "ms", goal: 100),
+            Figure("\(name): memory", growth ?? 0, "MB", goal: memoryGoal),
+        ]
+    }
+
+    static func longCommit(rows: Int) throws -> [Figure] {
+        let (folder, remote) = (try BenchmarkFolder(), SharedMemory())
+        let one = try SyncedStore(folder)
+        let two = try SyncedStore(folder, invitedBy: one, at: remote)
+        try one.commit { db in for row in 0..<rows { try SyncedStore.insert(db, row) } }
+        try one.push(to: remote)
+        try two.fetch(from: remote)
+        let figures = try pull(two, "pull of a commit of \(rows / 1_000)k rows", memoryGoal: nil)
+        try BenchmarkError.require(try two.count() == rows, "not all rows were pulled")
+        return figures
+    }
+
+    static func bothSides(rows: Int) throws -> [Figure] {
+        let (folder, remote) = (try BenchmarkFolder(), SharedMemory())
+        let one = try SyncedStore(folder)
+        try one.commit { db in for row in 0..<rows { try SyncedStore.insert(db, row) } }
+        let two = try SyncedStore(folder, invitedBy: one, at: remote)
+        try two.sync(with: remote)
+        for (store, column) in [(one, "c1"), (two, "c2")] {
+            try store.commit { try $0.execute(sql: "UPDATE t SET \(column) = \(column) + 1, c3 = c3 + 1") }
+        }
+        try one.push(to: remote)
+        try two.fetch(from: remote)
+        return try pull(two, "pull of \(rows / 1_000)k rows that both sides have changed", memoryGoal: 100)
+    }
+
+    static func blob(megabytes: Int) throws -> [Figure] {
+        let folder = try BenchmarkFolder()
+        let one = try SyncedStore(folder)
+        // In memory the remote would be a part of the figure.
+        let remote = FolderStore(path: folder.url.path, repository: try one.repository.store().repository)
+        let two = try SyncedStore(folder, invitedBy: one, at: remote)
+        try one.commit { db in
+            try db.execute(sql: "INSERT INTO file VALUES (1, randomblob(?))", arguments: [megabytes << 20])
+        }
+        let name = "blob of \(megabytes) MB"
+        var figures: [Figure] = []
+        let steps: [(String, () throws -> Void)] = [
+            ("push", { try one.push(to: remote) }), ("fetch", { try two.fetch(from: remote) }),
+            ("pull", { try two.repository.pull() }),
+        ]
+        for (step, body) in steps {
+            let memory = PeakMemory()
+            let time = try seconds(body)
+            let growth = (memory?.growth?.more ?? 0) / Double(megabytes)
+            figures += [
+                Figure("\(step) of a \(name): time", time, "s", goal: nil),
+                Figure("\(step) of a \(name): memory in sizes of it", growth, "x", goal: 2.2),
+            ]
+        }
+        return figures
+    }
+}
+
+/// Commits of one row.
+enum ShortWork {
+    /// Each of two stores has commits that the other one lacks.
+    static func eachWay(_ count: Int) throws -> [Figure] {
+        let (folder, remote) = (try BenchmarkFolder(), SharedMemory())
+        let one = try SyncedStore(folder)
+        let two = try SyncedStore(folder, invitedBy: one, at: remote)
+        try two.sync(with: remote)
+        for row in 0..<count {
+            try one.commit { try SyncedStore.insert($0, row) }
+            try two.commit { try SyncedStore.insert($0, count + row) }
+        }
+        let time = try seconds { for store in [one, two, one] { try store.sync(with: remote) } }
+        try BenchmarkError.require(try one.head() == two.head() && one.count() == 2 * count, "rows were lost")
+        let each = time * 1e6 / Double(2 * count)
+        return [
+            Figure("\(count / 1_000)k commits of one row each way: put, fetched, joined, each", each, "us", goal: nil)
+        ]
+    }
+
+    /// Five stores commit and sync in turns, each before it has the last commits of the others.
+    static func overlapping(commits: Int) throws -> [Figure] {
+        let remote = SharedMemory()
+        let first = try CrowdStore(invitedBy: nil, at: remote)
+        let stores = [first] + (try (0..<4).map { _ in try CrowdStore(invitedBy: first, at: remote) })
+        for store in stores + stores { try store.sync() }
+        var times: [Double] = []
+        for row in 0..<commits {
+            let store = stores[row % 5]
+            times.append(
+                try milliseconds {
+                    try store.insert(row)
+                    try store.sync()
+                })
+        }
+        func median(_ range: Range<Int>) -> Double { times[range].sorted()[range.count / 2] }
+        let (early, late) = (median(50..<150), median(commits - 100..<commits))
+        let name = "five stores with overlapping syncs"
+        return [
+            Figure("\(name): a commit and its sync after 100 commits", early, "ms", goal: nil),
+            Figure("\(name): the same after \(commits) commits", late, "ms", goal: 1.3 * early),
+            Figure("\(name): the longest", times.max() ?? 0, "ms", goal: nil),
+        ]
+    }
+
+    #if PostgreSQL
+        static func server(_ url: String, commits: Int) throws -> [Figure] {
+            let folder = try BenchmarkFolder()
+            let one = try SyncedStore(folder)
+            let remote = try ServerStore.make(url, one)
+            let two = try SyncedStore(folder, invitedBy: one, at: remote)
+            for row in 0..<commits { try one.commit { try SyncedStore.insert($0, row) } }
+            let steps: [(String, Double?, () throws -> Void)] = [
+                ("push", nil, { try one.push(to: remote) }), ("fetch", 2.5, { try two.fetch(from: remote) }),
+                ("pull", nil, { try two.repository.pull() }),
+            ]
+            let figures = try steps.map { name, goal, body in
+                Figure(
+                    "\(name) of \(commits / 1_000)k commits of one row by a local PostgreSQL", try seconds(body), "s",
+                    goal: goal)
+            }
+            try BenchmarkError.require(try two.count() == commits, "not all rows were pulled")
+            return figures
+        }
+    #else
+        static func server(_ url: String, commits: Int) throws -> [Figure] {
+            throw BenchmarkError(description: "this program was built without PostgreSQL")
+        }
+    #endif
+}
+
+/// Many devices of one repository.
+enum CrowdWork {
+    private static func stores(_ count: Int, at remote: SharedMemory) throws -> [CrowdStore] {
+        let first = try CrowdStore(invitedBy: nil, at: remote)
+        let stores = [first] + (try (1..<count).map { _ in try CrowdStore(invitedBy: first, at: remote) })
+        for store in stores + stores { try store.sync() }
+        return stores
+    }
+
+    /// The bytes that are stored for each row, and those that each device fetches for it.
+    static func carriedBytes() throws -> [Figure] {
+        var figures: [Figure] = []
+        var former: (stored: Double, fetched: Double)?
+        for devices in [2, 10, 60] {
+            let remote = SharedMemory()
+            let stores = try stores(devices, at: remote)
+            let (stored, fetched) = (remote.storedBytes, remote.fetchedBytes)
+            let (rounds, batch) = (20, 10)
+            for round in 0..<rounds {
+                for (place, store) in stores.enumerated() {
+                    for row in 0..<batch { try store.insert((round * devices + place) * batch + row) }
+                    try store.sync()
+                }
+            }
+            for store in stores { try store.sync() }
+            let written = Double(rounds * devices * batch)
+            let each = Double(remote.storedBytes - stored) / written
+            let got = Double(remote.fetchedBytes - fetched) / written / Double(devices - 1)
+            figures += [
+                Figure("\(devices) devices: bytes stored for each row", each, "", goal: former.map { $0.stored * 1.2 }),
+                Figure(
+                    "\(devices) devices: bytes fetched by each other one for a row", got, "",
+                    goal: former.map { $0.fetched * 1.2 }),
+            ]
+            if former == nil { former = (each, got) }
+        }
+        return figures
+    }
+
+    /// Each device has one commit that the others lack.
+    static func atOnce(_ count: Int) throws -> [Figure] {
+        let remote = SharedMemory()
+        let stores = try stores(count, at: remote)
+        for (place, store) in stores.enumerated() {
+            try store.insert(place)
+            try store.push()
+        }
+        let time = try seconds { try stores[1].sync() }
+        try BenchmarkError.require(try stores[1].count() == count, "rows were lost")
+        let name = "\(count) stores that worked at once: one of them fetches and joins all"
+        return [Figure(name, time * 1_000, "ms", goal: nil)]
+    }
+
+    static func nothingNew(authors: Int) throws -> [Figure] {
+        let remote = SharedMemory()
+        let stores = try stores(authors, at: remote)
+        for (place, store) in stores.enumerated() {
+            try store.insert(place)
+            try store.sync()
+        }
+        for _ in 0..<2 { try stores[0].sync() }
+        let (calls, start, runs) = (remote.calls, ProcessorTime.now, 50)
+        for _ in 0..<runs { try stores[0].sync() }
+        let time = (ProcessorTime.now - start) * 1_000 / Double(runs)
+        let name = "sync with nothing new, \(authors) authors"
+        return [
+            Figure("\(name): processor time", time, "ms", goal: 2),
+            Figure("\(name): calls of the remote", Double((remote.calls - calls) / runs), "", goal: 2),
+        ]
+    }
+}

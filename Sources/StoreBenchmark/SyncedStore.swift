@@ -1,5 +1,5 @@
-import ChangesetSync
 import CipherStore
+import CommitJoin
 import Foundation
 import Synchronization
 
@@ -15,31 +15,45 @@ final class BenchmarkFolder {
     deinit { try? FileManager.default.removeItem(at: url) }
 }
 
-/// A store of one table of ten integers, with a repository or without.
+/// A store in a file with one table of ten integers, with a repository or without.
 final class SyncedStore {
     let store: SharedStore
-    let repository: ChangesetRepository
     let path: String
+    private let made: ChangesetRepository?
     private static let insertion = "INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-    /// - Parameters:
-    ///   - key: Of the repository; nil for a store without one.
-    ///   - rows: What the table has when it is tracked.
-    init(_ folder: BenchmarkFolder, key: RepositoryKey?, rows: Int = 0, readers: Int? = nil) throws {
-        path = folder.url.appendingPathComponent("\(UUID().uuidString).db").path
-        var configuration = Configuration()
-        if let readers { configuration.maximumReaderCount = readers }
-        store = try SharedStore.open(at: path, unlockedBy: Fixture.keySource, configuration: configuration)
-        repository = ChangesetRepository(store)
+    /// A store that founds a repository, or has none.
+    ///
+    /// - Parameter rows: The rows of the table before it is tracked.
+    init(_ folder: BenchmarkFolder, tracked: Bool = true, rows: Int = 0) throws {
+        (path, store) = try Self.open(folder)
+        try store.write { db in for row in 0..<rows { try Self.insert(db, row) } }
+        made = tracked ? try ChangesetRepository(store, tracking: .only(["t", "file"])) : nil
+    }
+
+    /// A store that joins the repository of another one.
+    init(_ folder: BenchmarkFolder, invitedBy other: SyncedStore, at remote: any ObjectStore) throws {
+        (path, store) = try Self.open(folder)
+        let invitation = try other.repository.invite(until: .max)
+        try other.push(to: remote)
+        made = try .join(store, invitation, at: remote, remoteName: "remote", tracking: .only(["t", "file"]))
+    }
+
+    private static func open(_ folder: BenchmarkFolder) throws -> (String, SharedStore) {
+        let path = folder.url.appendingPathComponent("\(UUID().uuidString).db").path
+        let store = try SharedStore.open(at: path, unlockedBy: Fixture.keySource)
         try store.write { db in
             let columns = (0..<10).map { "c\($0)" }.joined(separator: ", ")
             try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, \(columns))")
+            try db.execute(sql: "CREATE TABLE file (id INTEGER PRIMARY KEY NOT NULL, content BLOB)")
             try db.execute(sql: "CREATE TABLE other (id INTEGER PRIMARY KEY, value)")
-            for row in 0..<rows { try Self.insert(db, row) }
         }
-        guard let key else { return }
-        try repository.migrate()
-        try repository.enable(["t"], key: key)
+        return (path, store)
+    }
+
+    var repository: ChangesetRepository {
+        guard let made else { preconditionFailure("The store has no repository.") }
+        return made
     }
 
     static func insert(_ db: Database, _ row: Int) throws {
@@ -48,20 +62,16 @@ final class SyncedStore {
 
     func commit(_ body: (Database) throws -> Void) throws { try repository.commit { try body($0) } }
 
-    func push(to remote: any SyncRemote) throws { _ = try with(remote) { try await $0.push() } }
+    func fetch(from remote: any ObjectStore) throws { try exchange(remote, .fetching) }
+    func push(to remote: any ObjectStore) throws { try exchange(remote, .putting) }
 
-    func fetch(from remote: any SyncRemote) throws { _ = try with(remote) { try await $0.fetch() } }
+    private func exchange(_ remote: any ObjectStore, _ direction: Exchange.Direction) throws {
+        let exchange = try Exchange(repository.store(), with: remote, named: "remote")
+        if let failure = try repository.run(exchange, direction).failures.first { throw failure }
+    }
 
-    func sync(with remote: any SyncRemote) throws { try with(remote) { _ = try await $0.sync() } }
-
-    func with<T: Sendable>(
-        _ remote: any SyncRemote, _ body: @escaping @Sendable (SyncManager) async throws -> T
-    ) throws -> T {
-        let manager = SyncManager(repository, remote: remote)
-        return try TaskWait.run {
-            try await manager.setup()
-            return try await body(manager)
-        }
+    func sync(with remote: any ObjectStore) throws {
+        if let failure = try repository.sync(remote, named: "remote").exchange.failures.first { throw failure }
     }
 
     func head() throws -> String? { try store.read { try Head.fetchOne($0)?.uuid } }
@@ -79,103 +89,97 @@ final class SyncedStore {
     }
 }
 
-/// A remote in the memory of this process, so that no disk and no network is measured.
-final class SharedMemory: SyncRemote {
-    let name = "memory"
-    let repository: RepositoryID
+/// A store in memory, for measurements of many: they are of one process, and no file is measured.
+final class CrowdStore {
+    let queue = DatabaseQueue()
+    let repository: ChangesetRepository
+    /// It knows the last listing, as ``SyncManager`` does.
+    private let exchange: Exchange
 
+    init(invitedBy other: CrowdStore?, at remote: any ObjectStore) throws {
+        try queue.write { try $0.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, x, y)") }
+        if let other {
+            let invitation = try other.repository.invite(until: .max)
+            try other.sync()
+            repository = try .join(queue, invitation, at: remote, remoteName: "remote")
+        } else {
+            repository = try ChangesetRepository(queue)
+        }
+        exchange = try Exchange(repository.store(), with: remote, named: "remote")
+    }
+
+    func insert(_ row: Int) throws {
+        try repository.commit { db in
+            try db.cachedStatement(sql: "INSERT INTO t VALUES (?, ?, ?)").execute(arguments: [row, row, "row"])
+        }
+    }
+
+    func sync() throws {
+        for direction in [Exchange.Direction.fetching, .both] {
+            if let failure = try repository.run(exchange, direction).failures.first { throw failure }
+            try repository.join()
+        }
+    }
+
+    func push() throws {
+        if let failure = try repository.run(exchange, .putting).failures.first { throw failure }
+    }
+
+    func head() throws -> String? { try queue.read { try Head.fetchOne($0)?.uuid } }
+    func count() throws -> Int { try queue.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") ?? 0 } }
+}
+
+/// A remote in the memory of this process, so that no disk and no network is measured.
+final class SharedMemory: ObjectStore {
     private struct Content {
-        var objects: [ObjectID: RemoteObject] = [:]
-        var logs: [AuthorPseudonym: [ObjectID]] = [:]
+        var objects: [String: [UInt8]] = [:]
+        var listed: [ListedObject]?
+        var calls = 0
+        var fetchedBytes = 0
+        var storedBytes = 0
     }
 
     private let content = Mutex(Content())
+    let description = "memory"
 
-    init(repository: RepositoryID) { self.repository = repository }
+    var calls: Int { content.withLock { $0.calls } }
+    var fetchedBytes: Int { content.withLock { $0.fetchedBytes } }
+    /// All bytes that were put, also those that were deleted again.
+    var storedBytes: Int { content.withLock { $0.storedBytes } }
 
-    /// The bytes of each object.
-    var sizes: [Int] { content.withLock { $0.objects.values.map(\.bytes.count) } }
-
-    func put(_ objects: [RemoteObject]) async throws -> [PutResult] {
+    func put(_ name: String, _ bytes: [UInt8]) throws -> PutOutcome {
         content.withLock { content in
-            objects.map { object in
-                if let position = object.position {
-                    var log = content.logs[position.author] ?? []
-                    if position.sequence == UInt64(log.count) + 1 { log.append(object.id) }
-                    content.logs[position.author] = log
-                }
-                return content.objects.updateValue(object, forKey: object.id) == nil ? .stored : .alreadyPresent
-            }
+            content.calls += 1
+            if content.objects[name] != nil { return .alreadyPresent }
+            content.objects[name] = bytes
+            content.listed = nil
+            content.storedBytes += bytes.count
+            return .stored
         }
     }
 
-    func list(after cursor: RemoteCursor, limit: Int) async throws -> RemotePage {
+    func get(_ name: String, limitBytes: Int) throws -> [UInt8]? {
         content.withLock { content in
-            var (entries, next, hasMore) = ([RemoteEntry](), cursor, false)
-            for (author, log) in content.logs.sorted(by: { $0.key < $1.key }) {
-                let first = Int(cursor.sequence(of: author))
-                for index in first..<max(first, log.count) {
-                    if entries.count == limit {
-                        hasMore = true
-                        break
-                    }
-                    let position = LogPosition(author: author, sequence: UInt64(index + 1))
-                    entries.append(RemoteEntry(id: log[index], position: position))
-                    next.advance(after: position)
-                }
-            }
-            return RemotePage(entries: entries, next: next, hasMore: hasMore, stalled: [])
+            content.calls += 1
+            content.fetchedBytes += content.objects[name]?.count ?? 0
+            return content.objects[name]
         }
     }
 
-    func get(_ ids: [ObjectID]) async throws -> [RemoteObject] {
-        content.withLock { content in ids.compactMap { content.objects[$0] } }
-    }
-}
-
-/// Writes single rows to another table by a connection of its own, and notes the longest time.
-final class BesideWriter {
-    private struct State {
-        var isEnding = false
-        var longest = 0.0
-        var error: (any Error)?
-    }
-
-    private final class Shared: Sendable {
-        let state = Mutex(State())
-    }
-
-    private let shared = Shared()
-    private let ended = DispatchSemaphore(value: 0)
-
-    init(_ path: String) throws {
-        var configuration = Configuration()
-        // It waits as long as it takes: that is the figure.
-        configuration.busyMode = .timeout(600)
-        let store = try SharedStore.open(at: path, unlockedBy: Fixture.keySource, configuration: configuration)
-        let (shared, ended) = (shared, ended)
-        Thread.detachNewThread {
-            defer { ended.signal() }
-            while !shared.state.withLock({ $0.isEnding }) {
-                let begin = DispatchTime.now().uptimeNanoseconds
-                do {
-                    try store.write { try $0.execute(sql: "INSERT INTO other (value) VALUES (1)") }
-                } catch {
-                    shared.state.withLock { $0.error = error }
-                    return
-                }
-                let time = Double(DispatchTime.now().uptimeNanoseconds - begin) / 1e6
-                shared.state.withLock { $0.longest = max($0.longest, time) }
-            }
+    func list(_ prefix: String) throws -> [ListedObject] {
+        content.withLock { content in
+            content.calls += 1
+            let listed = content.listed ?? content.objects.keys.map { ListedObject(name: $0, byteCount: nil) }
+            content.listed = listed
+            return prefix.isEmpty ? listed : listed.filter { $0.name.hasPrefix(prefix) }
         }
     }
 
-    /// - Returns: The longest write, in milliseconds.
-    func end() throws -> Double {
-        shared.state.withLock { $0.isEnding = true }
-        ended.wait()
-        let state = shared.state.withLock { $0 }
-        if let error = state.error { throw error }
-        return state.longest
+    func delete(_ name: String) throws {
+        content.withLock { content in
+            content.calls += 1
+            content.objects[name] = nil
+            content.listed = nil
+        }
     }
 }

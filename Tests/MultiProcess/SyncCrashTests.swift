@@ -16,12 +16,12 @@ import Testing
     init() throws {
         remote = folder.path("remote")
         try FileManager.default.createDirectory(atPath: remote, withIntermediateDirectories: true)
-        for store in ["a", "b"] {
-            let founder = try Self.actor(folder.path("\(store).db"))
-            #expect(founder.ask("sync-enable \(remote)") == "ok")
-            #expect(founder.ask("close") == "ok")
-        }
         other = try Self.actor(folder.path("b.db"))
+        #expect(other.ask("sync-found \(remote)") == "ok")
+        #expect(other.ask("sync-invite \(folder.path("first")) \(remote)") == "ok")
+        let joiner = try Self.actor(folder.path("a.db"))
+        #expect(joiner.ask("sync-join \(folder.path("first")) \(remote)") == "ok")
+        #expect(joiner.ask("close") == "ok")
     }
 
     private static func actor(_ path: String) throws -> ActorProcess {
@@ -40,8 +40,10 @@ import Testing
     /// Lets two stores sync until both have everything, and compares their heads; each compares its rows with the digests.
     private func expectEqual(_ first: ActorProcess, _ comment: Comment) {
         var answers: [String] = []
-        for process in [first, other, first, other] { answers.append(process.ask("sync \(remote)") ?? "died") }
-        #expect(answers[2].hasSuffix("in-sync") && answers[2] == answers[3], comment)
+        for process in [first, other, first, other, first, other] {
+            answers.append(process.ask("sync \(remote)") ?? "died")
+        }
+        #expect(answers[4].hasSuffix("in-sync") && answers[4] == answers[5], comment)
     }
 
     /// Everything of both stores is whole, and no item that was committed is missing.
@@ -62,13 +64,11 @@ import Testing
     }
 
     /// The work of `sync-step`, and its preparation.
-    private static let preparations = [
-        "push": [], "fetch": [], "merge": ["fetch"], "pull": ["fetch", "merge"],
-    ]
+    private static let preparations = ["push": [], "fetch": [], "pull": ["fetch"], "compact": []]
 
     @Test(
         "killed at any call of a step, a store loses nothing, and the next sync completes it",
-        arguments: ["push", "fetch", "merge", "pull"])
+        arguments: ["push", "fetch", "pull", "compact"])
     func killed(step: String) throws {
         var (call, commits) = (0, 0)
         while true {
@@ -94,73 +94,36 @@ import Testing
         expectWhole(["a", "b"], items: 2 * commits, "\(step), \(call) calls")
     }
 
-    /// Lets the other store go on, and replace what both have by a checkpoint, while a store has work that it has not
-    /// pushed.
-    private func leaveBehind(_ victim: ActorProcess, _ name: String) {
-        for process in [victim, other, victim, other] {
-            #expect(process.ask("sync \(remote)")?.hasPrefix("ok") == true, "\(name)")
-        }
-        commit(other, "b\(name)")
-        commit(victim, "a\(name)")
-        #expect(other.ask("sync \(remote)")?.hasPrefix("ok") == true, "\(name)")
-        #expect(other.ask("sync-checkpoint \(remote)") == "ok made", "\(name)")
-    }
-
-    @Test("killed at any call while it rejoins, a store has done all of it or nothing, and completes it the next time")
-    func rejoining() throws {
-        var (call, commits) = (0, 0)
-        while true {
-            call += Self.stride
-            let victim = try Self.actor(path("a"))
-            leaveBehind(victim, "\(call)")
-            commits += 2
-            let before = try #require(victim.ask("sync-head"))
-            #expect(before.hasSuffix(" \(2 * commits - 2)"), "\(before)")
-            #expect(victim.ask("die-at-call \(folder.url.path)/* \(Self.calls) \(call)") == "ok")
-            let answer = victim.ask("sync-step rejoin \(remote)")
-            let comment: Comment = "killed at call \(call)"
-            #expect(answer == nil || answer == "ok", comment)
-            if answer != nil { #expect(victim.ask("end-faults") == "ok") }
-            let next = answer == nil ? try Self.actor(path("a")) : victim
-            let after = try #require(next.ask("sync-head"), comment)
-            // Its rows, and those of the other store: all of them, at another head, or as it was.
-            #expect(after == before || after.hasSuffix(" \(2 * commits)"), comment)
-            #expect(next.ask("sync-step rejoin \(remote)") == "ok", comment)
-            expectEqual(next, comment)
-            #expect(next.ask("sync-head")?.hasSuffix(" \(2 * commits)") == true, comment)
-            #expect(next.ask("close") == "ok", comment)
-            if answer != nil { break }
-        }
-        #expect(call > 5)
-        expectWhole(["a", "b"], items: 2 * commits, "\(call) calls")
-    }
-
-    @Test("killed at any call while it joins, a store joins the next time, and has everything")
+    @Test("killed at calls while it joins, a store joins by the next invitation, and has everything")
     func joining() throws {
         commit(other, "b")
-        #expect(other.ask("sync \(remote)")?.hasPrefix("ok") == true)
-        #expect(other.ask("sync-invite \(folder.path("invitation"))") == "ok")
-        let command = "sync-join \(folder.path("invitation")) \(remote)"
-        var (call, stores) = (0, ["b"])
+        var (call, stores) = (0, 1)
         while true {
-            call += Self.stride
-            stores.append("c\(call)")
-            let victim = try Self.actor(path("c\(call)"))
+            // Each invitation adds calls to the next join, so a fixed step would never come to the last one.
+            call = max(call + 1, Self.stride == 1 ? call * 21 / 20 : call * 3 / 2)
+            let (path, comment): (String, Comment) = (path("c\(call)"), "killed at call \(call)")
+            func command(_ number: Int) -> String {
+                let file = folder.path("invitation-\(call)-\(number)")
+                #expect(other.ask("sync-invite \(file) \(remote)") == "ok", comment)
+                return "sync-join \(file) \(remote)"
+            }
+            let victim = try Self.actor(path)
             #expect(victim.ask("sync-tables") == "ok")
+            let first = command(1)
             #expect(victim.ask("die-at-call \(folder.url.path)/* \(Self.calls) \(call)") == "ok")
-            let answer = victim.ask(command)
-            let comment: Comment = "killed at call \(call)"
+            let answer = victim.ask(first)
             #expect(answer == nil || answer == "ok", comment)
             if answer != nil { #expect(victim.ask("end-faults") == "ok") }
-            let next = answer == nil ? try Self.actor(path("c\(call)")) : victim
-            #expect(next.ask(command) == "ok", comment)
+            let next = answer == nil ? try Self.actor(path) : victim
+            if answer == nil { #expect(next.ask(command(2)) == "ok", comment) }
             commit(next, "c\(call)")
+            stores += 1
             expectEqual(next, comment)
+            #expect(next.ask("sync-head")?.hasSuffix(" \(2 * stores)") == true, comment)
             #expect(next.ask("close") == "ok", comment)
             if answer != nil { break }
         }
         #expect(call > 5)
-        let last = try #require(stores.last)
-        expectWhole(["b", last], items: 2 * stores.count, "\(call) calls")
+        expectWhole(["b", "c\(call)"], items: 2 * stores, "\(call) calls")
     }
 }

@@ -1,6 +1,5 @@
 import CipherStore
 import Foundation
-import StoreSharing
 import TestKit
 import Testing
 
@@ -18,11 +17,11 @@ import Testing
     init() throws {
         remote = folder.path("remote")
         try FileManager.default.createDirectory(atPath: remote, withIntermediateDirectories: true)
-        for store in ["a", "b"] {
-            let founder = try actor(store)
-            #expect(founder.ask("sync-enable \(remote)") == "ok")
-            #expect(founder.ask("close") == "ok")
-        }
+        let (founder, joiner) = try (actor("a"), actor("b"))
+        #expect(founder.ask("sync-found \(remote)") == "ok")
+        #expect(founder.ask("sync-invite \(folder.path("invitation")) \(remote)") == "ok")
+        #expect(joiner.ask("sync-join \(folder.path("invitation")) \(remote)") == "ok")
+        for process in [founder, joiner] { #expect(process.ask("close") == "ok") }
     }
 
     private func path(_ store: String) -> String { folder.path("\(store).db") }
@@ -85,12 +84,12 @@ import Testing
     /// Lets both stores sync once more, and compares everything.
     private func expectEqual(_ lives: [Life]) throws {
         var answers: [String] = []
-        for store in ["a", "b", "a", "b"] {
+        for store in ["a", "b", "a", "b", "a", "b"] {
             let last = try actor(store)
             answers.append(last.ask("sync \(remote)") ?? "died")
             #expect(last.ask("close") == "ok")
         }
-        #expect(answers[2] == answers[3] && answers[3].hasSuffix("in-sync"), "\(seed) \(answers)")
+        #expect(answers[4] == answers[5] && answers[5].hasSuffix("in-sync"), "\(seed) \(answers)")
         var rows: [[String]] = []
         for store in ["a", "b"] {
             let problems = StoreProof.problems(path(store)) { db in
@@ -145,21 +144,23 @@ import Testing
         try expectEqual(lives)
     }
 
-    // MARK: Turns
+    // MARK: One store
 
-    @Test("a process that syncs waits for another one of its store, and goes on when that one is killed")
-    func turns() throws {
+    @Test(
+        "two processes of one store sync at once, and one of them is killed while it puts: the other one ends its sync")
+    func oneStore() throws {
         let (first, second) = try (actor("a"), actor("a"))
         #expect(first.ask("sync-commit \(folder.path("done-0.0")) 0.0 5") == "ok")
         #expect(first.ask("stop-at-call \(remote)/* write 2") == "ok")
         first.send("sync \(remote)")
         #expect(waitUntil { first.isStopped })
-        let lock = try LockFile(path: path("a") + "-lock", likeFile: nil)
-        #expect(try lock.isHeld(.sync) && lock.owners(of: .sync) == [first.processIdentifier])
-        second.send("sync \(remote)")
-        first.kill()
-        let answer = second.answer() ?? "died"
+        let answer = second.ask("sync \(remote)") ?? "died"
         #expect(answer.hasPrefix("ok") && answer.hasSuffix("in-sync"), "\(answer)")
-        #expect(try !lock.isHeld(.sync))
+        first.kill()
+        #expect(second.ask("sync \(remote)") == answer)
+        let other = try actor("b")
+        let received = other.ask("sync \(remote)") ?? "died"
+        #expect(received.hasSuffix("in-sync"), "\(received)")
+        #expect(other.ask("sync-head")?.hasSuffix(" 5") == true)
     }
 }

@@ -22,6 +22,7 @@ import Testing
 /// The events in one run.
 private final class SyncSoak {
     private static let storeCount = 8
+    private static let founder = 5
 
     private struct Failure: Error { let reason: String }
 
@@ -52,11 +53,16 @@ private final class SyncSoak {
         shared = folder.path("remote")
         try FileManager.default.createDirectory(atPath: shared, withIntermediateDirectories: true)
         server = try SoakServer(folder)
-        for store in 0..<Self.storeCount {
-            let founder = try actor(store)
-            #expect(founder.ask("sync-enable \(remotes(of: store))") == "ok", "\(seed)")
-            #expect(founder.ask("close") == "ok")
+        // The store with both remotes invites the others.
+        let founder = try actor(Self.founder)
+        #expect(founder.ask("sync-found \(remotes(of: Self.founder))") == "ok", "\(seed)")
+        for store in 0..<Self.storeCount where store != Self.founder {
+            let (joiner, file) = (try actor(store), folder.path("invitation-\(store)"))
+            #expect(founder.ask("sync-invite \(file) \(remotes(of: store))") == "ok", "\(seed)")
+            #expect(joiner.ask("sync-join \(file) \(remotes(of: store))") == "ok", "\(seed)")
+            #expect(joiner.ask("close") == "ok")
         }
+        #expect(founder.ask("close") == "ok")
     }
 
     private func path(_ store: Int) -> String { folder.path("\(store).db") }
@@ -168,11 +174,10 @@ private final class SyncSoak {
 
     // MARK: The end
 
-    /// Lets each store sync, until what the last one has is everywhere. That takes one round more than equal heads do: a
-    /// store that was killed may push a merge in the last one that all heads have already, by others.
+    /// Lets each store sync, until all have everything and nothing is new.
     func converge() throws {
         var (answers, former) = ([String](), [String]())
-        for _ in 0..<5 {
+        for _ in 0..<8 {
             (former, answers) = (answers, [])
             for store in 0..<Self.storeCount {
                 let process = try actor(store)
@@ -190,21 +195,20 @@ private final class SyncSoak {
         for store in 0..<Self.storeCount {
             let problems = StoreProof.problems(path(store)) { db in
                 let sql = """
-                    SELECT 'digests ' || hex(digests) FROM cipherstore_sync_state
-                    UNION ALL SELECT 'commits ' || count(*) FROM cipherstore_sync_commit
+                    SELECT 'head ' || uuid FROM cipherstore_repository_head
                     UNION ALL SELECT 'item ' || id || n FROM item UNION ALL SELECT 'tally ' || id || last FROM tally
                     UNION ALL SELECT 'slot ' || id || name || n FROM slot
                     UNION ALL SELECT 'part ' || id || slot || item FROM part ORDER BY 1
                     """
                 states.append(try String.fetchAll(db, sql: sql))
-                note("merges", try merges(db))
+                note("joined commits", try commits(db))
                 return try missing(db)
                     + Row.fetchAll(db, sql: "PRAGMA foreign_key_check").map { "foreign key: \($0)" }
             }
             #expect(problems.isEmpty, "\(seed) \(store): \(problems)")
         }
         #expect(states.count == Self.storeCount && Set(states).count == 1, "\(seed): \(differences(states))")
-        figures["merges"] = figure("merges") / Self.storeCount
+        figures["joined commits"] = figure("joined commits") / Self.storeCount
         figures["items"] = states.first?.count { $0.hasPrefix("item ") }
         figures.merge(server.figures) { $1 }
         let parts = figures.sorted { $0.key < $1.key }.map { "\($1) \($0)" }
@@ -219,8 +223,8 @@ private final class SyncSoak {
         }
     }
 
-    private func merges(_ db: Database) throws -> Int {
-        try Int.fetchOne(db, sql: "SELECT count(*) FROM cipherstore_sync_commit WHERE parent2 IS NOT NULL") ?? 0
+    private func commits(_ db: Database) throws -> Int {
+        try Int.fetchOne(db, sql: "SELECT count(*) FROM cipherstore_repository_commit") ?? 0
     }
 
     /// The lives of which a store has fewer items than they have acknowledged, or more than one beyond.

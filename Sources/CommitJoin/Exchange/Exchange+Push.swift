@@ -52,15 +52,22 @@ extension Exchange {
             coverage.insert(segment.range)
         }
         for (_, manifest) in wholeSnapshots() {
-            for tip in manifest.vector.tips[branch.author] ?? [] {
-                let end = min(tip.number, branch.number)
-                if tip.number <= branch.number {
-                    guard try store.hash(of: branch, at: tip.number)?.tag == tip.tag else { continue }
-                }
-                coverage.insert(1...end)
+            for tip in manifest.vector.tips[branch.author] ?? [] where try follows(tip, branch) {
+                coverage.insert(1...min(tip.number, branch.number))
             }
         }
         return coverage
+    }
+
+    /// Whether a tip of a snapshot is on a branch, or after its last commit. The tip of another branch does not cover the
+    /// branch, whatever its number is: a store that was copied makes two commits with one number.
+    private func follows(_ tip: Tip, _ branch: CommitBranch) throws -> Bool {
+        if tip.number <= branch.number { return try store.hash(of: branch, at: tip.number)?.tag == tip.tag }
+        let known = try store.hashes(of: branch.author, tip.number).first { $0.tag == tip.tag }
+        // A snapshot that is not joined yet: it is examined again after that.
+        guard let known else { return true }
+        let other = CommitBranch(author: branch.author, number: tip.number, hash: known)
+        return try store.hash(of: other, at: branch.number) == branch.hash
     }
 
     /// Segments that the remote had at the last exchange and lacks.
@@ -101,7 +108,15 @@ extension Exchange {
                 report.unsent += gap.upperBound - next + 1
                 return true
             }
-            try step { try put(commits, with: key) }
+            do {
+                try put(commits, with: key)
+            } catch let failure as RemoteFailure where failure.isRefusal && branch.author != store.keys.id {
+                // Only their author may put them there.
+                report.unsent += gap.upperBound - next + 1
+                return true
+            } catch let failure as RemoteFailure {
+                try tolerate(failure)
+            }
             next = last.number + 1
         }
         return isWhole

@@ -61,7 +61,12 @@ extension Exchange {
         let complaint = ObjectName(.complaint, digest: name.digest)
         guard !listed.contains(complaint) else { return }
         try step {
-            _ = try remote.put(complaint, Array(name.text.utf8))
+            do {
+                _ = try remote.put(complaint, Array(name.text.utf8))
+            } catch let failure as RemoteFailure where failure.isRefusal {
+                // A replica that may write will find the damage.
+                return
+            }
             listed.insert(complaint)
             remember(complaint, .held)
         }

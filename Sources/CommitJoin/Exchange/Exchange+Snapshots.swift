@@ -129,7 +129,7 @@ extension Exchange {
                     try covers($0.manifest.vector, CommitBranch(author: author, number: segment.last, hash: hash))
                 })
             else { continue }
-            for name in segment.parts.flatMap({ $0 }) { try step { try delete(name) } }
+            for name in segment.parts.flatMap({ $0 }) { try deleteIfPermitted(name) }
         }
         var kept = snapshots
         for (name, manifest) in snapshots {
@@ -137,12 +137,19 @@ extension Exchange {
             // Of two with the same vector the one that is examined later stays.
             guard try others.contains(where: { try includes($0.manifest.vector, manifest.vector) }) else { continue }
             kept = others
-            try step { try delete(name) }
-            manifests[name] = nil
+            try deleteIfPermitted(name)
+            if !listed.contains(name) { manifests[name] = nil }
         }
         let needed = Set(manifests.filter { listed.contains($0.key) }.flatMap(\.value.parts))
         let removed = Set(snapshots.flatMap(\.manifest.parts)).subtracting(needed)
-        for part in removed.sorted() { try step { try delete(ObjectName(.snapshotPart, digest: part)) } }
+        for part in removed.sorted() { try deleteIfPermitted(ObjectName(.snapshotPart, digest: part)) }
+    }
+
+    /// Deletes an object. One that another user has put stays if only that user may delete it.
+    private func deleteIfPermitted(_ name: ObjectName) throws {
+        try step {
+            do { try delete(name) } catch let failure as RemoteFailure where failure.isRefusal {}
+        }
     }
 
     func delete(_ name: ObjectName) throws {

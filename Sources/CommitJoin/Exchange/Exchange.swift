@@ -27,6 +27,7 @@ package final class Exchange {
     var recordDigests: [RecordHash: String] = [:]
     private var objectKeys: [CommitTag: ObjectKey] = [:]
     private var lastListing: Set<String> = []
+    /// The revision of the store after a run that ended in both directions.
     private var lastRevision: UInt64?
     /// Milliseconds since 1970, of the running exchange.
     var now: UInt64 = 0
@@ -56,13 +57,14 @@ package final class Exchange {
     package func run(now: UInt64, _ direction: Direction = .both) throws -> ExchangeReport {
         let listing = try remote.list()
         let revision = try store.revision()
-        if direction == .both, revision == lastRevision, listing.count == lastListing.count, report.isComplete,
+        if revision == lastRevision, listing.count == lastListing.count, report.isComplete,
             listing.allSatisfy({ lastListing.contains($0.name) })
         {
             return ExchangeReport()
         }
         self.now = now
         report = ExchangeReport()
+        lastRevision = nil
         listed = Set(listing.lazy.compactMap { ObjectName($0.name) })
         try loadMembers()
         try withRemoteFailures {
@@ -99,12 +101,13 @@ package final class Exchange {
 
     /// Runs one step; a failure of the remote ends that step alone, unless too many fail.
     func step(_ body: () throws -> Void) throws {
-        do {
-            try body()
-        } catch let failure as RemoteFailure {
-            if report.failures.count >= Self.toleratedFailures { throw failure }
-            report.failures.append(failure)
-        }
+        do { try body() } catch let failure as RemoteFailure { try tolerate(failure) }
+    }
+
+    /// Notes a failure, and throws it if too many have failed.
+    func tolerate(_ failure: RemoteFailure) throws {
+        if report.failures.count >= Self.toleratedFailures { throw failure }
+        report.failures.append(failure)
     }
 
     // MARK: Memory

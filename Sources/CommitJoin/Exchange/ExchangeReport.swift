@@ -64,6 +64,9 @@ package struct RemoteFailure: Error, CustomStringConvertible, Sendable {
     package let remote: String
     package let cause: any Error
 
+    /// Whether this user may not make the call, and another one may.
+    package var isRefusal: Bool { (cause as? any ObjectStoreError)?.isRefusal ?? false }
+
     package var description: String { "The remote \(remote) failed in \(call) of \"\(name)\": \(cause). Sync again." }
 }
 

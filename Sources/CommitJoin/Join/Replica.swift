@@ -51,7 +51,8 @@ package final class Replica {
         for name in names where !kept.contains(name) {
             try db.execute(sql: "DELETE FROM main.\(name.quotedDatabaseIdentifier)")
         }
-        try db.execute(sql: "UPDATE \(EngineTables.table) SET local = NULL, deletions_win = 0, adopting = 0")
+        try db.execute(
+            sql: "UPDATE \(EngineTables.table) SET local = NULL, deletions_win = 0, ruled = NULL, adopting = 0")
         try db.execute(sql: "UPDATE \(EngineTables.column) SET local = NULL, counter = 0")
         try ReplicaState.create(db, repository: repository, author: author)
         try db.execute(

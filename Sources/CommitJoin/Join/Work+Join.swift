@@ -166,7 +166,7 @@ extension Work {
     private static let block = 1_000
 
     private func end(_ joining: JoiningCommit) throws {
-        for event in joining.commit.commit.events { try apply(event, joining.context) }
+        for event in joining.commit.commit.events { try apply(event, joining.n, joining.context) }
         try finish(joining.n, joining.commit, joining.context)
         let removes = joining.commit.commit.events.contains { if case .remove = $0 { true } else { false } }
         if removes { try vouch() }

@@ -159,7 +159,7 @@ final class Work {
             author: commit.author, number: next.number, hash: encoded.hash.bytes, parent: next.parent,
             time: next.time, beginsBranch: commit.beginsBranch)
         try join(n)
-        for event in events { try apply(event, vector) }
+        for event in events { try apply(event, n, vector) }
         try finish(n, encoded, vector)
         (state.tip, state.beginsBranch) = (n, false)
         made.append(encoded)
@@ -250,12 +250,12 @@ final class Work {
         losses += lost.map { Loss(place: write.place, lost: $0) }
     }
 
-    func apply(_ event: RepositoryEvent, _ context: LocalVector) throws {
+    func apply(_ event: RepositoryEvent, _ n: Int64, _ context: LocalVector) throws {
         switch event {
         case .remove(let member):
             try state.remove(index.author(member), knowing: context, index)
             vouchedTips = nil
-        case .policy(let policy): try catalog.apply(policy)
+        case .policy(let policy): try catalog.apply(policy, of: n, index)
         case .rename, .vouch: break
         }
     }

@@ -27,15 +27,19 @@ extension Work {
         // Rows that are not plain may be shown otherwise, after foreign writes were found: the table has other columns, or is
         // there at last.
         try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = adopting | 2 WHERE n = ?", arguments: [n])
-        try db.cachedStatement(sql: "UPDATE \(EngineTables.table) SET local = ?, deletions_win = ? WHERE n = ?")
-            .execute(exact: [ExactValue(text: definition.name), .integer(table.deletionsWin ? 1 : 0), .integer(n)])
+        try db.cachedStatement(
+            sql: "UPDATE \(EngineTables.table) SET local = ?, deletions_win = max(deletions_win, ?) WHERE n = ?"
+        )
+        .execute(exact: [ExactValue(text: definition.name), .integer(table.deletionsWin ? 1 : 0), .integer(n)])
         for (place, column) in definition.columns.enumerated() where !definition.keyColumns.contains(place) {
             let number = try catalog.column(try table.identities[column.name] ?? newID(column.name, of: n), of: n)
-            try db.cachedStatement(sql: "UPDATE \(EngineTables.column) SET local = ?, counter = ? WHERE n = ?")
-                .execute(exact: [
-                    ExactValue(text: column.name), .integer(table.counters.contains(column.name) ? 1 : 0),
-                    .integer(number),
-                ])
+            try db.cachedStatement(
+                sql: "UPDATE \(EngineTables.column) SET local = ?, counter = max(counter, ?) WHERE n = ?"
+            )
+            .execute(exact: [
+                ExactValue(text: column.name), .integer(table.counters.contains(column.name) ? 1 : 0),
+                .integer(number),
+            ])
         }
         try recordHistory(of: definition.name)
         try catalog.read()

@@ -16,6 +16,12 @@ package protocol ObjectStore: Sendable {
     func delete(_ name: String) throws
 }
 
+/// An error of a remote that knows whether the remote has refused a call for good.
+package protocol ObjectStoreError: Error {
+    /// Whether this user may not make the call, and another one may.
+    var isRefusal: Bool { get }
+}
+
 package enum PutOutcome: Hashable, Sendable {
     case stored
     /// The name is taken, by any bytes.

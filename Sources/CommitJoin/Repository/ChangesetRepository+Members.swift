@@ -4,7 +4,7 @@ import StoreCrypto
 /// The members of the repository.
 extension ChangesetRepository {
     /// The part of the store that an exchange sees.
-    func store() throws -> RepositoryStore { try RepositoryStore(writer, replica, clock: clock) }
+    package func store() throws -> RepositoryStore { try RepositoryStore(writer, replica, clock: clock) }
 
     func memberList(_ store: RepositoryStore) throws -> MemberList {
         var list = MemberList(repository: store.repository)

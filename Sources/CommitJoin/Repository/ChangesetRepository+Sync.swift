@@ -27,7 +27,7 @@ extension ChangesetRepository {
     }
 
     /// Runs an exchange and notes its result for the status.
-    func run(_ exchange: Exchange, _ direction: Exchange.Direction = .both) throws -> ExchangeReport {
+    package func run(_ exchange: Exchange, _ direction: Exchange.Direction = .both) throws -> ExchangeReport {
         let last = try looking { try RemoteRows(db: $0.db).lastCommit() }
         do {
             let report = try exchange.run(now: clock().milliseconds, direction)
@@ -72,6 +72,14 @@ extension ChangesetRepository {
             }
             return isKnown
         }
+    }
+
+    /// Forgets the contents of commits: snapshots stand for them. Rows stay as they are.
+    ///
+    /// - Parameter tombstones: Whether deleted rows are forgotten too, before their grace period ends.
+    package func forgetHistory(tombstones: Bool) throws {
+        try prepare()
+        try writer.unsafeReentrantWrite { try replica.forget($0, clock: clock(), tombstones: tombstones) }
     }
 
     /// Puts a snapshot, and deletes the objects that it covers.

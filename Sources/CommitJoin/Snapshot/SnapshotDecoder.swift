@@ -30,7 +30,7 @@ struct SnapshotDecoder: Sendable {
     private func isExpected(_ kind: SnapshotItem.Kind) -> Bool {
         switch kind {
         case .head: stage == .start
-        case .author, .commit, .table, .column, .state: stage == .names
+        case .author, .commit, .table, .column, .policy, .state: stage == .names
         case .vector: stage != .start
         case .key: stage == .keys
         }
@@ -60,6 +60,7 @@ struct SnapshotDecoder: Sendable {
             columns.append(table)
             return .column(
                 table: table, ColumnID(try Self.name(reader.take(reader.remaining), reader), reuse: reuse))
+        case .policy: return .policy(try policy(&reader))
         case .vector:
             vectors += 1
             return .vector(try numbers(&reader, upTo: commits))
@@ -92,6 +93,23 @@ struct SnapshotDecoder: Sendable {
         commits += 1
         return SnapshotItem.NamedCommit(
             author: author, number: number, hash: hash, parent: Int64(parent), time: time, beginsBranch: flag == 1)
+    }
+
+    private func policy(_ reader: inout ByteReader) throws(CommitError) -> SnapshotItem.Policy {
+        let table = try number(&reader, upTo: Int64(tables.count))
+        let commit = try reader.varint()
+        guard commit <= UInt64(commits) else { throw reader.error(.malformedReference) }
+        let flag = try reader.byte()
+        guard flag <= 1 else { throw reader.error(.unknownFlags(flag)) }
+        var counters: [Int64] = []
+        for _ in 0..<(try reader.count(limit: CommitLimits.columns)) {
+            let start = reader
+            let column = try column(&reader, of: table)
+            guard counters.last.map({ $0 < column }) ?? true else { throw start.error(.contextOrder) }
+            counters.append(column)
+        }
+        return SnapshotItem.Policy(
+            table: table, commit: Int64(commit), deletionsWin: flag == 1, counters: counters)
     }
 
     // MARK: Numbers

@@ -9,6 +9,7 @@ enum SnapshotItem: Sendable {
     case commit(NamedCommit)
     case table(Name)
     case column(table: Int64, ColumnID)
+    case policy(Policy)
     case vector([Int64])
     case state(State)
     case key(Key)
@@ -22,6 +23,16 @@ enum SnapshotItem: Sendable {
         let parent: Int64
         let time: HybridTime
         let beginsBranch: Bool
+    }
+
+    /// The rules of a table.
+    struct Policy: Hashable, Sendable {
+        let table: Int64
+        /// The commit that has set ``deletionsWin``; 0 if none has.
+        let commit: Int64
+        let deletionsWin: Bool
+        /// Ascending.
+        let counters: [Int64]
     }
 
     /// The commits that the snapshot covers, and the removed members.
@@ -68,6 +79,7 @@ enum SnapshotItem: Sendable {
         case vector = 6
         case state = 7
         case key = 8
+        case policy = 9
     }
 
     static let version: UInt8 = 1
@@ -93,6 +105,12 @@ enum SnapshotItem: Sendable {
             writer.append(table)
             writer.append(id.reuse)
             return [Kind.column.rawValue] + writer.bytes + Array(id.name.text.utf8)
+        case .policy(let policy):
+            writer.append(policy.table)
+            writer.append(policy.commit)
+            writer.append(Int64(policy.deletionsWin ? 1 : 0))
+            writer.append(policy.counters)
+            return [Kind.policy.rawValue] + writer.bytes
         case .vector(let commits):
             writer.append(commits)
             return [Kind.vector.rawValue] + writer.bytes

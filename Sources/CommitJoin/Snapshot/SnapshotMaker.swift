@@ -65,6 +65,7 @@ final class SnapshotMaker {
                 buffer.append(.column(table: numbers.tables[table.n] ?? 0, column.id))
             }
         }
+        try appendPolicies()
         let state = work.state
         let tips = try number(of: state.vector)
         var contexts: [SnapshotItem.State.Known] = []
@@ -78,6 +79,18 @@ final class SnapshotMaker {
             removed.append(.init(of: author, vector: try number(of: known)))
         }
         buffer.append(.state(.init(vector: tips, contexts: contexts, removed: removed)))
+    }
+
+    private func appendPolicies() throws {
+        for table in work.catalog.tables.values.sorted(by: { $0.name < $1.name }) {
+            let counters = table.columns.values.filter(\.isCounter).compactMap { numbers.columns[$0.n] }.sorted()
+            guard table.ruled != nil || !counters.isEmpty else { continue }
+            buffer.append(
+                .policy(
+                    .init(
+                        table: numbers.tables[table.n] ?? 0, commit: try table.ruled.map(numbers.commit) ?? 0,
+                        deletionsWin: table.deletionsWin, counters: counters)))
+        }
     }
 
     private func appendCommits() throws {

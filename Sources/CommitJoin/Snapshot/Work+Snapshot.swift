@@ -69,6 +69,7 @@ extension Work {
         case .column(let table, let id):
             guard let own = joining.numbers.tables[table] else { throw EngineError(.unknownCommit) }
             joining.numbers.columns[Int64(joining.numbers.columns.count + 1)] = try catalog.column(id, of: own)
+        case .policy(let policy): try adopt(policy, joining)
         case .vector(let commits):
             joining.vectors[Int64(joining.vectors.count + 1)] = try LocalVector(
                 commits.map(joining.numbers.commit), index)
@@ -89,6 +90,20 @@ extension Work {
         joining.numbers.commits[Int64(joining.numbers.commits.count + 1)] = try index.add(
             author: index.authorID(author), number: commit.number, hash: commit.hash.bytes, parent: parent,
             time: commit.time, beginsBranch: commit.beginsBranch)
+    }
+
+    private func adopt(_ policy: SnapshotItem.Policy, _ joining: JoiningSnapshot) throws {
+        guard let number = joining.numbers.tables[policy.table] else { throw EngineError(.unknownCommit) }
+        let table = try catalog.table(number)
+        let counters = try policy.counters.map { column in
+            guard let known = try table.columns[joining.numbers.column(column)] else {
+                throw EngineError(.unknownCommit)
+            }
+            return known.id
+        }
+        let commit = try policy.commit == 0 ? nil : joining.numbers.commit(policy.commit)
+        try catalog.apply(
+            TablePolicy(table: table.name, counters: counters, deletionsWin: policy.deletionsWin), of: commit, index)
     }
 
     // MARK: Keys

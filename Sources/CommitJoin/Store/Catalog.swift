@@ -15,6 +15,8 @@ struct BaseTable: Sendable {
     /// The name in commits.
     let name: Name
     let deletionsWin: Bool
+    /// The commit that has set ``deletionsWin``; nil if none has.
+    let ruled: Int64?
     let local: TableDefinition?
     var columns: [Int64: BaseColumn]
     /// The columns of the base by their places in the program's table; nil for those of the key.
@@ -56,16 +58,29 @@ final class Catalog {
         let shapes = (content.shapes, content.columnsOfShapes)
         content = CatalogContent()
         (content.shapes, content.columnsOfShapes) = shapes
-        var rows: [(n: Int64, name: String, local: String?, deletionsWin: Bool)] = []
-        try db.cachedStatement(sql: "SELECT n, name, local, deletions_win FROM \(EngineTables.table)").forEach([]) {
-            rows.append(($0.integer(0), $0.text(1), $0.optionalText(2), $0.integer(3) != 0))
+        var rows: [StoredTable] = []
+        try db.cachedStatement(sql: "SELECT n, name, local, deletions_win, ruled FROM \(EngineTables.table)").forEach([]
+        ) {
+            rows.append(
+                StoredTable(
+                    n: $0.integer(0), name: $0.text(1), local: $0.optionalText(2), deletionsWin: $0.integer(3) != 0,
+                    ruled: $0.optionalInteger(4)))
         }
-        for row in rows { try add(row.n, row.name, row.local, row.deletionsWin) }
+        for row in rows { try add(row) }
         schema = definitions.schema
     }
 
-    private func add(_ n: Int64, _ name: String, _ local: String?, _ deletionsWin: Bool) throws {
-        let definition = try local.flatMap { try definitions.definition(of: $0, db) }
+    private struct StoredTable {
+        let n: Int64
+        let name: String
+        let local: String?
+        let deletionsWin: Bool
+        let ruled: Int64?
+    }
+
+    private func add(_ table: StoredTable) throws {
+        let (n, name) = (table.n, table.name)
+        let definition = try table.local.flatMap { try definitions.definition(of: $0, db) }
         var columns: [Int64: BaseColumn] = [:]
         try db.cachedStatement(sql: "SELECT n, name, reuse, local, counter FROM \(EngineTables.column) WHERE tbl = ?")
             .forEach([.integer(n)]) { row in
@@ -77,8 +92,8 @@ final class Catalog {
         var places = [BaseColumn?](repeating: nil, count: definition?.columns.count ?? 0)
         for column in columns.values { if let place = column.place { places[place] = column } }
         content.tables[n] = BaseTable(
-            n: n, name: Name(name), deletionsWin: deletionsWin, local: definition, columns: columns,
-            columnsOfPlaces: places)
+            n: n, name: Name(name), deletionsWin: table.deletionsWin, ruled: table.ruled, local: definition,
+            columns: columns, columnsOfPlaces: places)
         content.numbers[Name(name)] = n
         if let definition { content.locals[definition.name.lowercased()] = n }
         content.columnNumbers[n] = Dictionary(uniqueKeysWithValues: columns.values.map { ($0.id, $0.n) })
@@ -102,7 +117,7 @@ final class Catalog {
         content.numbers[name] = n
         content.columnNumbers[n] = [:]
         content.tables[n] = BaseTable(
-            n: n, name: name, deletionsWin: false, local: nil, columns: [:], columnsOfPlaces: [])
+            n: n, name: name, deletionsWin: false, ruled: nil, local: nil, columns: [:], columnsOfPlaces: [])
         return n
     }
 
@@ -118,13 +133,17 @@ final class Catalog {
         return n
     }
 
-    /// Adopts the policy of a table.
-    func apply(_ policy: TablePolicy) throws {
-        let table = try number(of: policy.table)
-        try db.cachedStatement(sql: "UPDATE \(EngineTables.table) SET deletions_win = ? WHERE n = ?")
-            .execute(exact: [.integer(policy.deletionsWin ? 1 : 0), .integer(table)])
+    /// Adopts the policy of a table. Counters stay counters; of two settings the one with the greater stamp counts.
+    ///
+    /// - Parameter n: The commit that has set whether deletions win; nil if none has.
+    func apply(_ policy: TablePolicy, of n: Int64?, _ index: CommitIndex) throws {
+        let number = try number(of: policy.table)
+        if let n, try table(number).ruled.map({ try index.isEarlier($0, than: n) }) ?? true {
+            try db.cachedStatement(sql: "UPDATE \(EngineTables.table) SET deletions_win = ?, ruled = ? WHERE n = ?")
+                .execute(exact: [.integer(policy.deletionsWin ? 1 : 0), .integer(n), .integer(number)])
+        }
         for id in policy.counters {
-            let column = try column(id, of: table)
+            let column = try column(id, of: number)
             try db.cachedStatement(sql: "UPDATE \(EngineTables.column) SET counter = 1 WHERE n = ?")
                 .execute(exact: [.integer(column)])
         }

@@ -74,6 +74,12 @@ final class CommitIndex {
             time: HybridTime(rawValue: UInt64(row.integer(8))))
     }
 
+    /// Whether the stamp of a commit is less than that of another one.
+    func isEarlier(_ n: Int64, than other: Int64) throws -> Bool {
+        let (one, two) = (try entry(n), try entry(other))
+        return one.time == two.time ? one.dot < two.dot : one.time < two.time
+    }
+
     func find(_ author: ReplicaID, _ tip: Tip) throws -> Int64? {
         guard let author = try knownAuthor(author) else { return nil }
         return try commits(of: author, number: tip.number).first { $0.tag == tip.tag }?.n

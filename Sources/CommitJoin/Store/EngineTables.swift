@@ -58,7 +58,7 @@ package enum EngineTables {
         CREATE TABLE \(removed) (author INTEGER PRIMARY KEY, known BLOB NOT NULL);
         CREATE TABLE \(table) (
             n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, local TEXT, deletions_win INTEGER NOT NULL DEFAULT 0,
-            adopting INTEGER NOT NULL DEFAULT 0);
+            ruled INTEGER, adopting INTEGER NOT NULL DEFAULT 0);
         CREATE TABLE \(column) (
             n INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, name TEXT NOT NULL, reuse INTEGER NOT NULL, local TEXT,
             counter INTEGER NOT NULL DEFAULT 0, UNIQUE (tbl, name, reuse));

@@ -228,11 +228,4 @@
             if sweeps { planSweep() }
         }
     }
-
-    extension PostgreSQLError {
-        /// Whether another host of the same URL may answer.
-        fileprivate var permitsNextHost: Bool {
-            isTransient || [.unknownHost, .timedOut, .readOnlyServer].contains(code)
-        }
-    }
 #endif

@@ -25,6 +25,8 @@
         /// A value in the binary format of PostgreSQL.
         enum Value: Sendable {
             case bytes([UInt8])
+            /// ASCII: the same bytes in every encoding of a server.
+            case text(String)
             case integer(Int64)
             case byteList([[UInt8]])
             case integerList([Int64])
@@ -34,6 +36,7 @@
                 switch self {
                 case .bytes: 17
                 case .integer: 20
+                case .text: 25
                 case .byteList: 1001
                 case .integerList: 1016
                 }
@@ -42,6 +45,7 @@
             func append(to output: inout [UInt8]) {
                 switch self {
                 case .bytes(let bytes): output += bytes
+                case .text(let text): output += text.utf8
                 case .integer(let number): Self.append(number, to: &output)
                 case .byteList(let list):
                     Self.appendHeader(count: list.count, element: 17, to: &output)

@@ -23,10 +23,10 @@ import CommitJoin
                 case .invalidURL: .usage
                 case .unknownHost, .unreachable, .timedOut, .connectionLost, .contention, .tooManyConnections: .tryAgain
                 case .wrongPassword, .refusedUser, .missingRights, .readOnlyServer: .notPermitted
-                case .missingDatabase: .noSuchStore
+                case .missingDatabase, .otherRepository: .noSuchStore
                 case .foreignTables, .invalidAnswer: .damagedData
                 case .diskFull: .inputOutput
-                case .encryptionFailed, .notSetUp, .serverError: .failed
+                case .encryptionFailed, .notSetUp, .serverError, .unknownLayout: .failed
                 }
             return SyncErrorReport(name: error.code.rawValue, text: "\(error)", exitCode: exitCode)
         }

@@ -1,9 +1,7 @@
-import ChangesetSync
 import CipherStore
-import Dispatch
+import CommitJoin
 import Foundation
 import StoreCrypto
-import Synchronization
 import TestKit
 
 #if PostgreSQL
@@ -11,46 +9,45 @@ import TestKit
 #endif
 
 extension Actor {
-    /// Sync with remotes, folders or URLs of servers, with one key for all stores:
+    /// Sync with remotes, folders or URLs of servers:
     ///
-    /// - `sync-enable REMOTE...`: makes the tables, tracks them, and makes remotes ones of this store.
-    /// - `sync-tables`: makes the tables. `sync-join FILE REMOTE`: joins by an invitation with the key of ``TestKeys``.
-    /// - `sync-invite FILE`: makes one.
+    /// - `sync-found REMOTE...`: makes the tables and a repository, and syncs once with each remote.
+    /// - `sync-tables`: makes the tables.
+    /// - `sync-invite FILE REMOTE`: makes an invitation that the key of ``TestKeys`` opens, and puts it.
+    /// - `sync-join FILE REMOTE...`: joins by an invitation, which the first remote has, and syncs once with each.
     /// - `sync-commit FILE NAME COUNT`: that many commits, with one byte in FILE for each.
     /// - `sync-work FILE NAME SEED`: commits of random changes until it is killed, with one byte in FILE for each. This and
     ///   `sync-for-ever` end with the process that has started them, too.
-    /// - `sync-step STEP REMOTE`: `fetch`, `merge`, `pull`, `push` or `rejoin`.
-    /// - `sync-checkpoint REMOTE`: retires all other replicas and makes a checkpoint; answers whether there is one.
+    /// - `sync-step STEP REMOTE`: `fetch`, `pull`, `push` or `compact`.
     /// - `sync-head`: answers with the head and the number of items; tables that differ from it are an error.
-    /// - `sync REMOTE...`: syncs once with each; answers with head and status.
+    /// - `sync REMOTE...`: syncs once with each; answers with the head, the digest, and the status.
     /// - `sync-for-ever FILE PAUSE REMOTE...`: syncs until it is killed, with one byte in FILE for each time and a random
     ///   pause of up to so many milliseconds. A remote that cannot be reached does not end it.
     static let syncCommands: [String: Command] = [
-        "sync-enable": { actor, words in
+        "sync-found": { actor, words in
             try actor.makeTables()
-            try actor.repository().enable(
-                trackedTables,
-                key: RepositoryKey(
-                    repository: repositoryID(), epoch: 1,
-                    secret: SecretBytes(copying: [UInt8](repeating: 0x5a, count: 32))))
-            for address in words { try actor.setUp(actor.manager(address)) }
+            for address in words { try actor.sync(address) }
             return ""
         },
         "sync-tables": { actor, _ in
-            try actor.makeTables()
+            try actor.makeTables(withRepository: false)
             return ""
         },
         "sync-invite": { actor, words in
-            let address = try RemoteAddress("dir:/nowhere")
-            try actor.repository().invitation(lockedBy: TestKeys.source("raw"), remote: address).write(to: words[0])
+            let invitation = try Invitation(
+                actor.repository().invite(until: .max), lockedBy: TestKeys.material("raw"))
+            try actor.sync(words[1])
+            try Data(invitation.bytes).write(to: URL(fileURLWithPath: words[0]))
             return ""
         },
         "sync-join": { actor, words in
-            let repository = try actor.repository()
-            try repository.migrate()
-            try repository.join(
-                Invitation(contentsOf: words[0]), unlockedBy: TestKeys.source("raw"), tables: trackedTables)
-            try actor.setUp(actor.manager(words[1]))
+            try actor.makeTables(withRepository: false)
+            let content = try Invitation(bytes: Array(Data(contentsOf: URL(fileURLWithPath: words[0]))))
+                .open(with: TestKeys.material("raw"))
+            _ = try ChangesetRepository.join(
+                actor.writer(), content, at: remote(words[1], content.repository), remoteName: words[1],
+                tracking: tracking)
+            for address in words.dropFirst() { try actor.sync(address) }
             return ""
         },
         "sync-commit": { actor, words in
@@ -86,58 +83,50 @@ extension Actor {
             return ""
         },
         "sync-step": { actor, words in
-            let manager = try actor.manager(words[1])
+            let repository = try actor.repository()
+            let remote = try remote(words[1], repository.store().repository)
             switch words[0] {
-            case "fetch": try awaiting { try await manager.fetch() }
-            case "merge": try manager.repository.mergeAll()
-            case "pull": try manager.repository.pull()
-            case "push": try awaiting { try await manager.push() }
-            case "rejoin": try awaiting { try await manager.rejoin() }
+            case "fetch", "push":
+                let exchange = try Exchange(repository.store(), with: remote, named: words[1])
+                try check(repository.run(exchange, words[0] == "push" ? .putting : .fetching))
+            case "pull": try repository.pull()
+            case "compact": try check(repository.compact(remote, named: words[1]))
             default: throw ActorError.badArguments(words)
             }
             return ""
         },
-        "sync-checkpoint": { actor, words in
-            let manager = try actor.manager(words[0])
-            for replica in try manager.status().replicas where !replica.isThisStore && !replica.isRetired {
-                try awaiting { try await manager.retire(replica.author) }
-            }
-            return try awaiting { try await manager.checkpoint() != nil } == true ? "made" : "none"
-        },
         "sync-head": { actor, _ in
-            let differing = try actor.repository().verify()
-            guard differing.isEmpty else { throw ActorError.badArguments(differing) }
+            let differences = try actor.repository().verify().differences
+            guard differences.isEmpty else { throw ActorError.badArguments(["\(differences)"]) }
             return try actor.writer().read { db in
                 let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM item") ?? 0
                 return "\(try Head.fetchOne(db)?.uuid ?? "none") \(count)"
             }
         },
         "sync": { actor, words in
-            var isInSync = true
-            var report = ""
-            for manager in try words.map(actor.manager) {
-                try awaiting { try await manager.sync() }
-                try manager.repository.removeConflicts()
-                let (status, differing) = (try manager.status(), try manager.repository.verify())
-                if !status.isInSync || !differing.isEmpty {
-                    isInSync = false
-                    report += " \(status) \(differing)"
-                }
-            }
-            let head = try actor.writer().read { try Head.fetchOne($0)?.uuid ?? "none" }
-            return head + (isInSync ? " in-sync" : report)
+            for address in words { try actor.sync(address) }
+            let repository = try actor.repository()
+            let (status, verification) = (try repository.status(), try repository.verify())
+            // Rows that a constraint hides are no fault.
+            let obstacles = status.obstacles.filter { if case .conflict = $0 { false } else { true } }
+            let isInSync =
+                status.readyCount == 0 && obstacles.isEmpty && verification.differences.isEmpty
+                && status.remotes.allSatisfy { $0.isUpToDate && $0.problems.isEmpty }
+            return "\(status.head ?? "none") \(verification.digest) "
+                + (isInSync ? "in-sync" : "\(status) \(verification.differences)")
         },
         "sync-for-ever": { actor, words in
             guard words.count > 2, let pause = UInt32(words[1]) else { throw ActorError.badArguments(words) }
-            let managers = try words.dropFirst(2).map(actor.manager)
             let acknowledged = try Acknowledgements(words[0])
+            let repository = try actor.repository()
+            let remotes = try words.dropFirst(2).map { ($0, try remote($0, repository.store().repository)) }
             let starter = getppid()
             while getppid() == starter {
-                for manager in managers {
+                for (name, remote) in remotes {
                     do {
-                        try awaiting { try await manager.sync() }
+                        try check(repository.sync(remote, named: name).exchange)
                         acknowledged.add()
-                    } catch  where isOutage(error) {
+                    } catch let failure as RemoteFailure where isOutage(failure) {
                         usleep(20_000)
                     }
                 }
@@ -149,7 +138,7 @@ extension Actor {
 
     // MARK: Tables
 
-    private static let trackedTables = ["item", "tally", "slot", "part"]
+    private static let tracking = ChangesetRepository.Tracking.only(["item", "tally", "slot", "part"])
 
     /// Rows of `item` are inserted only. Those of the others are few, so that stores change the same ones.
     private static let tables = """
@@ -160,9 +149,9 @@ extension Actor {
             id INTEGER PRIMARY KEY NOT NULL, slot INTEGER REFERENCES slot (id) ON DELETE CASCADE, item TEXT);
         """
 
-    private func makeTables() throws {
+    private func makeTables(withRepository: Bool = true) throws {
         try writer().write { try $0.execute(sql: Self.tables) }
-        try repository().migrate()
+        if withRepository { _ = try repository() }
     }
 
     /// Inserts an item, and changes one of a few rows.
@@ -193,55 +182,36 @@ extension Actor {
 
     // MARK: Remotes
 
-    private static func repositoryID() throws -> RepositoryID {
-        guard let id = RepositoryID(bytes: [UInt8](repeating: 0x17, count: 16)) else { throw ActorError.nothingIsOpen }
-        return id
+    private func repository() throws -> ChangesetRepository {
+        try ChangesetRepository(writer(), tracking: Self.tracking)
     }
 
-    private func repository() throws -> ChangesetRepository { ChangesetRepository(try writer()) }
-
-    private func manager(_ address: String) throws -> SyncManager {
-        let (repository, id) = (try repository(), try Self.repositoryID())
+    private static func remote(_ address: String, _ repository: RepositoryID) throws -> any ObjectStore {
         #if PostgreSQL
             if address.hasPrefix("postgresql:") {
-                return SyncManager(repository, remote: try PostgreSQLRemote(url: address, repository: id))
+                return try PostgreSQLObjectStore(url: address, repository: repository)
             }
         #endif
-        return SyncManager(repository, remote: DirectoryRemote(path: address, repository: id))
+        return FolderStore(path: address, repository: repository)
     }
 
-    private func setUp(_ manager: SyncManager) throws {
-        #if PostgreSQL
-            if let server = manager.remote as? PostgreSQLRemote {
-                try Self.awaiting { try await server.setup() }
-            }
-        #endif
-        try Self.awaiting { try await manager.setup() }
+    private func sync(_ address: String) throws {
+        let repository = try repository()
+        let remote = try Self.remote(address, repository.store().repository)
+        try Self.check(repository.sync(remote, named: address).exchange)
+    }
+
+    private static func check(_ report: ExchangeReport) throws {
+        if let failure = report.failures.first { throw failure }
     }
 
     /// Whether a server was away, as while it is started again.
-    private static func isOutage(_ error: any Error) -> Bool {
+    private static func isOutage(_ failure: RemoteFailure) -> Bool {
         #if PostgreSQL
-            if let error = error as? SyncFailure { return isOutage(error.first) && isOutage(error.push) }
-            guard let error = error as? PostgreSQLError else { return false }
+            guard let error = failure.cause as? PostgreSQLError else { return false }
             return [.unreachable, .connectionLost, .timedOut].contains(error.code)
         #else
             return false
         #endif
-    }
-
-    /// Waits for a task; the main thread of a process that tests drive has nothing else to do.
-    @discardableResult
-    private static func awaiting<T: Sendable>(_ body: @escaping @Sendable () async throws -> T) throws -> T? {
-        let result = Mutex<Result<T, any Error>?>(nil)
-        let isDone = DispatchSemaphore(value: 0)
-        Task.detached {
-            let outcome: Result<T, any Error>
-            do { outcome = .success(try await body()) } catch { outcome = .failure(error) }
-            result.withLock { $0 = outcome }
-            isDone.signal()
-        }
-        isDone.wait()
-        return try result.withLock { $0 }?.get()
     }
 }

@@ -1,72 +1,95 @@
-import ChangesetSync
 import CipherDatabase
 import CipherObservation
 import CipherRecords
-import CipherSchema
-import Foundation
+import CommitJoin
+import Synchronization
+
+/// A clock that a schedule sets.
+final class SimulatedClock: Sendable {
+    /// Milliseconds since 1970.
+    private let time: Mutex<Int64>
+
+    init(_ milliseconds: Int64) { time = Mutex(milliseconds) }
+
+    var milliseconds: Int64 { time.withLock { $0 } }
+    func advance(by milliseconds: Int) { time.withLock { $0 = max(1, $0 + Int64(milliseconds)) } }
+}
 
 /// A store in memory with a repository and its remotes, whose process may end at any time.
 final class SimulatedStore {
+    static let firstTime: Int64 = 1_700_000_000_000
+
     let place: Int
-    let clock: TestClock
-    /// Whether checkpoints need not wait for it: it came later, or was retired.
-    var mayRejoin: Bool
+    /// The member that the store is: a copy of a store is the same one.
+    let member: Int
+    let remotes: [SimulatedRemote]
+    let clock: SimulatedClock
     /// The rows of the journal that were acknowledged to it.
     var journal: Set<Int> = []
-    /// How many rows of the journal it has shown.
-    var seen = 0
-    private(set) var queue: DatabaseQueue
-    private(set) var repository: ChangesetRepository
-    private(set) var managers: [SyncManager] = []
-    private let remotes: [FaultyRemote]
-    private let policy: MergePolicy
+    /// The rows of the journal that it has shown.
+    var seen: Set<Int> = []
+    private(set) var queue = DatabaseQueue()
+    private(set) var version: Int
+    private var opened: ChangesetRepository?
+    private var exchanges: [Int: Exchange] = [:]
+    private let schema: SimulatedSchema
+    private let sliceRows: Int
     private let power: Power
-    private let rows: String
 
+    /// - Parameter version: The version of the tables that the content has.
     init(
-        _ place: Int, _ remotes: [FaultyRemote], _ schema: SimulatedSchema, hasStart: Bool, policy: MergePolicy,
-        _ power: Power, mayRejoin: Bool
+        _ place: Int, member: Int, _ content: DatabaseQueue, version: Int, _ remotes: [SimulatedRemote],
+        _ schema: SimulatedSchema, sliceRows: Int, _ power: Power, time: Int64 = firstTime
     ) throws {
-        (self.place, self.remotes, self.policy, self.power) = (place, remotes, policy, power)
-        self.mayRejoin = mayRejoin
-        clock = TestClock(seconds: Double(1_000_000 + place))
-        queue = DatabaseQueue()
-        repository = ChangesetRepository(queue)
-        rows = schema.rows
-        try open((hasStart ? schema.startedTemplate : schema.template).get())
-        // The whole difference between two stores that have made no commit of their own.
-        let author = try AuthorID.random()
-        try queue.write { db in
-            try db.execute(
-                sql: "INSERT INTO cipherstore_sync_author (id) VALUES (?)", arguments: [Data(author.bytes)])
-            try db.execute(
-                sql: "UPDATE cipherstore_sync_state SET author = ?, sequence = 0",
-                arguments: [db.lastInsertedRowID])
-        }
+        (self.place, self.member, self.remotes, self.schema) = (place, member, remotes, schema)
+        (self.version, self.sliceRows, self.power) = (version, sliceRows, power)
+        clock = SimulatedClock(time)
+        try open(content)
     }
 
     private func open(_ content: DatabaseQueue) throws {
-        var configuration = Configuration()
-        configuration.transactionClock = clock
-        queue = DatabaseQueue(configuration: configuration)
+        let former = queue
+        queue = DatabaseQueue()
         try content.backup(to: queue)
+        if content === former { try former.close() }
         queue.add(transactionObserver: PowerObserver(power), extent: .databaseLifetime)
-        repository = ChangesetRepository(queue, mergePolicy: policy)
-        managers = remotes.map { SyncManager(repository, remote: $0) }
+        opened = nil
+        exchanges = [:]
     }
 
     /// Another process opens the store: it has what was committed, and nothing else.
-    func reopen() async throws {
-        try open(queue)
-        try await setUp()
+    func reopen() throws { try open(queue) }
+
+    /// The store has the content of a backup.
+    func restore(_ backup: DatabaseQueue, version: Int) throws {
+        try open(backup)
+        self.version = version
     }
 
-    func setUp() async throws {
-        for manager in managers { try await manager.setup() }
+    func backup() throws -> DatabaseQueue {
+        let copy = DatabaseQueue()
+        try queue.backup(to: copy)
+        return copy
     }
 
-    // Not by the asynchronous accesses, which an asynchronous caller would get.
-    func read<T>(_ value: (Database) throws -> T) throws -> T { try queue.read(value) }
+    func repository() throws -> ChangesetRepository {
+        if let opened { return opened }
+        var settings = Replica.Settings()
+        settings.sliceRows = sliceRows
+        let made = try ChangesetRepository(queue, settings: settings) { [clock] in
+            HybridTime(wallClock: clock.milliseconds)
+        }
+        opened = made
+        return made
+    }
+
+    func migrate(to next: Int) throws {
+        guard next > version else { return }
+        try queue.write { try schema.migrate($0, from: version, to: next) }
+        version = next
+        try repository().join()
+    }
+
     func write(_ updates: (Database) throws -> Void) throws { try queue.write(updates) }
 
     /// - Parameter pages: How many pages more than now the store may have; nil for any number.
@@ -77,101 +100,91 @@ final class SimulatedStore {
         }
     }
 
-    func head() throws -> String? { try read { try Head.fetchOne($0)?.uuid } }
-    func commitCount() throws -> Int {
-        try read { db in
-            let sql = "SELECT count(*) FROM cipherstore_sync_commit"
-            return try Int.fetchOne(try db.cachedStatement(sql: sql)) ?? 0
-        }
+    // MARK: Exchange
+
+    private func exchange(_ remote: Int) throws -> (Exchange, name: String) {
+        let index = remote % remotes.count
+        let name = remotes[index].name
+        if let exchange = exchanges[index] { return (exchange, name) }
+        let exchange = try Exchange(repository().store(), with: remotes[index], named: name)
+        exchanges[index] = exchange
+        return (exchange, name)
     }
 
-    func outboxCount() throws -> Int {
-        try read { db in
-            try Int.fetchOne(try db.cachedStatement(sql: "SELECT count(*) FROM cipherstore_sync_outbox")) ?? 0
-        }
+    func run(_ remote: Int, _ direction: Exchange.Direction) throws -> ExchangeReport {
+        let exchange = try exchange(remote)
+        return try repository().run(exchange.0, direction)
     }
 
-    func author() throws -> AuthorID? {
-        try read { db in
-            let sql = """
-                SELECT a.id FROM cipherstore_sync_author AS a JOIN cipherstore_sync_state AS s ON a.n = s.author
-                """
-            return try Data.fetchOne(db, sql: sql).flatMap { AuthorID(bytes: $0) }
-        }
+    /// As ``SyncManager/sync()``, and the failures of all.
+    func sync(_ remote: Int) throws -> [RemoteFailure] {
+        var failures = try run(remote, .fetching).failures
+        try repository().join()
+        failures += try run(remote, .both).failures
+        try repository().join()
+        return failures
     }
 
-    // MARK: What is compared
+    func compact(_ remote: Int) throws -> ExchangeReport {
+        let index = remote % remotes.count
+        return try repository().compact(remotes[index], named: remotes[index].name)
+    }
+
+    // MARK: Comparison
+
+    func head() throws -> String? {
+        _ = try repository()
+        return try queue.read { try Head.fetchOne($0)?.uuid }
+    }
 
     /// All rows of the tracked tables, with their types.
-    func state() throws -> [String] {
-        try read { db in
-            try Row.fetchAll(try db.cachedStatement(sql: rows))
-                .map { row in (0..<4).map { row[$0] as String }.joined(separator: " ") }
+    func rows() throws -> [String] {
+        try queue.read { db in
+            try Row.fetchAll(try db.cachedStatement(sql: schema.rows(version: version)))
+                .map { row in (0..<5).map { row[$0] as String }.joined(separator: " ") }
         }
     }
 
-    /// Ordinary commits of the store that are not under its head.
-    func commitsBesideHead() throws -> Int {
-        try read { db in
-            try Int.fetchOne(
-                db,
-                sql: """
-                    WITH RECURSIVE under(n) AS (
-                        SELECT c.n FROM cipherstore_sync_commit AS c
-                        JOIN cipherstore_sync_head AS h ON lower(hex(c.id)) = h.uuid
-                        UNION SELECT p.column1 FROM under AS u JOIN cipherstore_sync_commit AS c ON c.n = u.n
-                        JOIN (SELECT n AS child, parent1 AS column1 FROM cipherstore_sync_commit
-                            UNION ALL SELECT n, parent2 FROM cipherstore_sync_commit) AS p ON p.child = c.n
-                        WHERE p.column1 IS NOT NULL)
-                    SELECT count(*) FROM cipherstore_sync_commit WHERE kind = 0 AND n NOT IN under
-                    """) ?? 0
-        }
-    }
-
-    /// The commits of the store, for a person who looks for a cause.
-    func graph() throws -> [String] {
-        try read { db in
-            try String.fetchAll(
-                db,
-                sql: """
-                    SELECT c.n || ': ' || lower(hex(substr(c.id, 1, 4))) || ', generation ' || c.generation || ', '
-                        || CASE c.kind WHEN 0 THEN 'ordinary' WHEN 1 THEN 'merge' ELSE 'checkpoint' END || ', parents '
-                        || coalesce(lower(hex(substr(p.id, 1, 4))), '-') || ' '
-                        || coalesce(lower(hex(substr(q.id, 1, 4))), '-')
-                        || ', author ' || lower(hex(substr(a.id, 1, 4))) || ' ' || c.sequence
-                    FROM cipherstore_sync_commit AS c JOIN cipherstore_sync_author AS a ON a.n = c.author
-                    LEFT JOIN cipherstore_sync_commit AS p ON p.n = c.parent1
-                    LEFT JOIN cipherstore_sync_commit AS q ON q.n = c.parent2 ORDER BY c.n
-                    """)
-        }
-    }
-
-    /// The commits that wait for another one, by the beginnings of their names.
-    func waiting() throws -> [String] {
-        try read { db in
-            try String.fetchAll(
-                db,
-                sql: """
-                    SELECT lower(hex(substr(id, 1, 4))) || ' waits for ' || lower(hex(substr(missing, 1, 4)))
-                    FROM cipherstore_sync_pending
-                    """)
-        }
-    }
-
-    /// What SQLite finds wrong.
+    /// An error that SQLite finds.
     func damage() throws -> String? {
-        try read { db in
+        try queue.read { db in
             if try db.foreignKeyViolations().next() != nil { return "a row refers to one that does not exist" }
             let integrity = try String.fetchOne(db, sql: "PRAGMA integrity_check")
             return integrity == "ok" ? nil : integrity
         }
     }
 
-    func ownJournalCounts() throws -> (own: Int, all: Int) {
-        try read { db in
-            let sql = "SELECT coalesce(sum(place = ?), 0), count(*) FROM journal"
-            let row = try Row.fetchOne(try db.cachedStatement(sql: sql), arguments: [place])
-            return (row?[0] ?? 0, row?[1] ?? 0)
+    func shownJournal() throws -> Set<Int> {
+        try queue.read { try Set(Int.fetchAll($0, sql: "SELECT id FROM journal")) }
+    }
+
+    func register(_ id: Int) throws -> Int? {
+        try queue.read { try Int.fetchOne($0, sql: "SELECT step FROM register WHERE id = ?", arguments: [id]) }
+    }
+
+    func count() throws -> Int { try queue.read { try Int.fetchOne($0, sql: "SELECT sum(v) FROM counter") ?? 0 } }
+
+    /// Whether a join has begun and has not ended.
+    func isJoining() throws -> Bool {
+        // Most of the time there is none to ask for, and the status reads much.
+        let bytes = try queue.read { db in
+            try Int.fetchOne(try db.cachedStatement(sql: "SELECT length(ahead) FROM cipherstore_repository_state")) ?? 0
+        }
+        return try bytes > 1 && repository().status().obstacles.contains(.joining)
+    }
+
+    /// The commits of the store, for a person who looks for a cause.
+    func log() throws -> [String] {
+        try queue.read { db in
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT a.id || '#' || c.number || ' ' || lower(hex(substr(c.hash, 1, 4))) || ' time ' || c.time
+                        || CASE WHEN c.body IS NULL THEN ' without a body' ELSE '' END
+                    FROM cipherstore_repository_commit AS c
+                    JOIN (SELECT n, lower(hex(substr(id, 1, 3))) AS id FROM cipherstore_repository_author) AS a
+                    ON a.n = c.author ORDER BY c.n
+                    """)
         }
     }
 }

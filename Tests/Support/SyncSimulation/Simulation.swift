@@ -1,29 +1,28 @@
-import ChangesetSync
 import CipherDatabase
 import CipherRecords
-import Foundation
-import Synchronization
+import CommitJoin
 
 /// Why a schedule failed.
 package struct ScheduleFailure: Error, CustomStringConvertible {
     package let plan: Plan
-    /// The step; nil where it was found at the end.
+    /// The step; nil if it was found at the end.
     package let step: Int?
     package let reason: String
 
     package var description: String {
-        "schedule \(plan.number) (\(plan.kind.rawValue)), \(step.map { "step \($0)" } ?? "at the end"): \(reason)"
+        "schedule \(plan.number), \(step.map { "step \($0)" } ?? "at the end"): \(reason)"
     }
 }
 
-/// What happened in a schedule that succeeded.
+/// The events of schedules that succeeded.
 package struct ScheduleSummary: Sendable {
     package var steps = 0
     package var kills = 0
     package var errors = 0
-    package var checkpoints = 0
-    package var rejoins = 0
-    package var merges = 0
+    package var snapshots = 0
+    package var commits = 0
+    /// Stores that were set back, copied or removed, and remotes that lost objects.
+    package var mishaps = 0
 
     package init() {}
 
@@ -31,79 +30,87 @@ package struct ScheduleSummary: Sendable {
         left.steps += right.steps
         left.kills += right.kills
         left.errors += right.errors
-        left.checkpoints += right.checkpoints
-        left.rejoins += right.rejoins
-        left.merges += right.merges
+        left.snapshots += right.snapshots
+        left.commits += right.commits
+        left.mishaps += right.mishaps
     }
 }
 
-/// Runs one schedule: stores in memory, remotes in memory, and everything that goes wrong, by one thread of work.
+/// Runs one schedule: stores and remotes in memory, and all faults, by one thread of work.
 ///
-/// What has to hold after each step: what a store has acknowledged it shows, rows of the journal do not vanish, and a commit
-/// that failed has written nothing. At the end, without faults: equal heads and rows everywhere, digests, foreign keys and
-/// integrity, every commit under the head, all of the journal, counters that counted each step once, and nothing new after
-/// two rounds of merges.
+/// After each step: acknowledged rows of the journal are shown, rows of the journal do not vanish, a commit that failed has
+/// written nothing, and stores with equal heads and tables have equal rows. At the end, without faults: equal heads, rows,
+/// digests and conflicts everywhere, foreign keys and integrity, all of the journal, counters that counted each step once,
+/// no register with a value that the author of another value knew, and a newcomer with the same rows.
 package final class Simulation {
     let plan: Plan
     private let leftOut: Set<Int>
     private let log: ((String) -> Void)?
     private let power = Power()
-    private let remotes: [FaultyRemote]
+    private let remotes: [SimulatedRemote]
+    private let world: World
     private var stores: [SimulatedStore] = []
-    private var plainCommits: [CommitID] = []
-    private var sum = 0
-    private var hasRejoined = false
+    private var removed: Set<Int> = []
+    private var removedAuthors: Set<String> = []
+    private var nextMember = 0
+    private var plainCommits: [String] = []
+    private var backups: [Int: Backup] = [:]
+    private var savedRemotes: [Int: [String: [UInt8]]] = [:]
+    /// Rows of the journal that may be lost: their store was set back or removed.
+    private var uncertain: Set<Int> = []
+    private var registers = Registers()
+    private var counted: [Int: Int] = [:]
+    /// Whether a store was set back or copied: it may count a step in one of two branches.
+    private var hasBranches = false
     private(set) var summary = ScheduleSummary()
 
-    /// Makes what all schedules share, before the random numbers of one begin.
-    package static func prepare() { for schema in SimulatedSchema.all { _ = schema.template } }
+    private struct Backup {
+        let queue: DatabaseQueue
+        let version: Int
+        let journal: Set<Int>
+    }
+
+    /// Makes the stores that all schedules share, before the random numbers of one begin.
+    package static func prepare() throws { for schema in SimulatedSchema.all { _ = try schema.world.get() } }
 
     /// - Parameters:
     ///   - leftOut: Steps that are not done: the others are as before.
     ///   - log: Gets a line for each step.
     package init(_ plan: Plan, leavingOut leftOut: Set<Int> = [], log: ((String) -> Void)? = nil) throws {
         (self.plan, self.leftOut, self.log) = (plan, leftOut, log)
-        let (power, repository) = (power, try SimulatedSchema.key().repository)
-        remotes = (0..<plan.remoteCount).map {
-            FaultyRemote(
-                MemoryRemote(repository, named: "memory \($0)", isCompacting: plan.kind == .checkpoints), power)
-        }
+        let power = power
+        remotes = (0..<plan.remoteCount).map { SimulatedRemote(named: "remote \($0)", power) }
+        world = try plan.schema.world.get()
+        remotes[0].content.objects = world.objects
     }
 
     /// - Throws: ``ScheduleFailure``
-    package func run() async throws -> ScheduleSummary {
+    package func run() throws -> ScheduleSummary {
         var place: Int?
         do {
             log?(plan.description)
-            for _ in 0..<plan.storeCount { try await join(mayRejoin: false) }
-            if plan.kind == .checkpoints { for _ in remotes { try await syncAll() } }
+            for _ in 0..<plan.storeCount { try addMember() }
             for step in plan.steps where !leftOut.contains(step.number) {
                 place = step.number
-                try await perform(step)
+                try perform(step)
             }
             place = nil
-            try await finish()
+            try finish()
             return summary
-        } catch let failure as Failure {
-            logGraphs()
-            throw ScheduleFailure(plan: plan, step: place, reason: failure.reason)
         } catch {
-            logGraphs()
-            throw ScheduleFailure(plan: plan, step: place, reason: "\(error)")
+            logStores()
+            let reason = (error as? Failure)?.reason ?? "\(error)"
+            throw ScheduleFailure(plan: plan, step: place, reason: reason)
         }
     }
 
-    private func logGraphs() {
+    private func logStores() {
         guard let log else { return }
         for store in stores {
             log("store \(store.place), head \((try? store.head())?.prefix(8) ?? "-"):")
-            for line in (try? store.graph() + store.waiting()) ?? [] { log("    \(line)") }
-            for manager in store.managers {
-                guard let status = try? manager.status() else { continue }
-                log(
-                    "    \(manager.remote.name): \(status.ahead) ahead, \(status.pending) pending, "
-                        + "\(status.stalled) stalled, \(status.quarantined.count) refused, "
-                        + "error \(status.lastError ?? "none")")
+            for line in (try? store.log()) ?? [] { log("    \(line)") }
+            if let status = try? store.repository().status() {
+                log("    \(status.readyCount) ready, \(status.obstacles), \(status.remotes)")
             }
         }
     }
@@ -118,395 +125,405 @@ package final class Simulation {
         if !condition { throw Failure(reason: reason()) }
     }
 
-    private func join(mayRejoin: Bool) async throws {
+    /// Adds a store that is a member already.
+    private func addMember() throws {
         let place = stores.count
         let store = try SimulatedStore(
-            place, plan.remotes[place].map { remotes[$0] }, plan.schema,
-            hasStart: plan.hasCommonStart && !mayRejoin, policy: policy(place), power, mayRejoin: mayRejoin)
+            place, member: nextMember, world.stores[nextMember], version: 0, plan.remotes[place].map { remotes[$0] },
+            plan.schema, sliceRows: plan.sliceRows[place], power)
+        nextMember += 1
+        try store.migrate(to: plan.versions[place])
         stores.append(store)
-        try await store.setUp()
     }
 
-    /// A replica counts from its first push on.
-    private func syncAll() async throws {
-        for store in stores { for manager in store.managers { try await manager.sync() } }
-    }
+    private var active: [SimulatedStore] { stores.filter { !removed.contains($0.place) } }
 
     // MARK: Steps
 
-    private func perform(_ step: Plan.Step) async throws {
-        let store = stores[step.place % stores.count]
-        store.clock.seconds.withLock { $0 = max(1, $0 + step.seconds) }
+    private func perform(_ step: Plan.Step) throws {
+        let active = active
+        let store = active[step.place % active.count]
+        store.clock.advance(by: step.milliseconds)
         arm(step.trouble, step.seed)
         if case .full(let pages) = step.trouble { try store.limitPages(pages) }
         var outcome = "done"
-        var code: SyncError.Code?
-        switch await Result(of: { try await act(step, store) }) {
-        case .success(let words): outcome = words
-        case .failure(let error):
-            guard isExpected(error, of: step, store) else { throw error }
+        do {
+            outcome = try act(step, store)
+        } catch {
+            guard isExpected(error, of: step) else { throw error }
             summary.errors += 1
-            (outcome, code) = ("\(error)", (error as? SyncError)?.code)
+            outcome = "\(error)"
         }
         let isOff = power.isOff
-        arm(.none, nil)
+        disarm()
         if case .full = step.trouble { try store.limitPages(nil) }
         if isOff {
             summary.kills += 1
-            try await store.reopen()
+            try store.reopen()
         }
-        if code == .foreignWrites { try commitForeignWrites(store) }
         summary.steps += 1
         if let log {
-            let head = try store.head()?.prefix(8) ?? "-"
-            log("\(step.number): store \(store.place) \(step.action), \(step.trouble): \(outcome); head \(head)")
+            log(
+                "\(step.number): store \(store.place) \(step.action), \(step.trouble): \(outcome); "
+                    + "head \(try store.head()?.prefix(8) ?? "-")")
         }
         try requireJournal(of: store)
+        try requireEqualRows(as: store)
     }
 
-    private func arm(_ trouble: Plan.Trouble, _ seed: Int?) {
+    private func arm(_ trouble: Plan.Trouble, _ seed: Int) {
         power.arm(trouble)
-        var armed: Int?
-        if case .remote = trouble { armed = seed }
-        for (index, remote) in remotes.enumerated() { remote.arm(armed.map { $0 &+ index }) }
+        guard case .remote = trouble else { return }
+        for (index, remote) in remotes.enumerated() { remote.arm(seed &+ index) }
     }
 
-    /// What a store has acknowledged it shows, and what it has shown does not vanish.
+    private func disarm() {
+        power.arm(.none)
+        for remote in remotes { remote.arm(nil) }
+    }
+
+    /// A store shows the rows that it has acknowledged, and the rows that it has shown.
     private func requireJournal(of store: SimulatedStore) throws {
-        let counts = try store.ownJournalCounts()
-        try require(
-            counts.own == store.journal.count,
-            "store \(store.place) shows \(counts.own) of its \(store.journal.count) rows of the journal")
-        try require(
-            counts.all >= store.seen, "store \(store.place) shows \(counts.all) rows of the journal after \(store.seen)"
-        )
-        store.seen = counts.all
+        let shown = try store.shownJournal()
+        let lacking = store.journal.union(store.seen).subtracting(shown)
+        try require(lacking.isEmpty, "store \(store.place) lacks the rows \(lacking.sorted()) of the journal")
+        store.seen = shown
     }
 
-    private func isExpected(_ error: any Error, of step: Plan.Step, _ store: SimulatedStore) -> Bool {
-        switch error {
-        case is Undone: return true
-        case is Power.Off: return power.isOff
-        case is FaultyRemote.Fault: if case .remote = step.trouble { return true } else { return false }
-        case let error as DatabaseError:
-            if case .full = step.trouble, error.resultCode == .SQLITE_FULL { return true }
-            if case .revert = step.action { return error.resultCode == .SQLITE_CONSTRAINT }
-            return power.isOff
-        case let error as SyncError:
-            switch (error.code, step.action) {
-            case (.foreignWrites, _), (.checkpointPending, _): return true
-            case (.needsMerge, .pull), (.notPulled, .revert), (.unknownReplica, .retire): return true
-            case (.unknownCommit, .revert), (.workingStateDiverged, .revert), (.changedLater, .revert),
-                (.foreignKeyViolation, .revert):
-                return true
-            case (.baseTooOld, _): return mayRejoin(store)
-            default: return false
-            }
-        case let error as SyncFailure:
-            return isExpected(error.first, of: step, store) && isExpected(error.push, of: step, store)
-        default: return false
+    private func requireEqualRows(as store: SimulatedStore) throws {
+        guard let head = try store.head(), try !store.isJoining() else { return }
+        var rows: [String]?
+        for other in stores where other !== store && other.version == store.version {
+            guard try other.head() == head, try !other.isJoining() else { continue }
+            let own = try rows ?? store.rows()
+            rows = own
+            try requireEqual(other, own, "stores \(store.place) and \(other.place) have one head")
         }
     }
 
-    private func act(_ step: Plan.Step, _ store: SimulatedStore) async throws -> String {
-        let repository = store.repository
+    private func requireEqual(_ other: SimulatedStore, _ rows: [String], _ words: String) throws {
+        let found = try other.rows()
+        try require(
+            found == rows,
+            "\(words) and other rows: \(Set(found).subtracting(rows).sorted()), \(Set(rows).subtracting(found).sorted())"
+        )
+    }
+
+    private func isExpected(_ error: any Error, of step: Plan.Step) -> Bool {
+        if power.isOff || error is Undone { return true }
+        switch error {
+        case let failure as RemoteFailure:
+            if case .remote = step.trouble { return failure.cause is SimulatedRemote.Fault }
+        case let error as DatabaseError: if case .full = step.trouble { return error.resultCode == .SQLITE_FULL }
+        case let error as EngineError:
+            if case .revert = step.action { return [.noSuchCommit, .forgottenCommit].contains(error.code) }
+        case let error as MemberError:
+            // A listing that is late or damaged lacks the invitation.
+            if case .join = step.action, case .remote = step.trouble { return "\(error)".isEmpty == false }
+        default: break
+        }
+        return false
+    }
+
+    private func act(_ step: Plan.Step, _ store: SimulatedStore) throws -> String {
         switch step.action {
-        case .commit(let statements, let isPlain, let isUndone):
-            try commit(step.number, statements, isPlain: isPlain, isUndone: isUndone, store)
+        case .commit(let statements, let register, let isUndone):
+            try commit(step.number, statements, register: register, isUndone: isUndone, store)
+        case .plainCommit(let statements): try plainCommit(statements, store)
         case .count(let count):
-            try repository.commit { db in
+            try store.repository().commit { db in
                 try db.execute(
-                    sql: """
-                        INSERT INTO counter VALUES (1, \(count)) ON CONFLICT (id) DO UPDATE SET v = v + \(count)
-                        """)
+                    sql: "INSERT INTO counter VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET v = v + ?1",
+                    arguments: [count])
+                try db.execute(sql: "INSERT INTO journal VALUES (?, ?)", arguments: [step.number, store.place])
             }
-            sum += count
-        case .foreignWrite(let statements):
-            try store.write { try Self.run(statements, $0) }
-            try repository.commitForeignWrites()
+            counted[step.number] = count
+            store.journal.insert(step.number)
+            summary.commits += 1
         case .revert(let index):
             guard !plainCommits.isEmpty else { return "there is none" }
-            try repository.revert(plainCommits[index % plainCommits.count])
-        case .mergeAll: summary.merges += try repository.mergeAll().count
-        case .pull: return try repository.pull() == nil ? "nothing" : "moved"
-        case .join:
-            guard stores.count < plan.remotes.count else { return "there are enough" }
-            power.arm(.none)
-            try await join(mayRejoin: true)
-        case .retire(let index, let remote): return try await retire(stores[index % stores.count], by: store, remote)
-        case .reopen: try await store.reopen()
+            try store.repository().revert(plainCommits[index % plainCommits.count])
+        case .push(let remote): return try report([store.run(remote, .putting)], step)
+        case .fetch(let remote): return try report([store.run(remote, .fetching)], step)
+        case .sync(let remote): try check(store.sync(remote), step)
+        case .pull: return try store.repository().pull() == nil ? "nothing" : "moved"
+        case .compact(let remote):
+            let made = try store.compact(remote)
+            summary.snapshots += made.sentSnapshots
+            return try report([made], step)
+        case .forget(let tombstones): try store.repository().forgetHistory(tombstones: tombstones)
+        case .migrate: try store.migrate(to: min(store.version + 1, SimulatedSchema.lastVersion))
+        case .reopen: try store.reopen()
         case .settle:
-            power.arm(.none)
-            for remote in remotes { remote.arm(nil) }
-            try await settle()
-        case .push(let remote): return try await "\(exchange(store, remote) { try await $0.push() })"
-        case .fetch(let remote): return try await "\(exchange(store, remote) { try await $0.fetch() })"
-        case .sync(let remote): _ = try await exchange(store, remote) { try await $0.sync() }
-        case .checkpoint(let remote):
-            let made = try await exchange(store, remote) { try await $0.checkpoint() }
-            if made != nil { summary.checkpoints += 1 }
-            return made == nil ? "none" : "made"
+            disarm()
+            try settle()
+        case .save, .restore, .copy, .join, .remove: return try changeStores(step, store)
+        case .saveRemote, .rewindRemote, .emptyRemote, .loseObjects, .copyRemote: return changeRemotes(step)
         }
         return "done"
     }
 
+    private func report(_ reports: [ExchangeReport], _ step: Plan.Step) throws -> String {
+        try check(reports.flatMap(\.failures), step)
+        return reports.map { "\($0.receivedCommits) in, \($0.sentCommits) out" }.joined()
+    }
+
+    /// A call that failed has failed by the fault of the step.
+    private func check(_ failures: [RemoteFailure], _ step: Plan.Step) throws {
+        for failure in failures where !isExpected(failure, of: step) { throw failure }
+    }
+
+    // MARK: Commits
+
     /// Statements may fail by a constraint; then they have done nothing.
-    private static func run(_ statements: [String], _ db: Database) throws {
-        for sql in statements {
+    private static func run(_ statements: [Statement], _ version: Int, _ db: Database) throws {
+        for statement in statements where statement.version <= version {
             do {
-                try db.execute(sql: sql)
+                try db.execute(sql: statement.sql)
             } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {}
         }
     }
 
     private func commit(
-        _ number: Int, _ statements: [String], isPlain: Bool, isUndone: Bool, _ store: SimulatedStore
+        _ number: Int, _ statements: [Statement], register: Int?, isUndone: Bool, _ store: SimulatedStore
     ) throws {
-        let former = isPlain ? try store.head() : nil
+        let isJoining = try store.isJoining()
+        let known = try registers.known(by: store, isJoining: isJoining, register)
         do {
-            try store.repository.commit { db in
-                try Self.run(statements, db)
-                if !isPlain {
-                    try db.execute(sql: "INSERT INTO journal VALUES (?, ?)", arguments: [number, store.place])
+            try store.repository().commit { db in
+                try Self.run(statements, store.version, db)
+                try db.execute(sql: "INSERT INTO journal VALUES (?, ?)", arguments: [number, store.place])
+                if let register {
+                    try db.execute(
+                        sql: "INSERT INTO register VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET step = ?2",
+                        arguments: [register, number])
                 }
                 if isUndone { throw Undone() }
             }
         } catch {
-            // The connection of a killed process is not read any more.
-            return try rethrow(error, store, number)
+            let isThere = try store.shownJournal().contains(number)
+            try require(!isThere || power.isOff, "a commit has failed and is there: \(error)")
+            throw error
         }
-        if isPlain {
-            if let head = try store.head(), head != former, let id = CommitID(head) { plainCommits.append(id) }
-        } else {
-            store.journal.insert(number)
+        summary.commits += 1
+        store.journal.insert(number)
+        if let register { registers.add(number, to: register, knowing: known) }
+    }
+
+    private func plainCommit(_ statements: [Statement], _ store: SimulatedStore) throws {
+        let former = try store.head()
+        try store.repository().commit { try Self.run(statements, store.version, $0) }
+        summary.commits += 1
+        if let head = try store.head(), head != former { plainCommits.append(head) }
+    }
+
+    // MARK: Mishaps
+
+    private func changeStores(_ step: Plan.Step, _ store: SimulatedStore) throws -> String {
+        switch step.action {
+        case .save:
+            backups[store.place] = Backup(queue: try store.backup(), version: store.version, journal: store.journal)
+        case .restore:
+            guard let backup = backups[store.place] else { return "there is no backup" }
+            // Only the store itself may have these.
+            uncertain.formUnion(store.journal.subtracting(backup.journal))
+            try store.restore(backup.queue, version: backup.version)
+            (store.journal, store.seen) = (backup.journal, backup.journal)
+            (hasBranches, summary.mishaps) = (true, summary.mishaps + 1)
+        case .copy:
+            guard stores.count < Plan.mostStores else { return "there are enough" }
+            disarm()
+            let place = stores.count
+            let copy = try SimulatedStore(
+                place, member: store.member, store.backup(), version: store.version,
+                plan.remotes[place].map { remotes[$0] }, plan.schema, sliceRows: plan.sliceRows[place], power,
+                time: store.clock.milliseconds)
+            (copy.journal, copy.seen) = (store.journal, store.seen)
+            stores.append(copy)
+            (hasBranches, summary.mishaps) = (true, summary.mishaps + 1)
+        case .join: return try join(step)
+        case .remove:
+            let last = active[active.count - 1]
+            let isFirst = active[0].place == 0 && last.member != 0
+            guard removed.isEmpty, isFirst, active.count > 2,
+                !active.contains(where: { $0.member == last.member && $0 !== last })
+            else { return "nobody" }
+            disarm()
+            let id = try last.repository().store().keys.id
+            try active[0].repository().remove(id)
+            removed.insert(last.place)
+            removedAuthors.insert(id.description)
+            uncertain.formUnion(last.journal.subtracting(try active[0].shownJournal()))
+            summary.mishaps += 1
+        default: break
         }
+        return "done"
     }
 
-    private func rethrow(_ error: any Error, _ store: SimulatedStore, _ number: Int) throws {
-        let count = try store.read { db in
-            try Int.fetchOne(db, sql: "SELECT count(*) FROM journal WHERE id = ?", arguments: [number]) ?? 0
+    /// Another device joins by an invitation of the first store.
+    private func join(_ step: Plan.Step) throws -> String {
+        guard stores.count < Plan.mostStores, nextMember < Plan.mostStores, active[0].place == 0 else {
+            return "there are enough"
         }
-        try require(count == 0, "a commit has failed and is there: \(error)")
-        throw error
+        try addMember()
+        return "member \(nextMember - 1)"
     }
 
-    /// Before the rows of a checkpoint are there, nobody can take up others.
-    private func commitForeignWrites(_ store: SimulatedStore) throws {
-        do {
-            try store.repository.commitForeignWrites()
-        } catch let error as SyncError where error.code == .checkpointPending {}
-    }
-
-    /// Calls a manager. Where the history was replaced, the store rejoins.
-    private func exchange<T>(
-        _ store: SimulatedStore, _ remote: Int, _ body: (SyncManager) async throws -> T
-    ) async throws -> T {
-        let manager = store.managers[remote % store.managers.count]
-        let result = await Result { try await body(manager) }
-        guard case .failure(let error as SyncError) = result, error.code == .baseTooOld, mayRejoin(store) else {
-            return try result.get()
+    private func changeRemotes(_ step: Plan.Step) -> String {
+        summary.mishaps += 1
+        switch step.action {
+        case .saveRemote(let index):
+            savedRemotes[index % remotes.count] = remotes[index % remotes.count].content.objects
+        case .rewindRemote(let index):
+            remotes[index % remotes.count].content.objects = savedRemotes[index % remotes.count] ?? [:]
+        case .emptyRemote(let index): remotes[index % remotes.count].content.objects = [:]
+        case .loseObjects(let index): remotes[index % remotes.count].loseObjects(step.seed)
+        case .copyRemote(let index):
+            let (from, to) = (remotes[index % remotes.count], remotes[step.seed % remotes.count])
+            to.content.objects = from.content.objects
+        default: break
         }
-        (hasRejoined, summary.rejoins) = (true, summary.rejoins + 1)
-        try await manager.rejoin()
-        return try await body(manager)
-    }
-
-    /// Whether a checkpoint need not have waited for what a store has. By a second remote it may get what a newcomer has
-    /// pushed there that did not know of the checkpoint at the first.
-    private func mayRejoin(_ store: SimulatedStore) -> Bool {
-        store.mayRejoin || plan.remoteCount > 1 && stores.count > plan.storeCount
-    }
-
-    private func retire(_ other: SimulatedStore, by store: SimulatedStore, _ remote: Int) async throws -> String {
-        guard other !== store, other.place > 0, let author = try other.author() else { return "not this one" }
-        other.mayRejoin = true
-        try await store.managers[remote % store.managers.count].retire(author)
-        return "store \(other.place)"
+        return "done"
     }
 
     // MARK: The end
 
-    /// Everybody syncs until all have the same head and nothing is left to push.
-    private func settle() async throws {
-        for _ in 0..<24 {
-            let before = try stores.map { try $0.commitCount() }
+    /// Everybody syncs until all have the same head and nothing is left to put.
+    private func settle() throws {
+        for _ in 0..<20 {
             var isDone = true
-            for store in stores {
-                for remote in store.managers.indices {
-                    let result = await Result { try await exchange(store, remote) { try await $0.sync() } }
-                    guard case .failure(let error) = result else { continue }
-                    switch (error as? SyncError)?.code {
-                    case .checkpointPending: break
-                    case .foreignWrites: try commitForeignWrites(store)
-                    default: throw error
-                    }
-                    isDone = false
+            for store in active {
+                for remote in store.remotes.indices {
+                    let former = try store.head()
+                    let failures = try store.sync(remote)
+                    if let failure = failures.first { throw failure }
+                    if try store.head() != former { isDone = false }
                 }
             }
-            guard isDone, try before == stores.map({ try $0.commitCount() }) else { continue }
-            let heads = try Set(stores.map { try $0.head() })
-            if try heads.count == 1 && stores.allSatisfy({ try $0.outboxCount() == 0 }) { return }
+            if try isDone && Set(active.map { try $0.head() }).count == 1 { return }
         }
-        throw Failure(reason: "the stores do not come to an end")
+        let heads = try active.map { try "\($0.place): \($0.head()?.prefix(8) ?? "-")" }
+        throw Failure(reason: "the stores do not come to an end: \(heads)")
     }
 
-    /// Everybody gets everything, merges and pulls, until nothing is new.
-    ///
-    /// - Returns: How many rounds had something new.
-    private func quiesce() async throws -> Int {
-        for store in stores { try store.repository.commitForeignWrites() }
-        for round in 0...6 {
-            // What comes by one remote goes to the other one.
-            for _ in 0..<2 * plan.remoteCount - 1 {
-                for store in stores { for manager in store.managers { try await manager.push() } }
-                for store in stores { for manager in store.managers { try await manager.fetch() } }
-            }
-            var isNew = false
-            for store in stores {
-                let merges = try store.repository.mergeAll()
-                let moved = try store.repository.pull()
-                summary.merges += merges.count
-                if !merges.isEmpty || moved != nil { isNew = true }
-            }
-            if !isNew { return round }
-        }
-        return .max
-    }
-
-    private func finish() async throws {
-        switch plan.kind {
-        case .convergence:
-            let rounds = try await quiesce()
-            try require(rounds <= 2, "there is something new after \(rounds) rounds")
-        case .checkpoints:
-            for store in stores { try commitForeignWrites(store) }
-            try await settle()
-        }
-        if plan.kind == .checkpoints {
-            for manager in stores.flatMap(\.managers) { try await giveUpReplaced(manager) }
-        }
+    private func finish() throws {
+        for store in active { try store.migrate(to: SimulatedSchema.lastVersion) }
+        try settle()
+        for store in active { for remote in store.remotes.indices { try check(store.sync(remote)) } }
         try requireEqualStores()
-        if plan.kind == .checkpoints {
-            try await requireEqualMerges()
-            try requireEqualStores()
-        }
+        try requireJournal()
+        try requireRegisters()
+        try requireNewcomer()
     }
 
-    /// Gives up what was refused and does not come: what a store has pushed to one remote before it learned at the other of
-    /// a checkpoint, as it has rejoined; and what came damaged before a checkpoint has replaced it.
-    private func giveUpReplaced(_ manager: SyncManager) async throws {
-        let refused = try Set(manager.status().quarantined.keys)
-        let present = plan.remoteCount > 1 ? [] : try await manager.remote.get(Array(refused)).map(\.id)
-        for id in refused.subtracting(present) { try await manager.removeQuarantined(id) }
-    }
+    private func check(_ failures: [RemoteFailure]) throws { if let failure = failures.first { throw failure } }
 
     private func requireEqualStores() throws {
-        let (head, state) = (try stores[0].head(), try stores[0].state())
-        for store in stores {
+        let first = active[0]
+        let (head, rows) = (try first.head(), try first.rows())
+        let (verified, conflicts) = (try first.repository().verify(), try first.repository().conflicts())
+        for store in active {
             let name = "store \(store.place)"
-            let (otherHead, otherState) = (try store.head(), try store.state())
-            try require(otherHead == head, "\(name) has the head \(otherHead ?? "-"), the first one \(head ?? "-")")
+            try require(try store.head() == head, "\(name) has another head")
+            try requireEqual(store, rows, "\(name) has the head of store \(first.place)")
+            let own = try store.repository().verify()
+            try require(own.differences.isEmpty, "\(name) differs from its commits: \(own.differences)")
+            try require(own.digest == verified.digest, "\(name) has another digest")
             try require(
-                otherState == state,
-                "\(name) has other rows: \(Set(otherState).subtracting(state).sorted()), "
-                    + "\(Set(state).subtracting(otherState).sorted())")
-            let tables = try store.repository.verify()
-            try require(tables.isEmpty, "\(name) has other digests: \(tables)")
+                try store.repository().conflicts() == conflicts, "\(name) has other conflicts than store \(first.place)"
+            )
             let damage = try store.damage()
             try require(damage == nil, "\(name): \(damage ?? "")")
-            let beside = try store.commitsBesideHead()
-            try require(beside == 0, "\(beside) commits of \(name) are not under its head")
-            for manager in store.managers {
-                let status = try manager.status()
-                try require(
-                    status.quarantined.isEmpty && status.pending == 0 && status.ahead == 0 && status.behind == 0
-                        && status.lastError == nil && status.foreignWrites.isEmpty, "\(name) has the status \(status)")
-            }
+            let status = try store.repository().status()
+            let open = status.obstacles.filter { !isPermitted($0) }
+            // A copy of a store may know a remote that it does not reach.
+            let names = Set(store.remotes.map(\.name))
+            let isSent = status.remotes.allSatisfy { $0.isUpToDate || !names.contains($0.name) }
+            try require(status.readyCount == 0 && open.isEmpty && isSent, "\(name) has the status \(status)")
             try requireJournal(of: store)
         }
-        let acknowledged = stores.reduce(into: Set<Int>()) { $0.formUnion($1.journal) }
-        let found = try stores[0].read { try Set(Int.fetchAll($0, sql: "SELECT id FROM journal")) }
-        try require(found == acknowledged, "the journal differs by \(found.symmetricDifference(acknowledged).sorted())")
-        if plan.rules == .shared && !hasRejoined {
-            let count = try stores[0].read { try Int.fetchOne($0, sql: "SELECT sum(v) FROM counter") ?? 0 }
-            try require(count == sum, "\(count) were counted instead of \(sum)")
+    }
+
+    private func isPermitted(_ obstacle: Obstacle) -> Bool {
+        switch obstacle {
+        case .conflict: true
+        case .clockAhead: plan.hasFarClocks
+        case .twoContents: hasBranches
+        case .removedMember: !removed.isEmpty
+        case .waiting(let author, _, _): removedAuthors.contains(author)
+        default: false
         }
     }
 
-    /// All make the merge of the same two commits on their own, some without the history.
-    private func requireEqualMerges() async throws {
-        guard plan.remoteCount == 1, plan.rules != .different else { return }
-        let made = try await exchange(stores[0], 0) { try await $0.checkpoint() }
-        if made != nil { summary.checkpoints += 1 }
-        if stores.count < plan.remotes.count { try await join(mayRejoin: true) }
-        try await settle()
-        var dice = Dice(plan.number, 20_000)
-        for place in 0..<2 {
-            for _ in 0..<3 {
-                let statements = [plan.schema.statement(&dice)]
-                try stores[place].repository.commit { db in try Self.run(statements, db) }
-            }
-            try await stores[place].managers[0].push()
-        }
-        for store in stores { try await store.managers[0].fetch() }
-        for store in stores {
-            summary.merges += try store.repository.mergeAll().count
-            try store.repository.pull()
-        }
-        for store in stores { try await store.managers[0].sync() }
+    private func requireJournal() throws {
+        let acknowledged = active.reduce(into: Set<Int>()) { $0.formUnion($1.journal) }
+        let all = stores.reduce(into: uncertain) { $0.formUnion($1.journal) }
+        let found = try active[0].shownJournal()
+        let lost = acknowledged.union(all).subtracting(uncertain).subtracting(found)
+        try require(lost.isEmpty, "the rows \(lost.sorted()) of the journal are lost")
+        let strange = found.subtracting(all)
+        try require(strange.isEmpty, "the rows \(strange.sorted()) of the journal were never acknowledged")
+        guard !hasBranches, removed.isEmpty else { return }
+        let (count, expected) = (try active[0].count(), found.reduce(0) { $0 + (counted[$1] ?? 0) })
+        try require(count == expected, "\(count) were counted instead of \(expected)")
     }
 
-    // MARK: Rules
+    /// No register has a value that the author of another one knew.
+    private func requireRegisters() throws {
+        let found = try active[0].shownJournal()
+        for id in 1...3 {
+            let value = try active[0].register(id)
+            let problem = registers.problem(of: id, value: value, among: found)
+            try require(problem == nil, "register \(id) has \(value.map(String.init) ?? "no value"): \(problem ?? "")")
+        }
+    }
 
-    private func policy(_ place: Int) -> MergePolicy {
-        if plan.rules == .automatic { return MergePolicy() }
-        var policy = MergePolicy(tables: [
-            "p": .init(deletion: .deleteWins, counters: ["v"]), "counter": .init(counters: ["v"]),
-        ])
-        if plan.schema.children.contains("c2") { policy.tables["c2"] = .init(counters: ["w"]) }
-        policy.rename = { duplicate in
-            duplicate.columns == ["name"] ? duplicate.adding("~\(duplicate.attempt)", to: "name") : nil
+    /// A device that joins by an invitation has the same rows.
+    private func requireNewcomer() throws {
+        guard plan.number % 4 == 0, active[0].place == 0 else { return }
+        let founder = active[0]
+        let invitation = try founder.repository().invite(until: .max)
+        try check(founder.sync(0))
+        let queue = try world.emptyStore(plan.schema)
+        _ = try ChangesetRepository.join(
+            queue, invitation, at: founder.remotes[0], remoteName: founder.remotes[0].name,
+            clock: { [clock = founder.clock] in HybridTime(wallClock: clock.milliseconds) })
+        let newcomer = try SimulatedStore(
+            99, member: 99, queue, version: SimulatedSchema.lastVersion, founder.remotes, plan.schema,
+            sliceRows: 50_000,
+            power, time: founder.clock.milliseconds)
+        for _ in 0..<2 {
+            for store in [newcomer, founder] { for remote in store.remotes.indices { try check(store.sync(remote)) } }
         }
-        policy.resolve = { conflict in
-            switch conflict.column {
-            case "w"?: conflict.table == "c4" ? .delete : .row(["w": conflict.states.least("w", conflict)])
-            case "v"?: .value(0.databaseValue)
-            case nil: conflict.table == "c1" ? .delete : .automatic
-            default: .automatic
-            }
-        }
-        if plan.rules == .shared || place == 0 { return policy }
-        if place % 2 == 1 { return MergePolicy() }
-        policy.tables = [:]
-        let source = Chance(Dice(plan.number, 10_000 + place))
-        policy.resolve = { conflict in
-            switch source.roll(3) {
-            case 0: .delete
-            case _ where conflict.table == "counter": .automatic
-            case 1: .row(conflict.table == "p" ? ["v": 3.databaseValue] : ["p": .null])
-            case 2 where conflict.column != nil: .value((20 + source.roll(70)).databaseValue)
-            default: .automatic
-            }
-        }
-        return policy
+        try require(try newcomer.head() == founder.head(), "a newcomer has another head")
+        try requireEqual(newcomer, founder.rows(), "a newcomer has the head of store 0")
+        try require(try newcomer.repository().verify().differences.isEmpty, "a newcomer differs from its commits")
     }
 }
 
-/// Random numbers for closures.
-private final class Chance: Sendable {
-    private let dice: Mutex<Dice>
+/// The values that were written to registers, with the values that their authors knew.
+private struct Registers {
+    private var written: [Int: Set<Int>] = [:]
+    private var known: [Int: Set<Int>] = [:]
 
-    init(_ dice: Dice) { self.dice = Mutex(dice) }
+    /// The values that a store knows. Between two slices it knows the value that it shows, and what its author knew.
+    func known(by store: SimulatedStore, isJoining: Bool, _ register: Int?) throws -> Set<Int> {
+        guard let register else { return [] }
+        if !isJoining { return try store.shownJournal() }
+        guard let value = try store.register(register) else { return [] }
+        return (known[value] ?? []).union([value])
+    }
 
-    func roll(_ most: Int) -> Int { dice.withLock { $0(0...most) } }
-}
+    mutating func add(_ value: Int, to register: Int, knowing values: Set<Int>) {
+        written[register, default: []].insert(value)
+        known[value] = values
+    }
 
-extension MergeStates {
-    /// The least value of a column that a row of a side has.
-    fileprivate func least(_ column: String, _ conflict: RowConflict) -> DatabaseValue {
-        let all = [RowConflict.Side.ours, .theirs].flatMap { side in
-            (try? rows(of: conflict.table, where: [:], on: side)) ?? []
-        }
-        return all.compactMap { $0[column].flatMap { Int.fromDatabaseValue($0) } }.min()?.databaseValue ?? .null
+    func problem(of register: Int, value: Int?, among found: Set<Int>) -> String? {
+        let all = (written[register] ?? []).intersection(found)
+        guard let value else { return all.isEmpty ? nil : "\(all.sorted()) were written" }
+        if !all.contains(value) { return "nobody has written it" }
+        let later = all.filter { known[$0]?.contains(value) ?? false }
+        return later.isEmpty ? nil : "the authors of \(later.sorted()) knew it"
     }
 }

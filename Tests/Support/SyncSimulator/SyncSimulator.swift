@@ -5,20 +5,19 @@ import SyncSimulation
 /// Runs schedules of the simulation, and plays single ones back.
 ///
 /// ```
-/// SyncSimulator --first 0 --count 100000 [--kind convergence|checkpoints] [--seconds N]
-/// SyncSimulator --replay 4711 [--kind ...] [--without 3,5,8]
+/// SyncSimulator --first 0 --count 100000 [--seconds N] [--failures N]
+/// SyncSimulator --replay 4711 [--without 3,5,8]
 /// SyncSimulator --shrink 4711
 /// ```
 @main
 struct SyncSimulator {
     private var first = 0
     private var count = 1000
-    private var kind: Plan.Kind?
     private var seconds: Double = .infinity
     private var mostFailures = 20
     private var leftOut: Set<Int> = []
 
-    static func main() async {
+    static func main() throws {
         // Sets and dictionaries are in the same order each time only where the process begins with this.
         if getenv("SWIFT_DETERMINISTIC_HASHING") == nil {
             setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
@@ -26,15 +25,15 @@ struct SyncSimulator {
             execv("/proc/self/exe", &arguments)
         }
         seeded_random_begin(0)
-        Simulation.prepare()
+        try Simulation.prepare()
         var simulator = SyncSimulator()
-        exit(await simulator.run(Array(CommandLine.arguments.dropFirst())) ? 0 : 1)
+        exit(simulator.run(Array(CommandLine.arguments.dropFirst())) ? 0 : 1)
     }
 
     /// Prints a line at once.
     private static func report(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
-    private mutating func run(_ arguments: [String]) async -> Bool {
+    private mutating func run(_ arguments: [String]) -> Bool {
         var rest = arguments[...]
         var single: (number: Int, shrinks: Bool)?
         while let option = rest.popFirst() {
@@ -44,7 +43,6 @@ struct SyncSimulator {
             case "--count": count = Int(value) ?? 1000
             case "--seconds": seconds = Double(value) ?? .infinity
             case "--failures": mostFailures = Int(value) ?? 20
-            case "--kind": kind = Plan.Kind(rawValue: value)
             case "--without": leftOut = Set(value.split(separator: ",").compactMap { Int($0) })
             case "--replay": single = (Int(value) ?? 0, false)
             case "--shrink": single = (Int(value) ?? 0, true)
@@ -53,23 +51,23 @@ struct SyncSimulator {
                 return false
             }
         }
-        guard let single else { return await runAll() }
-        if single.shrinks { await shrink(single.number) }
-        return await replay(single.number)
+        guard let single else { return runAll() }
+        if single.shrinks { shrink(single.number) }
+        return replay(single.number)
     }
 
     private func attempt(
         _ number: Int, without leftOut: Set<Int> = [], log: ((String) -> Void)? = nil
-    ) async -> Result<ScheduleSummary, any Error> {
+    ) -> Result<ScheduleSummary, any Error> {
         seeded_random_begin(UInt64(bitPattern: Int64(number)))
         do {
-            return .success(try await Simulation(Plan(number, kind: kind), leavingOut: leftOut, log: log).run())
+            return .success(try Simulation(Plan(number), leavingOut: leftOut, log: log).run())
         } catch {
             return .failure(error)
         }
     }
 
-    private func runAll() async -> Bool {
+    private func runAll() -> Bool {
         let start = ContinuousClock.now
         var (done, failures, total) = (0, 0, ScheduleSummary())
         func report() {
@@ -80,8 +78,7 @@ struct SyncSimulator {
         }
         for number in first..<first + count {
             guard (ContinuousClock.now - start) / .seconds(1) < seconds, failures < mostFailures else { break }
-            if let kind, kind != Plan(number).kind { continue }
-            switch await attempt(number) {
+            switch attempt(number) {
             case .success(let summary): total += summary
             case .failure(let error):
                 failures += 1
@@ -95,13 +92,13 @@ struct SyncSimulator {
     }
 
     /// Leaves out every step without which the schedule fails nevertheless.
-    private mutating func shrink(_ number: Int) async {
-        guard case .failure = await attempt(number, without: leftOut) else { return }
+    private mutating func shrink(_ number: Int) {
+        guard case .failure = attempt(number, without: leftOut) else { return }
         var hasShrunk = true
         while hasShrunk {
             hasShrunk = false
-            for step in Plan(number, kind: kind).steps.map(\.number).reversed() where !leftOut.contains(step) {
-                if case .failure = await attempt(number, without: leftOut.union([step])) {
+            for step in Plan(number).steps.map(\.number).reversed() where !leftOut.contains(step) {
+                if case .failure = attempt(number, without: leftOut.union([step])) {
                     leftOut.insert(step)
                     hasShrunk = true
                 }
@@ -111,8 +108,8 @@ struct SyncSimulator {
         Self.report("SyncSimulator --replay \(number) --without \(without)")
     }
 
-    private func replay(_ number: Int) async -> Bool {
-        switch await attempt(number, without: leftOut, log: Self.report) {
+    private func replay(_ number: Int) -> Bool {
+        switch attempt(number, without: leftOut, log: Self.report) {
         case .success(let summary):
             Self.report("succeeded: \(summary)")
             return true

@@ -8,7 +8,7 @@ enum LanguageFence {
     private static let replaced = [
         "Sources/ChangesetSync/", "Sources/PostgreSQLRemote/", "Tests/Unit/ChangesetSync/",
         "Tests/Unit/PostgreSQLRemote/",
-        "Tests/Support/SyncSimulation/", "Docs/Formats/Changeset.md", "Docs/Formats/Envelope.md",
+        "Tests/Support/FormerSimulation/", "Docs/Formats/Changeset.md", "Docs/Formats/Envelope.md",
         "Docs/Formats/PostgreSQL.md", "Docs/Formats/Invitation.md",
     ]
     private static let openings: Set<String> = ["What", "Whoever", "Whatever"]

@@ -1,185 +1,139 @@
 #if PostgreSQL
-    import ChangesetSync
+    import CommitJoin
     import Foundation
     import Testing
 
     @testable import PostgreSQLRemote
 
-    /// A server that answers what it likes: everything is refused with a typed error, in bounded time and memory.
+    /// A server that answers as a test wants: every wrong answer is a typed error, in bounded time and memory.
     @Suite("Hostile PostgreSQL servers", .timeLimit(.minutes(2)))
     struct HostileServerTests {
-        private var settings: PostgreSQLRemote.Settings {
-            var settings = PostgreSQLRemote.Settings()
+        private var settings: PostgreSQLObjectStore.Settings {
+            var settings = PostgreSQLObjectStore.Settings()
             settings.attempts = 2
             settings.connectLimit = .seconds(5)
             settings.statementLimit = .seconds(5)
             return settings
         }
 
-        private static let repository = "SELECT cipherstore.repository"
-        private static let known = FakeServer.rows(columns: 1, [[FakeServer.number(1)]])
+        private static let listing = "SELECT cipherstore.repository"
+        private static let summary: [[UInt8]?] = summary()
 
-        /// What a statement of another kind than the one in question gets.
-        private static func usual(_ kind: String) -> [UInt8] {
-            switch kind {
-            case "SELECT cipherstore.repository": known
-            case "WITH cipherstore.log":
-                FakeServer.rows(columns: 2, [[FakeServer.number(1), Make.author().bytes]])
-            case "INSERT cipherstore.object": FakeServer.rows(columns: 1, [])
-            case "SELECT cipherstore.object": FakeServer.rows(columns: 2, [])
-            default:
-                Stream.Message("1", []).bytes + Stream.Message("2", []).bytes + Stream.Message("n", []).bytes
-                    + Stream.Message("C", Array("INSERT 0 1".utf8) + [0]).bytes
-            }
+        private static func summary(
+            layout: Int64? = 2, count: Int64 = 0, fingerprint: Int64 = 0, position: Int64 = 1
+        ) -> [[UInt8]?] {
+            [
+                layout.map(FakeServer.number), FakeServer.number(count), FakeServer.number(fingerprint),
+                FakeServer.number(position), nil,
+            ]
+        }
+
+        private static func entry(_ name: String, _ mark: Int64 = 1) -> [[UInt8]?] {
+            [FakeServer.number(mark), nil, nil, nil, Array(name.utf8)]
         }
 
         private func code(
-            _ kind: String, _ answer: [UInt8], _ call: (PostgreSQLRemote) async throws -> some Any
-        ) async throws -> PostgreSQLError.Code? {
-            let server = try FakeServer { asked, _ in asked == kind ? answer : Self.usual(asked) }
-            let remote = try server.remote(settings)
+            _ kind: String, _ answer: [UInt8], _ call: (PostgreSQLObjectStore) throws -> some Any
+        ) throws -> PostgreSQLError.Code? {
+            let server = try FakeServer { asked, _ in
+                if asked == kind { return answer }
+                // The row of the repository, before a put.
+                return asked == Self.listing ? FakeServer.rows(columns: 1, [[FakeServer.number(2)]]) : []
+            }
+            let store = try server.store(settings)
             defer { withExtendedLifetime(server) {} }
-            return await Make.code { try await call(remote) }
+            return Make.code { try call(store) }
         }
 
-        private func list(_ remote: PostgreSQLRemote) async throws -> RemotePage {
-            try await remote.list(after: RemoteCursor(), limit: 10)
-        }
+        private func get(_ store: PostgreSQLObjectStore) throws -> [UInt8]? { try store.get(1) }
 
-        @Test(
-            "objects of a wrong identifier or length, too many of them, NULL in all, other columns and texts are refused"
-        )
-        func objects() async throws {
-            let (id, other) = (Make.id(1).bytes, Make.id(2).bytes)
-            let long = [UInt8](repeating: 1, count: Limits.envelopeBytes + 2)
+        @Test("an object that is too long, NULL, twice there or a text, and answers of other kinds are refused")
+        func objects() throws {
+            let long = [UInt8](repeating: 1, count: 1002)
             let answers = [
-                FakeServer.rows(columns: 2, [[other, [1]]]),
-                FakeServer.rows(columns: 2, [[Array(id.dropLast()), [1]]]),
-                FakeServer.rows(columns: 2, [[id, [1]], [id, [1]]]), FakeServer.rows(columns: 2, [[nil, [1]]]),
-                FakeServer.rows(columns: 2, [[id, nil]]), FakeServer.rows(columns: 2, [[id, long]]),
-                FakeServer.rows(columns: 1, [[id]]), FakeServer.rows(columns: 3, [[id, [1], [1]]]),
-                FakeServer.rows(columns: 2, [[id, [1]]], format: 0), FakeServer.rows(columns: 0, []),
+                FakeServer.rows(columns: 1, [[nil]]), FakeServer.rows(columns: 1, [[long]]),
+                FakeServer.rows(columns: 1, [[[1]], [[1]]]), FakeServer.rows(columns: 2, [[[1], [1]]]),
+                FakeServer.rows(columns: 1, [[[1]]], format: 0), FakeServer.rows(columns: 0, []),
                 Stream.Message("C", Array("SELECT 1".utf8) + [0]).bytes, [],
                 Stream.Message("I", []).bytes, Stream.Message("H", [0, 0, 0]).bytes,
                 Stream.Message("G", [0, 0, 0]).bytes, Stream.Message("W", [0, 0, 0]).bytes,
-                FakeServer.rows(columns: 2, [[id, [1]]]) + FakeServer.rows(columns: 2, [[id, [1]]]),
+                FakeServer.rows(columns: 1, [[[1]]]) + FakeServer.rows(columns: 1, [[[1]]]),
             ]
             for (number, answer) in answers.enumerated() {
-                let code = try await code("SELECT cipherstore.object", answer) { try await $0.get([Make.id(1)]) }
-                #expect(code == .invalidAnswer, "answer \(number)")
+                #expect(try code("SELECT cipherstore.object", answer, get) == .invalidAnswer, "answer \(number)")
             }
-            // Each of them is possible, and all together are more than was asked for.
-            let ids = (0..<30).map { Make.id($0) }
-            let whole = [UInt8](repeating: 1, count: Limits.envelopeBytes)
-            let much = FakeServer.rows(columns: 2, ids.map { [$0.bytes, whole] })
-            let answered = try await code("SELECT cipherstore.object", much) { try await $0.get(ids) }
-            #expect(answered == .invalidAnswer)
-            let good = try await code("SELECT cipherstore.object", FakeServer.rows(columns: 2, [[id, [1]]])) {
-                let found = try await $0.get([Make.id(1)])
-                #expect(found.map(\.bytes) == [[1]])
+            var bytes: [UInt8]?
+            let good = try code("SELECT cipherstore.object", FakeServer.rows(columns: 1, [[[1]]])) {
+                bytes = try $0.get(1)
             }
-            #expect(good == nil)
+            #expect(good == nil && bytes == [1])
         }
 
-        @Test("logs with impossible numbers, in a wrong order, of nobody or too long are refused")
-        func logs() async throws {
-            let id = Make.id(1).bytes
-            func row(_ number: Int64, _ sequence: Int64) -> [[UInt8]?] {
-                [FakeServer.number(number), FakeServer.number(sequence), id, FakeServer.number(1)]
-            }
+        @Test(
+            "a listing without a summary, with two, with impossible names or numbers, and one without end are refused")
+        func listings() throws {
+            let name = Make.name(1)
             let answers: [[[[UInt8]?]]] = [
-                [row(2, 1)], [row(0, 1)], [row(-1, 1)], [row(.max, 1)], [row(1, 0)], [row(1, -5)], [row(1, .min)],
-                [row(1, 1), row(1, 1)], [row(1, 1), row(1, 2), row(1, 1)], [row(1, 1), row(2, 2), row(1, 2)],
-                (1...13).map { row(1, $0) }, [[nil, FakeServer.number(1), id, nil]], [[[1], [1], id, nil]],
-                [[FakeServer.number(1), [0, 0, 1], id, nil]],
+                [], [Self.summary, Self.summary], [Self.entry(name)],
+                [Self.summary, Self.entry("")], [Self.summary, Self.entry("a b")],
+                [Self.summary, Self.entry("\u{7f}")],
+                [Self.summary, Self.entry(String(repeating: "a", count: 201))],
+                [Self.summary, [nil, nil, nil, nil, Array(name.utf8)]],
+                [Self.summary, [[1], nil, nil, nil, Array(name.utf8)]],
+                [[FakeServer.number(2), nil, FakeServer.number(0), FakeServer.number(0), nil]],
+                [[FakeServer.number(2), FakeServer.number(0), nil, FakeServer.number(0), nil]],
+                [[FakeServer.number(2), FakeServer.number(0), FakeServer.number(0), nil, nil]],
             ]
             for (number, rows) in answers.enumerated() {
-                let answer = FakeServer.rows(columns: 4, rows)
-                let code = try await code("SELECT cipherstore.object", answer, list)
-                #expect(code == .invalidAnswer, "answer \(number)")
+                let found = try code(Self.listing, FakeServer.rows(columns: 5, rows)) { try $0.list("") }
+                #expect(found == .invalidAnswer, "answer \(number)")
             }
-            let gap = try await code("SELECT cipherstore.object", FakeServer.rows(columns: 4, [row(1, .max)])) {
-                let page = try await list($0)
-                #expect(page.entries.isEmpty && page.stalled.map(\.reason) == [.entryMissing])
-            }
-            #expect(gap == nil)
-            let authors = FakeServer.rows(
-                columns: 2, [[FakeServer.number(1), nil], [FakeServer.number(1), [1, 2]], [nil, nil]])
-            #expect(try await code("WITH cipherstore.log", authors, list) == .invalidAnswer)
-        }
-
-        @Test("acknowledgements in a wrong order, without bytes or too long are refused, and foreign entries")
-        func compaction() async throws {
-            func row(_ author: [UInt8]?, _ body: [UInt8]?) -> [[UInt8]?] { [FakeServer.number(1), author, body] }
-            let (one, two) = (Make.author(1).bytes, Make.author(2).bytes)
-            let long = [UInt8](repeating: 1, count: Limits.acknowledgementBytes + 2)
-            let answers = [
-                [row(two, [1]), row(one, [1])], [row(one, [1]), row(one, [1])], [row(one, nil)], [row([], [1])],
-                [row(one, long)], [[nil, one, [1]]], [row(one, [1])],
-            ]
-            for (number, rows) in answers.enumerated() {
-                let code = try await code(Self.repository, FakeServer.rows(columns: 3, rows)) {
-                    try await $0.compaction?.acknowledgements()
+            // Everything has to be listed again, by names that do not go on.
+            let full = [[FakeServer.number(1), Array(name.utf8)], [FakeServer.number(1), Array(name.utf8)]]
+            for rows in [full, [[FakeServer.number(1), nil]]] as [[[[UInt8]?]]] {
+                let server = try FakeServer { asked, _ in
+                    asked == Self.listing
+                        ? FakeServer.rows(columns: 5, [Self.summary(count: 9)]) : FakeServer.rows(columns: 2, rows)
                 }
-                #expect(code == .invalidAnswer, "answer \(number)")
+                let store = try server.store(settings)
+                defer { withExtendedLifetime(server) {} }
+                #expect(Make.code { try store.list("") } == .invalidAnswer)
             }
-            let good = FakeServer.rows(columns: 3, [row(one, [1]), row(nil, nil)])
-            let none = try await code(Self.repository, good) {
-                let found = try await $0.compaction?.acknowledgements()
-                #expect(found?.map(\.bytes) == [[1]])
-            }
-            #expect(none == nil)
-            let cursor = try #require(RemoteCursor(decoding: [1] + one + [0, 0, 0, 0, 0, 0, 0, 2]))
-            let entry = FakeServer.rows(columns: 2, [[FakeServer.number(1), Make.id(1).bytes]])
-            let endless = try await code("SELECT cipherstore.log", entry) {
-                try await $0.compaction?.delete([], through: cursor, except: [])
-            }
-            #expect(endless == .invalidAnswer)
+            let good = FakeServer.rows(columns: 5, [Self.entry(name, 7), Self.summary(count: 1, fingerprint: 7)])
+            var names: [String] = []
+            #expect(try code(Self.listing, good) { names = try $0.names() } == nil)
+            #expect(names == [name])
+            let later = FakeServer.rows(columns: 5, [Self.summary(layout: 3)])
+            #expect(try code(Self.listing, later) { try $0.list("") } == .unknownLayout)
         }
 
-        @Test("a put believes no identifier that it has not sent, and no vanishing object")
-        func puts() async throws {
-            let stored = FakeServer.rows(columns: 1, [[Make.id(1).bytes]])
+        @Test("a put and a deletion believe no answer of other columns or rows")
+        func puts() throws {
             let answers = [
-                FakeServer.rows(columns: 1, [[Make.id(9).bytes]]), FakeServer.rows(columns: 1, [[[1]]]),
-                FakeServer.rows(columns: 1, [[Make.id(1).bytes], [Make.id(1).bytes]]),
-                FakeServer.rows(columns: 1, [[nil]]), Self.usual("INSERT cipherstore.log"),
+                FakeServer.rows(columns: 1, [[FakeServer.number(1)], [FakeServer.number(1)]]),
+                FakeServer.rows(columns: 2, [[[1], [1]]]), FakeServer.rows(columns: 0, []), [],
             ]
             for (number, answer) in answers.enumerated() {
-                let code = try await code("INSERT cipherstore.object", answer) {
-                    try await $0.put([Make.object(1, sequence: 1)])
-                }
-                #expect(code == .invalidAnswer, "answer \(number)")
+                let put = try code("INSERT cipherstore.object", answer) { try $0.put([1]) }
+                #expect(put == .invalidAnswer, "answer \(number)")
+                let deletion = try code("WITH cipherstore.object", answer) { try $0.delete(Make.name(1)) }
+                #expect(deletion == .invalidAnswer, "answer \(number)")
             }
-            // It says that all were there, and has none.
             let none = FakeServer.rows(columns: 2, [])
-            let hidden = try await code("SELECT cipherstore.object", none) {
-                try await $0.put([Make.object(1, sequence: 1)])
-            }
-            #expect(hidden == .contention)
-            // Its position is taken, and is free: for ever.
-            let server = try FakeServer { kind, _ in
-                switch kind {
-                case "INSERT cipherstore.object": stored
-                case "INSERT cipherstore.log": Stream.Message.error("23505").bytes
-                case "SELECT cipherstore.log": FakeServer.rows(columns: 2, [])
-                default: Self.usual(kind)
-                }
-            }
-            let remote = try server.remote(settings)
-            defer { withExtendedLifetime(server) {} }
-            #expect(await Make.code { try await remote.put([Make.object(1, sequence: 1)]) } == .contention)
+            #expect(try code("WITH cipherstore.object", none) { try $0.delete(Make.name(1)) } == .invalidAnswer)
+            let kept = FakeServer.rows(columns: 2, [[FakeServer.number(1), FakeServer.number(0)]])
+            #expect(try code("WITH cipherstore.object", kept) { try $0.delete(Make.name(1)) } == .missingRights)
         }
 
-        @Test("rows, notices and messages without end are cut off by their bytes")
-        func floods() async throws {
-            let row = FakeServer.rows(columns: 2, [[Make.id(1).bytes, [1]]])
-            let header = Array(row.prefix(10 + 1 + 4 + 2 + 2 * 19))
+        @Test("rows, notices and messages without end are ended by their bytes")
+        func floods() throws {
+            let row = FakeServer.rows(columns: 1, [[[1]]])
+            let header = Array(row.prefix(10 + 1 + 4 + 2 + 19))
             let body = [UInt8](repeating: 7, count: 1 << 20)
             let messages = [
-                Stream.Message("D", [0, 2] + Stream.number(32) + Make.id(1).bytes + Stream.number(1 << 20) + body),
+                Stream.Message("D", [0, 1] + Stream.number(1 << 20) + body),
                 Stream.Message.error("01000", severity: "NOTICE"),
-                Stream.Message("D", [0, 2] + [UInt8](repeating: 255, count: 8)),
+                Stream.Message("D", [0, 1] + [UInt8](repeating: 255, count: 4)),
                 Stream.Message("S", Array("a".utf8) + [0] + body.prefix(20_000) + [0]),
                 Stream.Message("A", [0, 0, 0, 1] + Array("channel".utf8) + [0] + body + [0]),
             ]
@@ -197,15 +151,15 @@
                 }
                 var patient = settings
                 patient.statementLimit = .seconds(60)
-                let remote = try server.remote(patient)
+                let store = try server.store(patient)
                 defer { withExtendedLifetime(server) {} }
-                let code = await Make.code { try await remote.get([Make.id(1)]) }
+                let code = Make.code { try store.get(1) }
                 #expect(code == .invalidAnswer && sent.value == 0, "message \(number)")
             }
         }
 
         @Test("messages of impossible length or kind, and a greeting that is none, are errors of the connection")
-        func messages() async throws {
+        func messages() throws {
             let broken: [[UInt8]] = [
                 [UInt8(ascii: "D"), 0x7F, 0xFF, 0xFF, 0xFF], [UInt8(ascii: "D"), 0, 0, 0, 0],
                 [UInt8(ascii: "D"), 0xFF, 0xFF, 0xFF, 0xFF], [0xEE, 0, 0, 0, 4],
@@ -213,7 +167,7 @@
                 Stream.Message("E", []).bytes, Stream.Message("E", Array("C".utf8)).bytes,
             ]
             for (number, bytes) in broken.enumerated() {
-                let code = try await code("SELECT cipherstore.object", bytes) { try await $0.get([Make.id(1)]) }
+                let code = try code("SELECT cipherstore.object", bytes) { try $0.get(1) }
                 #expect([.connectionLost, .invalidAnswer, .timedOut].contains(code), "message \(number)")
             }
             let greetings: [[UInt8]] = [
@@ -223,9 +177,9 @@
             ]
             for (number, greeting) in greetings.enumerated() {
                 let server = try FakeServer(greeting: greeting) { _, _ in nil }
-                let remote = try server.remote(settings)
+                let store = try server.store(settings)
                 defer { withExtendedLifetime(server) {} }
-                let error = await Make.error(PostgreSQLError.self) { try await remote.get([Make.id(1)]) }
+                let error = Make.error(PostgreSQLError.self) { try store.get(1) }
                 let code = error?.code
                 #expect(
                     code == (number == 4 ? .wrongPassword : .unreachable),
@@ -234,13 +188,13 @@
         }
 
         @Test("a server's words are printed in one line of printable characters, and a SQLSTATE is one")
-        func words() async throws {
+        func words() throws {
             let text = "\u{1B}[31mred\r\n" + String(repeating: "ä", count: 5000)
             let fields = Array("SERROR\0C\u{1B}[31m\0M\(text)\0\0".utf8)
             let server = try FakeServer { _, _ in Stream.Message("E", fields).bytes }
-            let remote = try server.remote(settings)
+            let store = try server.store(settings)
             defer { withExtendedLifetime(server) {} }
-            let error = await Make.error(PostgreSQLError.self) { try await remote.get([Make.id(1)]) }
+            let error = Make.error(PostgreSQLError.self) { try store.get(1) }
             #expect(error?.sqlState == nil && error?.code == .connectionLost)
             let description = error?.description ?? ""
             #expect(description.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F } && description.count < 600)

@@ -1,36 +1,24 @@
 #if PostgreSQL
-    import ChangesetSync
+    import CommitJoin
     import Foundation
     import TestKit
     import Testing
 
     @testable import PostgreSQLRemote
 
-    /// What may happen between a replica and its server, and what is in the tables afterwards.
+    /// Faults between a replica and its server, and the tables afterwards.
     @Suite("PostgreSQL remotes under faults", .timeLimit(.minutes(3)))
     struct PostgreSQLFaultTests {
         private let database: TestDatabase
 
-        init() async throws {
-            database = try await TestDatabase()
-            try await database.remote().setup()
-        }
+        init() throws { database = try TestDatabase() }
 
-        /// What the tables have is what was put: each object once, each log without a gap.
-        private func expectAll(_ count: Int) async throws {
-            let remote = try database.remote()
-            let (entries, _) = try await Make.listAll(remote)
-            #expect(entries.map(\.position.sequence) == (0..<count).map { UInt64($0 + 1) })
-            #expect(entries.map(\.id) == (0..<count).map { Make.id($0 + 1) })
-            let found = try await remote.get(entries.map(\.id))
-            #expect(found.map(\.bytes) == Make.objects(count).map(\.bytes))
-            #expect(try await database.texts("SELECT count(*)::text FROM cipherstore.object") == ["\(count)"])
+        /// The tables have each object once, with its bytes.
+        private func expectAll(_ numbers: ClosedRange<Int>, _ comment: Comment? = nil) throws {
+            let store = try database.store()
+            #expect(try store.names() == numbers.map { Make.name($0) }, comment)
+            for number in numbers { #expect(try store.get(number) == Make.object(number), comment) }
         }
-
-        private static let statements = [
-            "SELECT cipherstore.repository", "INSERT cipherstore.repository", "INSERT cipherstore.object",
-            "INSERT cipherstore.log",
-        ]
 
         private static let faults: [FaultyProxy.Fault] = [
             .cutBefore, .cutAfter, .end("57P01"), .end("57P02"), .report("40001"), .report("40P01"), .report("40003"),
@@ -38,40 +26,43 @@
         ]
 
         @Test(
-            "a put whose statement fails for a moment, or whose commit is not acknowledged, is completed by itself",
-            arguments: statements)
-        func moments(statement: String) async throws {
+            "a put whose statement fails for a moment, or whose answer is lost, is completed by itself",
+            arguments: [
+                "DO cipherstore.repository", "SELECT cipherstore.repository", "INSERT cipherstore.repository",
+                "INSERT cipherstore.object",
+            ])
+        func moments(statement: String) throws {
             for fault in Self.faults {
-                try await database.run("TRUNCATE cipherstore.repository, cipherstore.object, cipherstore.log")
+                try database.run("DROP SCHEMA IF EXISTS cipherstore CASCADE")
                 let proxy = try FaultyProxy(before: database.server) { kind, count in
                     kind == statement && count == 1 ? fault : nil
                 }
-                let remote = try database.remote(through: proxy.folder)
+                let store = try database.store(through: proxy.folder)
                 defer { withExtendedLifetime(proxy) {} }
-                let results = try await remote.put(Make.objects(20))
-                #expect(results.allSatisfy { $0 == .stored || $0 == .alreadyPresent }, "\(fault)")
-                // A repository that was registered is found, and not registered again.
-                #expect(proxy.count(statement) + proxy.count(Self.statements[0]) >= 3, "\(fault)")
-                try await expectAll(20)
+                #expect(try store.put(1...4).allSatisfy { $0 == .stored || $0 == .alreadyPresent }, "\(fault)")
+                #expect(proxy.count(statement) >= 1, "\(fault)")
+                try expectAll(1...4, "\(fault)")
             }
         }
 
-        @Test("lists and gets are repeated after a lost connection and after a serialization failure")
-        func reading() async throws {
-            let objects = Make.objects(20)
-            _ = try await database.remote().put(objects)
+        @Test("lists, gets and deletions are repeated after a lost connection and after a serialization failure")
+        func reading() throws {
             for fault in Self.faults {
+                try database.store().put(1...20)
                 let proxy = try FaultyProxy(before: database.server) { _, count in count == 1 ? fault : nil }
-                let remote = try database.remote(through: proxy.folder)
+                let store = try database.store(through: proxy.folder)
                 defer { withExtendedLifetime(proxy) {} }
-                #expect(try await Make.listAll(remote).entries.count == 20, "\(fault)")
-                #expect(try await remote.get(objects.map(\.id)).map(\.bytes) == objects.map(\.bytes), "\(fault)")
+                #expect(try store.list("").count == 20, "\(fault)")
+                #expect(try store.get(7) == Make.object(7), "\(fault)")
+                try store.delete(Make.name(20))
+                try expectAll(1...19, "\(fault)")
             }
         }
 
-        @Test("what fails again and again is reported, and the same put completes when the cause is gone")
-        func persistent() async throws {
-            var settings = PostgreSQLRemote.Settings()
+        @Test(
+            "a failure that stays is reported after as many attempts as are set, and the same put completes afterwards")
+        func persistent() throws {
+            var settings = PostgreSQLObjectStore.Settings()
             settings.attempts = 3
             let cases: [(FaultyProxy.Fault, PostgreSQLError.Code, Int)] = [
                 (.cutBefore, .connectionLost, 3), (.cutAfter, .connectionLost, 3), (.report("40001"), .contention, 3),
@@ -81,174 +72,134 @@
             ]
             for (fault, code, attempts) in cases {
                 let proxy = try FaultyProxy(before: database.server) { kind, _ in
-                    kind == "INSERT cipherstore.log" ? fault : nil
+                    kind == "INSERT cipherstore.object" ? fault : nil
                 }
-                let remote = try database.remote(settings: settings, through: proxy.folder)
+                let store = try database.store(settings: settings, through: proxy.folder)
                 defer { withExtendedLifetime(proxy) {} }
-                #expect(await Make.code { try await remote.put(Make.objects(3)) } == code)
-                #expect(proxy.count("INSERT cipherstore.log") == attempts)
+                let error = Make.error(PostgreSQLError.self) { try store.put(1...1) }
+                #expect(error?.code == code && error?.isRefusal == [.readOnlyServer, .missingRights].contains(code))
+                #expect(proxy.count("INSERT cipherstore.object") == attempts)
             }
-            _ = try await database.remote().put(Make.objects(3))
-            try await expectAll(3)
-        }
-
-        /// A later part of a put was entered after a gap then, which no later put would have noticed.
-        @Test("a server that has lost its tables in the middle of a long put gets nothing that would leave a gap")
-        func restoredBackup() async throws {
-            let objects = Make.objects(1200)
-            let proxy = try FaultyProxy(before: database.server) { [database] kind, count in
-                guard kind == "INSERT cipherstore.object", count == 2 else { return nil }
-                _ = try? database.output(of: "psql", ["-q", "-c", "DELETE FROM cipherstore.log WHERE push_seq > 400"])
-                return .cutBefore
-            }
-            let remote = try database.remote(through: proxy.folder)
-            defer { withExtendedLifetime(proxy) {} }
-            let missing = LogPosition(author: Make.author(), sequence: UInt64(PostgreSQLLimits.objectsAtOnce))
-            let error = await Make.error(RemoteError.self) { try await remote.put(objects) }
-            #expect(error == .remoteRewound(remote: remote.name, missing: missing))
-            #expect(try await Make.listAll(remote).entries.count == 400)
-            let numbers = try await database.texts("SELECT max(push_seq)::text FROM cipherstore.log")
-            #expect(numbers == ["400"])
+            try database.store().put(1...3)
+            try expectAll(1...3)
         }
 
         @Test("an answer that does not come ends with the time limit, and is completed by the next put")
-        func silence() async throws {
-            var settings = PostgreSQLRemote.Settings()
+        func silence() throws {
+            try database.store().setup()
+            var settings = PostgreSQLObjectStore.Settings()
             settings.statementLimit = .milliseconds(300)
             let proxy = try FaultyProxy(before: database.server) { kind, count in
-                kind == "INSERT cipherstore.log" && count == 1 ? .silence : nil
+                kind == "INSERT cipherstore.object" && count == 1 ? .silence : nil
             }
-            let remote = try database.remote(settings: settings, through: proxy.folder)
+            let store = try database.store(settings: settings, through: proxy.folder)
             defer { withExtendedLifetime(proxy) {} }
-            #expect(await Make.code { try await remote.put(Make.objects(4)) } == .timedOut)
-            settings.statementLimit = .seconds(60)
-            _ = try await database.remote(settings: settings, through: proxy.folder).put(Make.objects(4))
-            try await expectAll(4)
+            #expect(Make.code { try store.put(1...4) } == .timedOut)
+            #expect(try database.store(through: proxy.folder).put(1...4).count == 4)
+            try expectAll(1...4)
+        }
+
+        @Test("a statement that is given up is ended at the server, too")
+        func cancellation() throws {
+            var settings = PostgreSQLObjectStore.Settings()
+            settings.statementLimit = .milliseconds(500)
+            let store = try database.store(settings: settings)
+            try store.put([1])
+            // A transaction has inserted the same object, and does not end.
+            let url = database.url
+            let held = Work {
+                let connection = try TestDatabase.connect(url)
+                let insertion = Statement(
+                    """
+                    WITH i AS (INSERT INTO cipherstore.object (repo, name, body)
+                        VALUES ('\\x\(Make.repository())', '\(Make.name(7))', '') RETURNING 1)
+                    SELECT 1::bigint FROM i, pg_sleep(600)
+                    """, columns: 1, mostRows: 1, valueBytes: 8)
+                return Make.code { try connection.run(insertion, within: .seconds(60)) }
+            }
+            let holder = try database.first("SELECT pid::text FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+            let put = Work { Make.code { try store.put([7]) } }
+            let waiting = """
+                SELECT pid::text FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = '\(database.name)'
+                """
+            let pid = try database.first(waiting)
+            #expect(try put.value() == .timedOut)
+            // Closing alone would leave the backend waiting: it does not read while it waits for a lock.
+            try database.waitUntilIdle(pid)
+            _ = try database.texts("SELECT pg_terminate_backend(\(holder))::text")
+            #expect(try held.value() == .connectionLost)
+            #expect(try store.put([7]) == [.stored])
         }
 
         /// The commit is durable on the server and waits for a standby that is not there; then the backend is ended.
-        @Test(
-            "a backend that is terminated in the middle of its commit: the put finds what was committed, and goes on",
-            arguments: ["object", "log"])
-        func terminated(table: String) async throws {
+        @Test("a backend that is terminated in the middle of its commit: the put finds the object that was committed")
+        func terminated() throws {
             let server = try PostgresServer()
-            let database = try await TestDatabase(server)
-            try await database.remote().setup()
-            _ = try await database.remote().put(Make.objects(1))
-            // The first statement of the put passes, the second one is stopped in its commit.
-            if table == "log" { _ = try await database.remote().put(Make.objects(10).map(\.withoutPosition)) }
-            try await database.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-            _ = try await database.texts("SELECT pg_reload_conf()::text")
-            _ = try await database.first(
-                "SELECT 'set' WHERE current_setting('synchronous_standby_names') = 'nobody'")
-            let put = Task { try await database.remote().put(Make.objects(10)) }
+            let database = try TestDatabase(server)
+            try database.store().put([1])
+            try database.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+            _ = try database.texts("SELECT pg_reload_conf()::text")
+            _ = try database.first("SELECT 'set' WHERE current_setting('synchronous_standby_names') = 'nobody'")
+            let put = Work { try database.store().put([2]) }
             let waiting = """
                 SELECT pid::text FROM pg_stat_activity
-                WHERE wait_event = 'SyncRep' AND query LIKE 'INSERT INTO cipherstore.\(table)%'
+                WHERE wait_event = 'SyncRep' AND query LIKE 'INSERT INTO cipherstore.object%'
                 """
-            let pid = try await database.first(waiting)
-            #expect(try await database.texts("SELECT pg_terminate_backend(\(pid))::text") == ["true"])
-            _ = try await database.first(
-                "SELECT 'gone' WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = \(pid))")
-            // It was committed, although nobody was told.
-            let expected = table == "log" ? 10 : 1
-            #expect(try await database.texts("SELECT count(*)::text FROM cipherstore.object") == ["10"])
-            #expect(try await database.texts("SELECT count(*)::text FROM cipherstore.log") == ["\(expected)"])
-            try await database.run("ALTER SYSTEM RESET synchronous_standby_names")
-            _ = try await database.texts("SELECT pg_reload_conf()::text")
-            #expect(try await put.value == Array(repeating: .alreadyPresent, count: 10))
-            let (entries, _) = try await Make.listAll(database.remote())
-            #expect(entries.map(\.id) == (1...10).map { Make.id($0) })
+            let pid = try database.first(waiting)
+            #expect(try database.texts("SELECT pg_terminate_backend(\(pid))::text") == ["true"])
+            _ = try database.first("SELECT 'gone' WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = \(pid))")
+            // It was committed without an answer.
+            #expect(try database.objectCount() == 2)
+            try database.run("ALTER SYSTEM RESET synchronous_standby_names")
+            _ = try database.texts("SELECT pg_reload_conf()::text")
+            #expect(try put.value() == [.alreadyPresent])
         }
 
         @Test("a server that is shut down and started again, or crashes, in the middle of many puts loses nothing")
-        func restart() async throws {
+        func restart() throws {
             let server = try PostgresServer()
-            let database = try await TestDatabase(server)
-            var settings = PostgreSQLRemote.Settings()
+            let database = try TestDatabase(server)
+            var settings = PostgreSQLObjectStore.Settings()
             settings.attempts = 12
-            let remote = try database.remote(settings: settings)
-            try await remote.setup()
-            let (done, isDone) = AsyncStream.makeStream(of: Int.self)
-            let puts = Task {
-                defer { isDone.finish() }
-                for number in 0..<60 {
-                    let part = Array(Make.objects(600)[(number * 10)..<(number * 10 + 10)])
-                    let results = try await remote.put(part)
-                    #expect(results.allSatisfy { $0 == .stored || $0 == .alreadyPresent })
-                    isDone.yield(number)
+            let (store, done) = (try database.store(settings: settings), Shared(0))
+            let puts = Work {
+                for number in 1...400 {
+                    let outcome = try store.put(Make.name(number), Make.object(number))
+                    #expect(outcome == .stored || outcome == .alreadyPresent)
+                    done.change { $0 = number }
                 }
             }
-            var numbers = done.makeAsyncIterator()
             for round in 0..<2 {
-                while let number = await numbers.next(), number < 15 + 20 * round {}
+                #expect(waitUntil(within: .seconds(60)) { done.value >= 100 + 150 * round })
                 server.stop(atOnce: round == 1)
                 server.start()
             }
-            try await puts.value
-            let entries = try await Make.listAll(remote).entries
-            #expect(entries.map(\.id) == (1...600).map { Make.id($0) })
+            try puts.value()
+            #expect(try store.names() == (1...400).map { Make.name($0) })
         }
 
-        @Test("serializable transactions that conflict are repeated until all is there")
-        func serializable() async throws {
-            try await database.run("ALTER DATABASE \(database.name) SET default_transaction_isolation = 'serializable'")
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                for author in (1...5 as ClosedRange<UInt8>).map({ Make.author($0 * 20) }) {
-                    group.addTask { [database] in
-                        let remote = try database.remote()
-                        let objects = Make.objects(60, author: author)
-                        for start in stride(from: 0, to: 60, by: 6) {
-                            _ = try await remote.put(Array(objects[start..<(start + 6)]))
-                            _ = try await remote.list(after: RemoteCursor(), limit: 1000)
-                        }
-                    }
+        @Test("serializable transactions that conflict are repeated until all objects are there")
+        func serializable() throws {
+            try database.run("ALTER DATABASE \(database.name) SET default_transaction_isolation = 'serializable'")
+            _ = try Work.all(5) { [database] number in
+                let store = try database.store()
+                for step in 0..<10 {
+                    try store.put((0..<6).map { number * 30 + step * 6 + $0 })
+                    _ = try store.list("")
                 }
-                try await group.waitForAll()
             }
-            #expect(try await Make.listAll(database.remote()).entries.count == 300)
-            #expect(try await database.texts("SELECT count(*)::text FROM cipherstore.object") == ["60"])
+            try expectAll(0...179)
         }
 
-        @Test("a put that is cancelled while the server makes it wait ends at once, and nothing is left waiting there")
-        func cancellation() async throws {
-            // A transaction that has inserted the same object, and does not end.
-            let blocker = try await TestDatabase.connect(database.url)
-            let insertion = Statement(
-                """
-                WITH i AS (INSERT INTO cipherstore.object VALUES ('\\x\(Make.repository())', '\\x\(Make.id(7))', '\\x00')
-                    RETURNING 1)
-                SELECT pg_sleep(600) FROM i
-                """, columns: 1, mostRows: 1)
-            let held = Task { try await blocker.run(insertion, within: .seconds(600)) }
-            _ = try await database.first("SELECT 'held' FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
-            var settings = PostgreSQLRemote.Settings()
-            settings.connections = 1
-            let remote = try database.remote(settings: settings)
-            let put = Task { try await remote.put([Make.object(7)]) }
-            let waiting = "SELECT pid::text FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-            let pid = try await database.first(waiting)
-            let began = ContinuousClock.now
-            put.cancel()
-            let error = await Make.error(CancellationError.self) { try await put.value }
-            #expect(error != nil && ContinuousClock.now - began < .seconds(20))
-            // Closing alone would leave the backend waiting: it does not read while it waits for a lock.
-            _ = try await database.first(
-                "SELECT 'gone' WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = \(pid))")
-            held.cancel()
-            #expect(try await remote.put([Make.object(7)]) == [.stored])
-            let cancelled = Task {
-                withUnsafeCurrentTask { $0?.cancel() }
-                return try await remote.list(after: RemoteCursor(), limit: 1)
-            }
-            #expect(await Make.error(CancellationError.self) { try await cancelled.value } != nil)
-            #expect(try await remote.get([Make.id(7)]).count == 1)
-        }
-    }
-
-    extension RemoteObject {
-        fileprivate var withoutPosition: RemoteObject {
-            RemoteObject(repository: repository, id: id, position: nil, bytes: bytes)
+        @Test("a standby that permits no writing is read, and names itself to a writer")
+        func standby() throws {
+            try database.store().put(1...3)
+            try database.run("ALTER DATABASE \(database.name) SET default_transaction_read_only = on")
+            let store = try database.store()
+            #expect(try store.names().count == 3 && store.get(2) == Make.object(2))
+            #expect(Make.code { try store.put([4]) } == .readOnlyServer)
+            #expect(Make.code { try store.delete(Make.name(1)) } == .readOnlyServer)
+            #expect(try store.names().count == 3)
         }
     }
 #endif

@@ -1,110 +1,164 @@
 #if PostgreSQL
-    import ChangesetSync
+    import CommitJoin
     import Foundation
     import TestKit
     import Testing
 
     @testable import PostgreSQLRemote
 
-    /// Setting up, rights, and how a server is reached.
+    /// Tables, rights, and how a server is reached.
     @Suite("Access to PostgreSQL servers", .timeLimit(.minutes(3)))
     struct ServerAccessTests {
         private let database: TestDatabase
 
-        init() async throws { database = try await TestDatabase() }
+        init() throws { database = try TestDatabase() }
 
-        private func listing(_ remote: PostgreSQLRemote) async -> PostgreSQLError.Code? {
-            await Make.code { try await remote.list(after: RemoteCursor(), limit: 1) }
+        private func listing(_ store: PostgreSQLObjectStore) -> PostgreSQLError.Code? {
+            Make.code { try store.list("") }
         }
 
-        @Test(
-            "setting up makes the tables once, whoever does it and how many at once; until then calls say what is missing"
-        )
-        func setup() async throws {
-            let remote = try database.remote()
-            #expect(await listing(remote) == .notSetUp)
-            #expect(await Make.code { try await remote.put(Make.objects(1)) } == .notSetUp)
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                for _ in 0..<12 { group.addTask { [database] in try await database.remote().setup() } }
-                try await group.waitForAll()
+        @Test("the first put makes the tables, whoever does it and how many at once; until then a listing is empty")
+        func setup() throws {
+            #expect(try database.store().list("").isEmpty)
+            _ = try Work.all(12) { [database] number in
+                let store = try database.store()
+                if number % 2 == 0 { try store.setup() }
+                try store.put([number])
             }
-            #expect(try await remote.put(Make.objects(1)) == [.stored])
-            try await remote.setup()
-            #expect(try await Make.listAll(remote).entries.count == 1)
+            #expect(try database.store().names() == (0..<12).map { Make.name($0) })
             let keys = """
                 SELECT conrelid::regclass::text || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
                 WHERE connamespace = 'cipherstore'::regnamespace AND contype IN ('p', 'u') ORDER BY 1
                 """
             #expect(
-                try await database.texts(keys) == [
-                    "cipherstore.acknowledgement PRIMARY KEY (repo, author)",
-                    "cipherstore.log PRIMARY KEY (repo, author, push_seq)",
-                    "cipherstore.object PRIMARY KEY (repo, id)", "cipherstore.repository PRIMARY KEY (repo)",
+                try database.texts(keys) == [
+                    "cipherstore.object PRIMARY KEY (repo, name)", "cipherstore.repository PRIMARY KEY (repo)",
+                    "cipherstore.writer PRIMARY KEY (repo, author)",
                 ])
-            let others =
-                "SELECT relname::text FROM pg_class WHERE relnamespace = 'cipherstore'::regnamespace AND relkind = 'S'"
-            #expect(try await database.texts(others).isEmpty)
         }
 
         @Test("the tables have the columns that Docs/Formats/PostgreSQL.md tabulates")
-        func document() async throws {
-            try await database.remote().setup()
+        func document() throws {
+            try database.store().setup()
             let root = (0..<4).reduce(URL(filePath: #filePath)) { url, _ in url.deletingLastPathComponent() }
             let text = try String(contentsOf: root.appending(path: "Docs/Formats/PostgreSQL.md"), encoding: .utf8)
             var table = ""
             let documented = text.split(separator: "\n").compactMap { line -> String? in
                 let cells = line.split(separator: "|").map { $0.filter { !" `".contains($0) } }
-                guard line.hasPrefix("|"), cells.count == 4, ["bytea", "bigint"].contains(cells[2]) else { return nil }
+                guard line.hasPrefix("|"), cells.count == 4, ["bytea", "bigint", "text"].contains(cells[2]) else {
+                    return nil
+                }
                 if !cells[0].isEmpty { table = cells[0] }
                 return "\(table).\(cells[1]) \(cells[2])"
             }
-            let columns = try await database.texts(
+            let columns = try database.texts(
                 """
                 SELECT table_name || '.' || column_name || ' ' || data_type FROM information_schema.columns
                 WHERE table_schema = 'cipherstore'
                 """)
-            #expect(Set(columns) == Set(documented) && documented.count == 12)
+            #expect(Set(columns) == Set(documented) && documented.count == 10)
         }
 
-        @Test(
-            "a user who may not create them can use tables that an administrator has made, with SELECT and INSERT alone"
-        )
-        func rights() async throws {
+        @Test("a user who may not make tables uses those of an administrator, with SELECT and INSERT alone")
+        func rights() throws {
             for sql in [
                 "DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-            ] { try await database.run(sql) }
-            let remote = try database.remote(user: "reader")
-            #expect(await Make.code { try await remote.setup() } == .missingRights)
-            for sql in PostgreSQLRemote.setupStatements { try await database.run(sql) }
-            #expect(await Make.code { try await remote.setup() } == .missingRights)
-            try await database.run("GRANT USAGE ON SCHEMA cipherstore TO reader")
-            try await database.run("GRANT SELECT ON ALL TABLES IN SCHEMA cipherstore TO reader")
-            try await remote.setup()
-            #expect(await listing(remote) == nil)
-            #expect(await Make.code { try await remote.put(Make.objects(1)) } == .missingRights)
-            try await database.run("GRANT INSERT ON ALL TABLES IN SCHEMA cipherstore TO reader")
-            #expect(try await remote.put(Make.objects(1)) == [.stored])
-            try await database.run("ALTER ROLE reader SET default_transaction_read_only = on")
-            let late = try database.remote(user: "reader")
-            #expect(await Make.code { try await late.put(Make.objects(2)) } == .readOnlyServer)
-            try await database.run("ALTER ROLE reader RESET default_transaction_read_only")
-            try await database.run("ALTER ROLE reader CONNECTION LIMIT 0")
-            var settings = PostgreSQLRemote.Settings()
+            ] { try database.run(sql) }
+            let store = try database.store(user: "reader")
+            #expect(Make.code { try store.setup() } == .missingRights)
+            #expect(Make.code { try store.put([1]) } == .missingRights)
+            for sql in PostgreSQLObjectStore.setupStatements { try database.run(sql) }
+            #expect(Make.code { try store.setup() } == .missingRights)
+            try database.run("GRANT USAGE ON SCHEMA cipherstore TO reader")
+            #expect(listing(store) == .missingRights)
+            try database.run("GRANT SELECT ON ALL TABLES IN SCHEMA cipherstore TO reader")
+            try store.setup()
+            #expect(listing(store) == nil)
+            #expect(Make.code { try store.put([1]) } == .missingRights)
+            try database.run("GRANT INSERT ON cipherstore.repository, cipherstore.object TO reader")
+            #expect(try store.put([1]) == [.stored])
+            #expect(Make.code { try store.delete(Make.name(1)) } == .missingRights)
+            try database.run("ALTER ROLE reader CONNECTION LIMIT 0")
+            var settings = PostgreSQLObjectStore.Settings()
             settings.attempts = 2
-            let crowded = try database.remote(settings: settings, user: "reader")
-            #expect(await listing(crowded) == .tooManyConnections)
-            for sql in ["DROP OWNED BY reader", "DROP ROLE reader"] { try await database.run(sql) }
+            #expect(listing(try database.store(settings: settings, user: "reader")) == .tooManyConnections)
+            store.close()
+            for sql in ["DROP OWNED BY reader", "DROP ROLE reader"] { try database.run(sql) }
+        }
+
+        /// Two roles with all rights of a writer, on tables of an administrator. Roles are of the whole server.
+        private func roles() throws -> (TestDatabase, one: PostgreSQLObjectStore, two: PostgreSQLObjectStore) {
+            let database = try TestDatabase(PostgresServer())
+            for sql in PostgreSQLObjectStore.setupStatements { try database.run(sql) }
+            for role in ["reader", "member"] {
+                for sql in [
+                    "CREATE ROLE \(role) LOGIN", "GRANT USAGE ON SCHEMA cipherstore TO \(role)",
+                    "GRANT SELECT, INSERT, DELETE ON ALL TABLES IN SCHEMA cipherstore TO \(role)",
+                ] { try database.run(sql) }
+            }
+            return (database, try database.store(user: "reader"), try database.store(user: "member"))
+        }
+
+        /// Runs SQL as a role.
+        private func code(_ database: TestDatabase, as role: String, _ sql: String) -> PostgreSQLError.Code? {
+            Make.code {
+                let connection = try TestDatabase.connect(database.server.url(database.name, user: role))
+                return try connection.run(Statement(sql), within: .seconds(20))
+            }
+        }
+
+        @Test("a role removes objects that it has put, and no others; nobody puts objects as another role")
+        func removal() throws {
+            let (database, one, two) = try roles()
+            try one.put([1, 2])
+            try two.put([3])
+            #expect(Make.code { try two.delete(Make.name(1)) } == .missingRights)
+            #expect(try two.names().count == 3 && two.get(1) == Make.object(1))
+            try one.delete(Make.name(1))
+            try two.delete(Make.name(1))
+            #expect(try two.names() == [2, 3].map { Make.name($0) })
+            let forged = """
+                INSERT INTO cipherstore.object (repo, name, body, role)
+                VALUES ('\\x\(Make.repository())', '\(Make.name(9))', '', 'member')
+                """
+            #expect(code(database, as: "reader", forged) == .missingRights)
+            #expect(code(database, as: "member", forged) == nil)
+            #expect(code(database, as: "member", "UPDATE cipherstore.object SET body = ''") == .missingRights)
+        }
+
+        @Test("a role puts segments of its own author alone, once the table writer says so")
+        func ownLog() throws {
+            let (database, one, two) = try roles()
+            func put(_ store: PostgreSQLObjectStore, _ number: Int, of author: Int) -> PostgreSQLError.Code? {
+                Make.code { try store.put(Make.segment(number, of: author), [1]) }
+            }
+            func owner(of author: Int, _ role: String) -> String {
+                """
+                INSERT INTO cipherstore.writer VALUES ('\\x\(Make.repository())', '\(Make.author(author))', '\(role)')
+                """
+            }
+            // Nobody has a log of its own: a replica puts what it has from others.
+            #expect(put(one, 1, of: 1) == nil && put(one, 2, of: 2) == nil)
+            try database.run(owner(of: 1, "reader"))
+            #expect(put(two, 3, of: 1) == .missingRights && put(one, 3, of: 1) == nil)
+            // A role with a log writes no other one; a role without writes the logs that are nobody's.
+            #expect(put(one, 4, of: 2) == .missingRights && put(two, 4, of: 2) == nil)
+            // These have no author.
+            #expect(try one.put([1]) == [.stored] && two.put([2]) == [.stored])
+            #expect(try two.put("p/" + Make.name(7).dropFirst(2), [1]) == .stored)
+            #expect(code(database, as: "member", owner(of: 3, "member")) == .missingRights)
+            #expect(try two.names("c/").count == 4)
         }
 
         @Test("a wrong password, user, database, host, port or certificate is named, and no password is printed")
-        func refusals() async throws {
+        func refusals() throws {
             let server = database.server
             for sql in ["DROP ROLE IF EXISTS walter", "CREATE ROLE walter LOGIN PASSWORD 'right-one'"] {
-                try await database.run(sql)
+                try database.run(sql)
             }
             let folder = server.folder
             let cases: [(String, [PostgreSQLError.Code?])] = [
-                ("postgresql://walter:right-one@/\(database.name)?host=\(folder)", [.notSetUp]),
+                ("postgresql://walter:right-one@/\(database.name)?host=\(folder)", [nil]),
                 ("postgresql://walter:wrong-secret@/\(database.name)?host=\(folder)", [.wrongPassword]),
                 ("postgresql://walter@/\(database.name)?host=\(folder)&passfile=/nowhere", [.wrongPassword]),
                 ("postgresql://stranger:wrong-secret@/\(database.name)?host=\(folder)", [.refusedUser]),
@@ -115,352 +169,172 @@
                 ("postgresql://tester:wrong-secret@host.invalid/none", [.unknownHost]),
                 (
                     "postgresql://tester:wrong-secret@/\(database.name)?host=\(folder)&sslmode=verify-full&sslrootcert=/no",
-                    [.notSetUp, .encryptionFailed]
+                    [nil, .encryptionFailed]
                 ),
             ]
-            var settings = PostgreSQLRemote.Settings()
+            var settings = PostgreSQLObjectStore.Settings()
             settings.attempts = 1
             for (url, codes) in cases {
-                let remote = try PostgreSQLRemote(url: url, repository: Make.repository(), settings: settings)
-                let error = await Make.error(PostgreSQLError.self) {
-                    try await remote.list(after: RemoteCursor(), limit: 1)
-                }
-                #expect(codes.contains(error?.code), "\(remote.name): \(String(describing: error))")
-                for text in [remote.name, "\(String(describing: error))", "\(remote)", String(reflecting: error)] {
+                let store = try PostgreSQLObjectStore(url: url, repository: Make.repository(), settings: settings)
+                let error = Make.error(PostgreSQLError.self) { try store.list("") }
+                #expect(codes.contains(error?.code), "\(store.name): \(String(describing: error))")
+                for text in [
+                    store.name, store.description, "\(String(describing: error))", "\(store)",
+                    String(reflecting: error),
+                ] {
                     #expect(!text.contains("wrong-secret") && !text.contains("walter"))
                 }
                 var dumped = ""
-                dump(remote, to: &dumped)
+                dump(store, to: &dumped)
                 #expect(!dumped.contains("wrong-secret") && !dumped.contains("right-one"))
             }
-            try await database.run("DROP ROLE walter")
+            try database.run("DROP ROLE walter")
         }
 
-        @Test("tables of a newer layout, tables of another program, and other repositories are told apart")
-        func others() async throws {
-            let remote = try database.remote()
-            try await remote.setup()
-            _ = try await database.remote(Make.repository(1)).put(Make.objects(1, repository: Make.repository(1)))
-            let other = RemoteError.otherRepository(remote: remote.name, found: [Make.repository(1)])
-            #expect(await Make.error(RemoteError.self) { try await remote.put(Make.objects(1)) } == other)
-            #expect(
-                await Make.error(RemoteError.self) { try await remote.list(after: RemoteCursor(), limit: 1) } == other)
-            let shared = try database.remote(sharedWithOthers: true)
-            #expect(try await shared.put(Make.objects(2)) == [.stored, .stored])
-            #expect(try await Make.listAll(remote).entries.count == 2)
-            #expect(try await Make.listAll(database.remote(Make.repository(1))).entries.count == 1)
-            let compaction = try #require(remote.compaction)
-            let empty = try #require(database.remote(Make.repository(2)).compaction)
-            let acknowledgement = RemoteAcknowledgement(author: Make.author(), bytes: [1])
-            for body in [
-                { _ = try await empty.acknowledgements() }, { try await empty.acknowledge(acknowledgement) },
-            ] as [() async throws -> Void] {
-                let error = await Make.error(RemoteError.self, body)
-                guard case .otherRepository = error else {
-                    Issue.record("\(String(describing: error))")
-                    continue
-                }
+        @Test("tables of a later layout, tables of another program, and other repositories are told apart")
+        func others() throws {
+            try database.store(Make.repository(1)).put([1])
+            let store = try database.store()
+            #expect(listing(store) == .otherRepository)
+            #expect(Make.code { try store.put([1]) } == .otherRepository)
+            let shared = try database.store(sharedWithOthers: true)
+            #expect(try shared.list("").isEmpty && shared.put([1, 2]) == [.stored, .stored])
+            #expect(try store.names().count == 2)
+            #expect(try database.store(Make.repository(1)).names().count == 1)
+            try database.run("UPDATE cipherstore.repository SET layout = 3")
+            #expect(listing(store) == .unknownLayout)
+            #expect(Make.code { try store.put([3]) } == .unknownLayout)
+            #expect(Make.code { try database.store().put([3]) } == .unknownLayout)
+            #expect(try database.objectCount() == 3)
+            let foreign = try TestDatabase()
+            try foreign.run("CREATE SCHEMA cipherstore")
+            for table in ["repository", "object", "writer"] {
+                try foreign.run("CREATE TABLE cipherstore.\(table) (repo text, number integer)")
             }
-            try await compaction.acknowledge(acknowledgement)
-            try await database.run("UPDATE cipherstore.repository SET layout = 2")
-            let newer = RemoteError.unknownVersion(remote: remote.name, version: "layout 2")
-            #expect(await Make.error(RemoteError.self) { try await remote.put(Make.objects(1)) } == newer)
-            #expect(
-                await Make.error(RemoteError.self) { try await remote.list(after: RemoteCursor(), limit: 1) } == newer)
-            #expect(await Make.error(RemoteError.self) { try await compaction.acknowledgements() } == newer)
-            #expect(await Make.error(RemoteError.self) { try await compaction.acknowledge(acknowledgement) } == newer)
-            #expect(
-                await Make.error(RemoteError.self) {
-                    try await compaction.delete([], through: RemoteCursor(), except: [])
-                } == newer)
-            let foreign = try await TestDatabase()
-            try await foreign.run("CREATE SCHEMA cipherstore")
-            for table in ["repository", "object", "log", "acknowledgement"] {
-                try await foreign.run("CREATE TABLE cipherstore.\(table) (repo text, number integer)")
-            }
-            #expect(await Make.code { try await foreign.remote().setup() } == .foreignTables)
-            #expect(await listing(try foreign.remote()) == .foreignTables)
+            #expect(Make.code { try foreign.store().setup() } == .foreignTables)
+            #expect(listing(try foreign.store()) == .foreignTables)
+            #expect(Make.code { try foreign.store().put([1]) } == .foreignTables)
         }
 
         @Test("tables that are partitioned by hash serve as well")
-        func partitions() async throws {
-            try await database.run(PostgreSQLRemote.setupStatements[0])
-            let partitions = [
-                "repository": "repo", "object": "repo, id", "log": "repo, author", "acknowledgement": "repo, author",
-            ]
-            for sql in PostgreSQLRemote.setupStatements.dropFirst() {
-                let table = String(sql.split { " (\n".contains($0) }[5])
-                let key = try #require(partitions[String(table.dropFirst("cipherstore.".count))])
-                try await database.run("\(sql) PARTITION BY HASH (\(key))")
+        func partitions() throws {
+            let keys = ["repository": "repo", "writer": "repo, author", "object": "repo, name"]
+            for sql in PostgreSQLObjectStore.setupStatements {
+                let words = sql.split { " (\n".contains($0) }.map(String.init)
+                guard words[0] == "CREATE", words[1] == "TABLE" else {
+                    try database.run(sql)
+                    continue
+                }
+                let key = try #require(keys[String(words[2].dropFirst("cipherstore.".count))])
+                try database.run("\(sql) PARTITION BY HASH (\(key))")
                 for number in 0..<4 {
-                    let part =
-                        "\(table)_\(number) PARTITION OF \(table) FOR VALUES WITH (MODULUS 4, REMAINDER \(number))"
-                    try await database.run("CREATE TABLE \(part)")
+                    let part = "\(words[2])_\(number) PARTITION OF \(words[2])"
+                    try database.run("CREATE TABLE \(part) FOR VALUES WITH (MODULUS 4, REMAINDER \(number))")
                 }
             }
-            let remote = try database.remote()
-            try await remote.setup()
-            let objects = Make.objects(700)
-            #expect(try await remote.put(objects).allSatisfy { $0 == .stored })
-            #expect(try await remote.put(objects).allSatisfy { $0 == .alreadyPresent })
-            #expect(try await Make.listAll(remote).entries.map(\.id) == objects.map(\.id))
-            #expect(try await remote.get(objects.map(\.id)).map(\.bytes) == objects.map(\.bytes))
-            let collision = try await remote.put([Make.object(800, sequence: 700), Make.object(801, sequence: 701)])
-            #expect(collision == [.collision(.position)])
-            let compaction = try #require(remote.compaction)
-            for number in 1...2 as ClosedRange<UInt8> {
-                let acknowledgement = RemoteAcknowledgement(author: Make.author(), bytes: [number])
-                try await compaction.acknowledge(acknowledgement)
-                #expect(try await compaction.acknowledgements() == [acknowledgement])
-            }
-            let all = try #require(RemoteCursor(decoding: [1] + Make.author().bytes + [0, 0, 0, 0, 0, 0, 2, 188]))
-            try await compaction.delete([], through: all, except: [objects[0].id])
-            #expect(try await database.texts("SELECT count(*)::text FROM cipherstore.object") == ["3"])
-            #expect(try await database.texts("SELECT push_seq::text FROM cipherstore.log") == ["700"])
+            let store = try database.store()
+            #expect(try store.put(1...50).allSatisfy { $0 == .stored })
+            #expect(try store.put(1...50).allSatisfy { $0 == .alreadyPresent })
+            #expect(try store.names() == (1...50).map { Make.name($0) } && store.get(9) == Make.object(9))
+            try store.delete(Make.name(9))
+            #expect(try database.store().list("").count == 49)
         }
 
-        private static let earlierTables = PostgreSQLRemote.setupStatements.filter { !$0.contains("acknowledgement") }
-
-        @Test("a server that an earlier version has set up serves as before, and gets what it lacks")
-        func earlierTables() async throws {
-            #expect(Self.earlierTables.count == 4)
-            let remote = try database.remote()
-            let compaction = try #require(remote.compaction)
-            let acknowledgement = RemoteAcknowledgement(author: Make.author(), bytes: [1, 2, 3])
-            #expect(await Make.code { try await compaction.acknowledgements() } == .notSetUp)
-            #expect(await Make.code { try await compaction.acknowledge(acknowledgement) } == .notSetUp)
-            for sql in Self.earlierTables { try await database.run(sql) }
-            _ = try await remote.put(Make.objects(3))
-            #expect(try await compaction.acknowledgements().isEmpty)
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                for _ in 0..<6 {
-                    group.addTask { [database] in
-                        try await database.remote().compaction?.acknowledge(acknowledgement)
-                    }
-                }
-                try await group.waitForAll()
-            }
-            #expect(try await compaction.acknowledgements() == [acknowledgement])
-            #expect(try await Make.listAll(remote).entries.count == 3)
-        }
-
-        @Test("of a user who may not create, write or remove, each call for checkpoints names the missing right")
-        func compactionRights() async throws {
-            for sql in [
-                "DROP ROLE IF EXISTS member", "CREATE ROLE member LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-            ] { try await database.run(sql) }
-            for sql in Self.earlierTables { try await database.run(sql) }
-            try await database.run("GRANT USAGE ON SCHEMA cipherstore TO member")
-            try await database.run("GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA cipherstore TO member")
-            let remote = try database.remote(user: "member")
-            let compaction = try #require(remote.compaction)
-            let acknowledgement = RemoteAcknowledgement(author: Make.author(), bytes: [1, 2, 3])
-            #expect(try await remote.put(Make.objects(3)).count == 3)
-            #expect(try await compaction.acknowledgements().isEmpty)
-            #expect(await Make.code { try await compaction.acknowledge(acknowledgement) } == .missingRights)
-            for sql in PostgreSQLRemote.setupStatements { try await database.run(sql) }
-            #expect(await Make.code { try await compaction.acknowledgements() } == .missingRights)
-            try await database.run("GRANT SELECT ON cipherstore.acknowledgement TO member")
-            #expect(try await compaction.acknowledgements().isEmpty)
-            #expect(await Make.code { try await compaction.acknowledge(acknowledgement) } == .missingRights)
-            try await database.run("GRANT INSERT, UPDATE ON cipherstore.acknowledgement TO member")
-            try await compaction.acknowledge(acknowledgement)
-            try await compaction.acknowledge(.init(author: Make.author(), bytes: [4]))
-            let first = try #require(RemoteCursor(decoding: [1] + Make.author().bytes + [0, 0, 0, 0, 0, 0, 0, 2]))
-            #expect(await Make.code { try await compaction.delete([], through: first, except: []) } == .missingRights)
-            #expect(try await Make.listAll(remote).entries.count == 3)
-            try await database.run("GRANT DELETE ON cipherstore.object, cipherstore.log TO member")
-            try await compaction.delete([], through: first, except: [])
-            #expect(try await database.texts("SELECT count(*)::text FROM cipherstore.object") == ["1"])
-            try await database.run("ALTER ROLE member SET default_transaction_read_only = on")
-            let late = try #require(database.remote(user: "member").compaction)
-            #expect(try await late.acknowledgements().count == 1)
-            #expect(await Make.code { try await late.acknowledge(acknowledgement) } == .readOnlyServer)
-            for sql in ["DROP OWNED BY member", "DROP ROLE member"] { try await database.run(sql) }
-        }
-
-        @Test("fifty callers share four connections; idle ones are closed, and a lost one is noticed before it is used")
-        func pool() async throws {
-            let remote = try database.remote()
-            try await remote.setup()
-            _ = try await remote.put(Make.objects(20))
-            let most = Shared(0)
-            let counting = """
-                SELECT count(*)::text FROM pg_stat_activity
-                WHERE datname = '\(database.name)' AND application_name = 'CipherStore' AND pid <> pg_backend_pid()
-                """
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                for number in 0..<50 {
-                    group.addTask {
-                        let found = try await remote.get([Make.id(number % 20 + 1)])
-                        #expect(found.count == 1)
-                        most.change { $0 = max($0, remote.connectionCounts.open) }
-                    }
-                }
-                let open = try await database.texts(counting)
-                #expect(Int(open[0])! <= 4)
-                try await group.waitForAll()
-            }
-            #expect(most.value <= 4 && remote.connectionCounts.waiting == 0)
-            #expect(remote.connectionCounts.idle == remote.connectionCounts.open)
-            _ = try await database.texts(
-                """
-                SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity
-                WHERE datname = '\(database.name)' AND pid <> pg_backend_pid()
-                """)
-            _ = try await database.first("SELECT 'gone' WHERE (\(counting)) = '0'")
-            var settings = PostgreSQLRemote.Settings()
+        @Test("an idle connection is closed, and a lost one is noticed before it is used")
+        func idle() throws {
+            var settings = PostgreSQLObjectStore.Settings()
             settings.attempts = 1
-            let strict = try database.remote(settings: settings)
-            #expect(try await strict.get([Make.id(1)]).count == 1)
-            _ = try await database.texts(
+            let strict = try database.store(settings: settings)
+            try strict.put([1])
+            let others = """
+                SELECT pid::text FROM pg_stat_activity WHERE datname = '\(database.name)' AND pid <> pg_backend_pid()
                 """
-                SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity
-                WHERE datname = '\(database.name)' AND pid <> pg_backend_pid()
-                """)
-            _ = try await database.first("SELECT 'gone' WHERE (\(counting)) = '0'")
-            #expect(try await strict.get([Make.id(1)]).count == 1)
-            strict.closeIdleConnections()
-            _ = try await database.first("SELECT 'gone' WHERE (\(counting)) = '0'")
-            #expect(strict.connectionCounts.idle == 0)
+            let pid = try #require(try database.texts(others).first)
+            _ = try database.texts("SELECT pg_terminate_backend(\(pid))::text")
+            _ = try database.first("SELECT 'gone' WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = \(pid))")
+            #expect(try strict.get(1) == Make.object(1))
+            strict.close()
+            _ = try database.first("SELECT 'gone' WHERE NOT EXISTS (\(others))")
+            #expect(try strict.get(1) == Make.object(1))
         }
 
         @Test("a server that accepts and says nothing is given up in time, and another host of the URL is tried")
-        func silentServer() async throws {
-            try await database.remote().setup()
+        func silentServer() throws {
             let silent = try SocketListener { _ = $0.read(1_000_000) }
             defer { withExtendedLifetime(silent) {} }
-            var settings = PostgreSQLRemote.Settings()
+            var settings = PostgreSQLObjectStore.Settings()
             settings.connectLimit = .milliseconds(600)
             settings.attempts = 1
-            let alone = try database.remote(settings: settings, through: silent.folder)
+            let alone = try database.store(settings: settings, through: silent.folder)
             let began = ContinuousClock.now
-            #expect(await listing(alone) == .timedOut)
+            #expect(listing(alone) == .timedOut)
             #expect(ContinuousClock.now - began < .seconds(20))
             settings.connectLimit = .seconds(5)
-            let both = try database.remote(settings: settings, through: "\(silent.folder),\(database.server.folder)")
-            #expect(try await both.put(Make.objects(3)) == [.stored, .stored, .stored])
+            let both = try database.store(settings: settings, through: "\(silent.folder),\(database.server.folder)")
+            #expect(try both.put([1, 2]) == [.stored, .stored])
             #expect(both.name.hasSuffix("?host=\(silent.folder),\(database.server.folder)"))
         }
 
-        @Test(
-            "over TLS, with the certificate verified: puts, lists, gets and a cancellation; another certificate is refused"
-        )
-        func encrypted() async throws {
+        @Test("over TLS, with the certificate verified: objects and a cancellation; another certificate is refused")
+        func encrypted() throws {
             let server = try PostgresServer(port: SocketListener.freePort())
-            let own = try await TestDatabase(server)
+            let own = try TestDatabase(server)
             let certificate = FileManager.default.temporaryDirectory.appending(path: "\(own.name).crt")
             defer { try? FileManager.default.removeItem(at: certificate) }
-            let text = try await own.texts("SELECT pg_read_file('server.crt')")
+            let text = try own.texts("SELECT pg_read_file('server.crt')")
             try text.joined().write(to: certificate, atomically: true, encoding: .utf8)
-            func remote(host: String, _ options: String) throws -> PostgreSQLRemote {
-                var settings = PostgreSQLRemote.Settings()
+            func store(host: String, _ options: String, limit: Duration = .seconds(60)) throws -> PostgreSQLObjectStore
+            {
+                var settings = PostgreSQLObjectStore.Settings()
                 settings.attempts = 1
-                return try PostgreSQLRemote(
+                settings.statementLimit = limit
+                return try PostgreSQLObjectStore(
                     url: "postgresql://tester@\(host):\(server.port)/\(own.name)?hostaddr=127.0.0.1&\(options)",
                     repository: Make.repository(), settings: settings)
             }
             let options = "sslmode=verify-full&sslrootcert=\(certificate.path)"
-            let good = try remote(host: "server.test", options)
-            try await good.setup()
-            let objects = (0..<30).map { Make.object($0, bytes: Make.bytes(400_000, seed: UInt64($0 + 1))) }
-            #expect(try await good.put(objects) == Array(repeating: .stored, count: 30))
-            #expect(try await good.get(objects.map(\.id)).map(\.bytes) == objects.map(\.bytes))
+            let good = try store(host: "server.test", options)
+            let bytes = (0..<10).map { Make.bytes(400_000, seed: $0 + 1) }
+            for number in 0..<10 { #expect(try good.put(Make.name(number), bytes[number]) == .stored) }
+            for number in 0..<10 { #expect(try good.get(Make.name(number), limitBytes: 500_000) == bytes[number]) }
             let encrypted = """
                 SELECT count(*)::text FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
                 WHERE ssl AND application_name = 'CipherStore'
                 """
-            #expect(try await own.texts(encrypted) == ["1"])
-            try await own.run(
+            #expect(try own.texts(encrypted) == ["1"])
+            try own.run(
                 "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); END'")
-            try await own.run("CREATE TRIGGER t BEFORE INSERT ON cipherstore.log EXECUTE FUNCTION slow()")
-            let put = Task { try await good.put(Make.objects(1, from: 1000)) }
-            let pid = try await own.first("SELECT pid::text FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
-            put.cancel()
-            #expect(await Make.error(CancellationError.self) { try await put.value } != nil)
-            _ = try await own.first(
-                "SELECT 'gone' WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = \(pid))")
-            #expect(try await good.get([objects[0].id]).count == 1)
-            #expect(await listing(try remote(host: "other.test", options)) == .encryptionFailed)
-            #expect(await listing(try remote(host: "server.test", "sslmode=disable")) == .refusedUser)
-            let system = try remote(
+            try own.run("CREATE TRIGGER t BEFORE INSERT ON cipherstore.object EXECUTE FUNCTION slow()")
+            let impatient = try store(host: "server.test", options, limit: .seconds(1))
+            let put = Work { Make.code { try impatient.put([100]) } }
+            let pid = try own.first("SELECT pid::text FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+            #expect(try put.value() == .timedOut)
+            try own.waitUntilIdle(pid)
+            #expect(try good.list("").count == 10)
+            #expect(listing(try store(host: "other.test", options)) == .encryptionFailed)
+            #expect(listing(try store(host: "server.test", "sslmode=disable")) == .refusedUser)
+            let system = try store(
                 host: "server.test", "sslmode=verify-full&sslrootcert=/etc/ssl/certs/ca-certificates.crt")
-            #expect(await listing(system) == .encryptionFailed)
+            #expect(listing(system) == .encryptionFailed)
         }
 
         @Test(
             "through pgbouncer with transaction pooling, many callers share two connections of the server",
             .enabled(if: PostgresServer.pooler != nil))
-        func pooler() async throws {
+        func pooler() throws {
             let server = try PostgresServer()
-            let own = try await TestDatabase(server)
+            let own = try TestDatabase(server)
             let folder = server.startPooler()
-            try await own.remote(through: folder).setup()
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                for number in 0..<12 {
-                    group.addTask {
-                        let remote = try own.remote(through: folder)
-                        let objects = Make.objects(150, author: Make.author(UInt8(number * 20)))
-                        for start in stride(from: 0, to: 150, by: 50) {
-                            let results = try await remote.put(Array(objects[start..<(start + 50)]))
-                            #expect(results.allSatisfy { $0 == .stored || $0 == .alreadyPresent })
-                        }
-                        #expect(try await remote.get(objects.map(\.id)).map(\.bytes) == objects.map(\.bytes))
-                    }
-                }
-                try await group.waitForAll()
+            _ = try Work.all(12) { number in
+                let store = try own.store(through: folder)
+                try store.put((0..<20).map { number * 15 + $0 })
+                #expect(try store.get(number * 15) == Make.object(number * 15))
+                #expect(try store.list("").count >= 20)
             }
-            #expect(try await Make.listAll(own.remote(through: folder), limit: 500).entries.count == 12 * 150)
+            #expect(try own.store(through: folder).list("").count == 11 * 15 + 20)
             let backends =
                 "SELECT count(*)::text FROM pg_stat_activity WHERE datname = '\(own.name)' AND pid <> pg_backend_pid()"
-            #expect(Int(try await own.texts(backends)[0])! <= 2)
-        }
-
-        /// Goal of the whole: 50,000 fetched from a local server within five seconds, on the machine of Docs/Performance.md.
-        /// `CIPHERSTORE_OBJECTS` in the environment: how many objects a test takes that is about many.
-        private static let objectCount =
-            ProcessInfo.processInfo.environment["CIPHERSTORE_OBJECTS"].flatMap { Int($0) } ?? 10_000
-
-        @Test("many objects are put, listed and fetched; a dump of them is noise")
-        func manyObjects() async throws {
-            let remote = try database.remote()
-            try await remote.setup()
-            let count = Self.objectCount
-            let objects = (0..<count).map { number in
-                Make.object(number, sequence: UInt64(number + 1), bytes: Make.bytes(300, seed: UInt64(number + 1)))
-            }
-            let clock = ContinuousClock()
-            let results = Shared<[PutResult]>([])
-            let putting = try await clock.measure {
-                let put = try await remote.put(objects)
-                results.change { $0 = put }
-            }
-            let stored = results.value.count { $0 == .stored }
-            #expect(stored == count)
-            let listed = Shared<[ObjectID]>([])
-            let listing = try await clock.measure {
-                let entries = try await Make.listAll(remote, limit: 10_000).entries
-                listed.change { $0 = entries.map(\.id) }
-            }
-            #expect(listed.value == objects.map(\.id))
-            let matching = Shared(0)
-            let getting = try await clock.measure {
-                for start in stride(from: 0, to: count, by: 5000) {
-                    let part = objects[start..<min(start + 5000, count)]
-                    let found = try await remote.get(part.map(\.id))
-                    let same = zip(found, part).count { $0.bytes == $1.bytes }
-                    matching.change { $0 += same }
-                }
-            }
-            #expect(matching.value == count)
-            print("\(count) objects of 300 bytes: put \(putting), listed \(listing), fetched \(getting)")
-            let dump = try database.output(of: "pg_dump", ["--data-only", "--table=cipherstore.*"])
-            let rows = dump.split(separator: "\n").filter { $0.hasPrefix("\\\\x") }
-            #expect(rows.count == 2 * count + 1)
-            // Names and bodies in hexadecimal digits, and the numbers of log and layout.
-            let noise = #/(?:\\\\x[0-9a-f]*|[0-9]+)(?:\t(?:\\\\x[0-9a-f]*|[0-9]+))*/#
-            let readable = try rows.filter { try noise.wholeMatch(in: $0) == nil }
-            #expect(readable.isEmpty)
+            #expect(Int(try own.texts(backends)[0])! <= 2)
         }
     }
 #endif

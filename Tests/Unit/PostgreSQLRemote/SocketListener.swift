@@ -1,5 +1,5 @@
 #if PostgreSQL
-    import ChangesetSync
+    import CommitJoin
     import Foundation
     import TestKit
     import Glibc
@@ -196,6 +196,9 @@
         /// How many statements of a kind have come: `INSERT cipherstore.log`.
         func count(_ kind: String) -> Int { counts.withLock { $0[kind] ?? 0 } }
 
+        /// How many statements have come.
+        var total: Int { counts.withLock { $0.values.reduce(0, +) } }
+
         static func kind(_ sql: String) -> String {
             let words = sql.split { " \n(".contains($0) }
             let table = words.first { $0.hasPrefix("cipherstore.") } ?? ""
@@ -292,8 +295,8 @@
 
         static let welcome = Stream.Message("R", [0, 0, 0, 0]).bytes + Stream.Message.ready.bytes
 
-        func remote(_ settings: PostgreSQLRemote.Settings) throws -> PostgreSQLRemote {
-            try PostgreSQLRemote(
+        func store(_ settings: PostgreSQLObjectStore.Settings) throws -> PostgreSQLObjectStore {
+            try PostgreSQLObjectStore(
                 url: "postgresql://nobody@/none?host=\(listener.folder)", repository: Make.repository(),
                 sharedWithOthers: true, settings: settings)
         }

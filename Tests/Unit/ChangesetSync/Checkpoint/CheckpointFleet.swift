@@ -1,5 +1,5 @@
 import CipherDatabase
-import SyncSimulation
+import FormerSimulation
 import Testing
 
 @testable import ChangesetSync

@@ -1,5 +1,5 @@
 import CipherDatabase
-import SyncSimulation
+import FormerSimulation
 import Synchronization
 import TestKit
 import Testing

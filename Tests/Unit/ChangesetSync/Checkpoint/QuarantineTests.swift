@@ -1,4 +1,4 @@
-import SyncSimulation
+import FormerSimulation
 import TestKit
 import Testing
 

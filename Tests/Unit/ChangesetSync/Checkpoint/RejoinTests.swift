@@ -1,7 +1,7 @@
 import CipherDatabase
 import CipherObservation
 import Foundation
-import SyncSimulation
+import FormerSimulation
 import Synchronization
 import TestKit
 import Testing

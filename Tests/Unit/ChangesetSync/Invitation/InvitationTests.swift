@@ -3,7 +3,7 @@ import Foundation
 import KeyCustody
 import StoreCrypto
 import StorePlatform
-import SyncSimulation
+import FormerSimulation
 import Testing
 
 @testable import ChangesetSync

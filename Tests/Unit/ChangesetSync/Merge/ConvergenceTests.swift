@@ -1,6 +1,6 @@
 import CipherDatabase
 import CipherSchema
-import SyncSimulation
+import FormerSimulation
 import TestKit
 import Testing
 

@@ -1,6 +1,6 @@
 import CipherDatabase
 import CipherRecords
-import SyncSimulation
+import FormerSimulation
 import Synchronization
 import TestKit
 import Testing

@@ -2,7 +2,7 @@ import CipherDatabase
 import CipherRecords
 import CipherSchema
 import Foundation
-import SyncSimulation
+import FormerSimulation
 import Testing
 
 @testable import ChangesetSync

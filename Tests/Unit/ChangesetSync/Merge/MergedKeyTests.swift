@@ -1,6 +1,6 @@
 import CipherDatabase
 import CipherRecords
-import SyncSimulation
+import FormerSimulation
 import Testing
 
 @testable import ChangesetSync

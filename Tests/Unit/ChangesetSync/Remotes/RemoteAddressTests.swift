@@ -1,5 +1,5 @@
 import Foundation
-import SyncSimulation
+import FormerSimulation
 import Testing
 
 @testable import ChangesetSync

@@ -1,7 +1,7 @@
 import CipherDatabase
 import CipherRecords
 import Foundation
-import SyncSimulation
+import FormerSimulation
 import Testing
 
 @testable import ChangesetSync

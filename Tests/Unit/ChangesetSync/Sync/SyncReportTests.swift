@@ -1,6 +1,6 @@
 import CipherDatabase
 import Foundation
-import SyncSimulation
+import FormerSimulation
 import Synchronization
 import Testing
 

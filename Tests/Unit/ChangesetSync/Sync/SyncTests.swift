@@ -3,7 +3,7 @@ import CipherRecords
 import Foundation
 import StorePlatform
 import StoreSharing
-import SyncSimulation
+import FormerSimulation
 import Synchronization
 import TestKit
 import Testing

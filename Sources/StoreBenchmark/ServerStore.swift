@@ -1,0 +1,12 @@
+#if PostgreSQL
+    import CommitJoin
+    import PostgreSQLRemote
+
+    /// A server as the remote of a benchmark.
+    enum ServerStore {
+        static func make(_ url: String, _ store: SyncedStore) throws -> any ObjectStore {
+            try PostgreSQLObjectStore(
+                url: url, repository: store.repository.store().repository, sharedWithOthers: true)
+        }
+    }
+#endif
