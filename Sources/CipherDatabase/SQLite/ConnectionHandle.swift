@@ -52,10 +52,10 @@ struct ConnectionHandle {
         for companion in [paths.wal, paths.sharedMemory, paths.journal] {
             guard let status = (try? Files.ownStatus(of: companion)) ?? nil else { continue }
             if status.kind == .regular && (status.linkCount <= 1 || !hasOneName) { continue }
-            let what = status.oddKind.map { "is \($0)" } ?? "has a second name, and would be overwritten"
-            throw DatabaseError(
-                resultCode: .SQLITE_IOERR,
-                message: "\"\(companion)\" \(what): find out what it is, and move it away")
+            let what =
+                status.oddKind.map { "is \($0): find out what it is, and move it away" }
+                ?? "has a second name, and would be overwritten: remove the other name"
+            throw DatabaseError(resultCode: .SQLITE_IOERR, message: "\"\(companion)\" \(what)")
         }
     }
 

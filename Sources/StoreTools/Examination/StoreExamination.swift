@@ -161,7 +161,9 @@ private struct StoreCheckup {
         }
         // A loss in the WAL is a finding of its own.
         let log = status.walLoss?.note
-        let ownNames: Set<String> = ["foreignSidecar", "foreignKeyLog"]
+        let ownNames: Set<String> = [
+            "foreignSidecar", "foreignKeyLog", "noAccess", "lockFileForeign", "hardLinked", "alreadyExists",
+        ]
         var findings = status.findings.filter { $0.what != log }.map { finding in
             ownNames.contains(finding.name)
                 ? finding : Finding(.problem, "attention", finding.what, remedy: finding.remedy)
