@@ -86,6 +86,12 @@ public struct ToolError: Error, Sendable {
     package static func requireDirectory(for path: String) throws {
         let directory = Files.directory(of: path)
         guard try Files.kind(directory) != .directory else { return }
+        if path.hasSuffix("/") {
+            throw ToolError(
+                .noDirectory, what: "\"\(path)\" cannot be created.",
+                why: "The path of a new file has a slash at its end.",
+                remedy: "Remove the slash.")
+        }
         throw ToolError(
             .noDirectory, what: "\"\(path)\" cannot be created.",
             why: "The directory \"\(directory)\" does not exist.", remedy: "Create it, or check the path.")

@@ -119,7 +119,7 @@ enum ExitCode: Int32, CaseIterable {
         self =
             if error.isNotFound {
                 .noSuchStore
-            } else if error.isNameTooLong {
+            } else if error.isNameTooLong || error.isAlreadyThere {
                 .usage
             } else if error.isPermission {
                 .notPermitted

@@ -213,6 +213,11 @@ extension FileDiagnosis {
             case nil:
                 let directory = Files.directory(of: path)
                 if try Files.kind(directory) != .directory {
+                    if path.hasSuffix("/") {
+                        return StoreError(
+                            .noSuchStore, what: "There is no store at \"\(path)\".",
+                            why: "The path of a file has a slash at its end.", remedy: "Remove the slash.")
+                    }
                     return StoreError(
                         .noSuchStore,
                         what: "There is no store at \"\(path)\".",

@@ -193,6 +193,7 @@ package final class FileOpening: Sendable {
     /// - Parameter hasOthers: Whether other connections have a file open that is, or was, at the path.
     func connect(_ path: String, readonly: Bool, hasOthers: Bool) throws -> ConnectionHandle {
         try paths?.requireShortPath()
+        if let paths, !isImmutable { try CompanionFiles.requireUsable(paths) }
         let missing = try provideFile(readonly: readonly, hasOthers: hasOthers)
         do {
             let handle = try ConnectionHandle.open(

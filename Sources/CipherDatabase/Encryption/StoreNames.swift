@@ -114,6 +114,7 @@ extension StorePaths {
     ///
     /// - Throws: ``StoreError`` `alreadyExists`; `SystemError`.
     package func requireFreeCompanions() throws {
+        try requireOwnFiles()
         // A key log that cannot be written prevents no creation, and the copies of later commands are their own affair.
         for name in [wal, sharedMemory, journal, lock, notifications, sidecar, sidecarBackup] {
             guard let status = try Files.ownStatus(of: name) else { continue }
@@ -123,6 +124,27 @@ extension StorePaths {
             throw StoreError(
                 .alreadyExists, what: "\"\(database)\" was not created.",
                 why: "\"\(name)\" is \(what), and a store has a file of its own under that name.",
+                remedy: "Find out who put it there, and move it away. Nothing was changed.")
+        }
+    }
+
+    /// Refuses the creation of a store of which another user would own a file: that user has made it and waits for its
+    /// content, whatever mode the store shall have.
+    ///
+    /// - Throws: ``StoreError`` `alreadyExists`; `SystemError`.
+    private func requireOwnFiles() throws {
+        // Users who share a folder for their group make files for each other.
+        guard let folder = try Files.status(of: Files.directory(of: database)), folder.permissions & 0o002 != 0 else {
+            return
+        }
+        // The owner of the folder may exchange its files anyway; root prepares files for others.
+        let owners = [0, ProcessInspector.effectiveUser, folder.owner]
+        for name in [database, wal, sharedMemory, journal, lock, notifications, KeyLog(databasePath: database).path] {
+            guard let status = try Files.ownStatus(of: name), status.kind == .regular, !owners.contains(status.owner)
+            else { continue }
+            throw StoreError(
+                .alreadyExists, what: "\"\(database)\" was not created.",
+                why: "\"\(name)\" is there and belongs to user \(status.owner), who could change the store.",
                 remedy: "Find out who put it there, and move it away. Nothing was changed.")
         }
     }

@@ -62,13 +62,11 @@ struct ConnectionHandle {
                 isOwnersAlone && ![0, ProcessInspector.effectiveUser, database?.owner].contains(status.owner)
             if status.kind == .regular && (status.linkCount <= 1 || !hasOneName) && !isForeign { continue }
             let what =
-                status.oddKind.map { "is \($0)" }
+                status.oddKind.map { "is \($0): find out what it is, and move it away" }
                 ?? (isForeign
-                    ? "belongs to user \(status.owner), who may not write the database"
-                    : "has a second name, and would be overwritten")
-            throw DatabaseError(
-                resultCode: .SQLITE_IOERR,
-                message: "\"\(companion)\" \(what): find out what it is, and move it away")
+                    ? "belongs to user \(status.owner), who may not write the database: find out what it is, and move it away"
+                    : "has a second name, and would be overwritten: remove the other name")
+            throw DatabaseError(resultCode: .SQLITE_IOERR, message: "\"\(companion)\" \(what)")
         }
     }
 

@@ -228,8 +228,11 @@ struct StoreDestruction {
     /// A lock file proves little: `FileCoordinator` creates one next to any file, and other programs use that name.
     private func requireRemains(_ isLocked: Bool) throws -> Found {
         let signs = [paths.destroying, paths.sidecar, paths.sidecarBackup, keyLog.path]
-        if try signs.contains(where: { try Files.entryExists($0) }) { return .remains }
-        if try !AtomicFile.leftovers(of: keyLog.path).isEmpty { return .remains }
+        if try signs.dropLast().contains(where: { try Files.entryExists($0) }) { return .remains }
+        if try Files.entryExists(keyLog.path) || !AtomicFile.leftovers(of: keyLog.path).isEmpty {
+            try requireNoCommits()
+            return .remains
+        }
         guard try Files.entryExists(paths.lock) else {
             throw noStore("The file does not exist, and no file of a store is beside it.", "Check the path.")
         }
@@ -237,6 +240,20 @@ struct StoreDestruction {
         throw noStore(
             "The file does not exist, and \"\(paths.lock)\" beside it may be another program's.",
             "Check the path. To delete that file, remove it yourself. Nothing was removed.")
+    }
+
+    /// Refuses a WAL or a journal with content beside which there is neither a database nor a sidecar: a destruction removes
+    /// it before them.
+    private func requireNoCommits() throws {
+        for name in [paths.wal, paths.journal] {
+            guard let bytes = try Files.byteCount(name), bytes > 0 else { continue }
+            throw StoreError(
+                .alreadyExists, what: "\"\(paths.database)\" was not destroyed.",
+                why:
+                    "\"\(name)\" has \(CountText.text(bytes, "byte")), and neither a database nor a sidecar is there: it may "
+                    + "have rows of a database that was moved away.",
+                remedy: "Put its database back, or move that file away. Nothing was removed.")
+        }
     }
 
     private func noStore(_ why: String, _ remedy: String) -> StoreError {

@@ -91,7 +91,7 @@ package struct KeyLog: Sendable {
         }
     }
 
-    private func append(_ lines: [UInt8]) throws(SystemError) {
+    private func append(_ lines: [UInt8]) throws {
         var length = try Files.byteCount(path) ?? 0
         if length > 0, length + lines.count > Limits.keyLogBytes {
             try beginFile()
@@ -102,8 +102,21 @@ package struct KeyLog: Sendable {
         let status = try file.status()
         guard status.kind == .regular else { throw SystemError.permissionDenied("open", path) }
         try file.requireNoSecondName()
+        try Self.requireOwn(file, byteCount: status.byteCount)
         try file.write(lines, at: status.byteCount)
         try file.synchronize()
+    }
+
+    /// Refuses a file of another content: another user may have given the name to a file of this user. A key log has at least
+    /// one entry, the beginning of one, or nothing but zeros, which a power failure leaves.
+    private static func requireOwn(_ file: borrowing FileDescriptor, byteCount: Int) throws {
+        let bytes = try file.read(at: 0, byteCount: min(byteCount, 4 * Limits.keyLogBytes))
+        let start = Array("{\"number\":".utf8)
+        if bytes.starts(with: start.prefix(bytes.count)) || bytes.allSatisfy({ $0 == 0 }) { return }
+        for line in bytes.split(separator: UInt8(ascii: "\n")) where try KeyLogEntry(reading: Array(line)) != nil {
+            return
+        }
+        throw SystemError.foreign("open", file.path, "key log")
     }
 
     /// The present end of the chain.

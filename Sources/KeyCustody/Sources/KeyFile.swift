@@ -5,13 +5,16 @@ import StorePlatform
 package enum KeyFile {
     /// Permissions that the group and others must not have on a key file: reading and writing.
     private static let forbiddenPermissions: UInt32 = 0o066
+    /// The same for a named pipe: only its reader gets the key, but each writer can give another one.
+    private static let forbiddenPipePermissions: UInt32 = 0o022
 
     /// The bytes of a key file, which may be a pipe.
     ///
     /// - Parameters:
-    ///   - checkingPermissions: Whether a regular file is refused if its group or others may read or write it, or if it
-    ///     belongs to a user who is neither that of this process nor root. Credentials of systemd are not checked:
-    ///     systemd gives services access by an access control list, which appears as a permission of the group.
+    ///   - checkingPermissions: Whether a regular file is refused if its group or others may read or write it, a named pipe
+    ///     if they may write it, and both if they belong to a user who is neither that of this process nor root.
+    ///     Credentials of systemd are not checked: systemd gives services access by an access control list, which
+    ///     appears as a permission of the group.
     ///   - isForStore: Whether it opens the store, so that the remedy may name a descriptor in its place.
     ///   - wait: The longest time until a pipe has delivered everything.
     /// - Throws: `StoreError` `invalidKey` for such a file or one longer than 64 KiB, `keyMissing` for a pipe without a
@@ -31,7 +34,16 @@ package enum KeyFile {
                     + (isForStore ? "give it as a descriptor: --key-fd 3 3< \(ShellWord.path(path)); or " : "")
                     + "copy it into memory first: install -m 600 \(ShellWord.path(path)) /dev/shm/key")
         }
-        if checkingPermissions, status.kind == .regular { try requireOwner(status.owner, path) }
+        // A pipe without a name was handed over by the program that started this one.
+        let isNamedPipe = status.isPipe && !file.isUnnamedPipe
+        if checkingPermissions, status.kind == .regular || isNamedPipe { try requireOwner(status.owner, path) }
+        if checkingPermissions, isNamedPipe, status.permissions & forbiddenPipePermissions != 0 {
+            throw StoreError(
+                .invalidKey, what: "The key pipe \"\(path)\" is not private to its owner.",
+                why:
+                    "Its group or others may write another key into it (mode \(String(status.permissions, radix: 8))).",
+                remedy: "Run: chmod 600 \(ShellWord.path(path)).")
+        }
         if status.isPipe { return try contents(of: file, wait: wait ?? Limits.keyPipeWait) }
         try file.waitFromNowOn()
         return try contents(of: file)

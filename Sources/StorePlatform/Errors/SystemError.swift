@@ -62,6 +62,14 @@ extension SystemError {
             detail: "something else got its name meanwhile: find out who may write in that folder")
     }
 
+    /// A file with the name of one that the library makes has another content. It is neither written nor given another
+    /// mode.
+    package static func foreign(_ call: String, _ path: String, _ noun: String) -> SystemError {
+        SystemError(
+            call: call, path: path, errorNumber: EEXIST,
+            detail: "it is no \(noun) of a store: find out what it is, and move it away")
+    }
+
     /// There is no room for another entry.
     package static func full(_ call: String, _ path: String, _ detail: String) -> SystemError {
         SystemError(call: call, path: path, errorNumber: ENOSPC, detail: detail)
@@ -121,6 +129,8 @@ extension SystemError {
     package var isReaderGone: Bool { errorNumber == EPIPE }
     /// Whether another holder has the lock.
     package var isLocked: Bool { [EAGAIN, EACCES].contains(errorNumber) }
+    /// Whether a file was not written because it has a second name.
+    package var isSecondName: Bool { errorNumber == EMLINK }
     /// Whether the file exists although it must not.
     package var isAlreadyThere: Bool { errorNumber == EEXIST }
 }

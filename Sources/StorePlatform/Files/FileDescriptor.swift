@@ -112,6 +112,17 @@ package struct FileDescriptor: ~Copyable, Sendable {
         return FileStatus(found)
     }
 
+    /// Whether it is a pipe without a name, which no other process can open by a path.
+    package var isUnnamedPipe: Bool {
+        guard let status = try? status(), status.isPipe else { return false }
+        // All pipes without a name are files of one device.
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { return false }
+        defer { for end in ends { close(end) } }
+        var found = stat()
+        return fstat(ends[0], &found) == 0 && FileStatus(found).identity.device == status.identity.device
+    }
+
     /// Reads what is available, up to the length of `buffer`, from where the last read ended.
     ///
     /// - Returns: The number of bytes read; 0 at the end of the file.

@@ -68,20 +68,45 @@ package final class OpenFolder: Sendable {
 
     /// Creates a folder with the permissions of this one, or keeps the one that exists. Not durable until this folder is
     /// synced.
+    ///
+    /// It is made under another name, as its owner's alone, and gets its permissions and its name when it has proved to be
+    /// new: another user of a shared folder can exchange it for a private folder of this user at any moment.
+    ///
+    /// - Throws: ``SystemError`` with `ESTALE` where somebody has done that.
     package func makeFolder(_ name: String) throws(SystemError) {
+        try makeFolder(name, afterMaking: { _ in })
+    }
+
+    /// - Parameter afterMaking: Called with the first name of the folder, where tests exchange it.
+    func makeFolder(_ name: String, afterMaking: (String) -> Void) throws(SystemError) {
         let place = try checked(name, "mkdirat")
-        let permissions = try status().permissions
-        guard mkdirat(descriptor.number, name, mode_t(permissions & 0o777)) == 0 else {
-            let failure = SystemError("mkdirat", place)
-            if failure.isAlreadyThere { return }
-            throw failure
+        guard try status(of: name) == nil else { return }
+        let first = ".new-\(String(UInt64.random(in: .min ... .max), radix: 16))"
+        try createFolder(first)
+        afterMaking(first)
+        do throws(SystemError) {
+            guard let made = try folder(first) else { throw SystemError.exchanged("openat", place) }
+            try made.makePrivate()
+            // Filesystems without permissions refuse it, and need it not.
+            _ = fchmod(made.descriptor.number, mode_t(try status().permissions))
+            do throws(SystemError) {
+                try renameExclusively(first, to: self, name)
+            } catch  where error.isUnsupported {
+                // A filesystem that cannot check the name in the same step.
+                if try status(of: name) == nil { try rename(first, to: self, name) }
+            } catch  where error.isAlreadyThere {
+                // Another process has made it.
+            }
+            let (identity, found) = (try made.status().identity, try status(of: name)?.identity)
+            if found != identity, try status(of: first)?.identity != identity {
+                throw SystemError.exchanged("mkdirat", place)
+            }
+        } catch {
+            // Only an empty folder is removed.
+            try? removeFolder(first)
+            throw error
         }
-        // Independent of the umask. Filesystems without permissions refuse it, and need it not. Another user of a shared
-        // folder may have put another folder of this user there, whose permissions stay.
-        guard let made = try folder(name), let status = try? made.status(), status.owner == geteuid(),
-            status.permissions & 0o777 & ~permissions == 0
-        else { return }
-        _ = fchmod(made.descriptor.number, mode_t(permissions))
+        try? removeFolder(first)
     }
 
     /// Creates a folder that is its owner's alone, whatever the umask; the name must not be taken.

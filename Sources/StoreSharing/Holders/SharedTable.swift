@@ -35,7 +35,10 @@ package final class SharedTable: Sendable {
     private static func make(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {
         guard try lockTable(file) else { return false }
         defer { try? file.unlock(LockByte.table.range) }
-        if try !isSound(file) { try file.requireNoSecondName() }
+        if try !isSound(file) {
+            try file.requireNoSecondName()
+            try LockFile.requireOwn(file)
+        }
         try file.reserve(byteCount: TableLayout.fileBytes)
         if try isSound(file) { return true }
         // Holders of rows may have the former content mapped.

@@ -187,7 +187,9 @@ package final class LiveFile: Sendable {
     /// Closes the file when no connection is left that the close could harm. It has no name, so no new one can come.
     fileprivate func closeIfUnused() {
         let isUnused = locking.withLock { locking in
+            // The index of a WAL has locks, too.
             !locking.isLocked && (try? file.isLocked(SQLiteLockByte.all)) == false
+                && (try? file.isLocked(WALLockByte.write..<WALLockByte.open + 1)) == false
         }
         if isUnused { close() }
     }

@@ -101,20 +101,26 @@ package final class LockFile: Sendable {
 
     /// Sets a lock file to the mode, owner, group and access control list of its database, once the database exists.
     ///
-    /// Another user may have given the name to a file of this user, such as a key. So only an empty file and one with the
-    /// table of holders are changed, and only one without a second name.
+    /// Another user may have given the name to a file of this user, such as a key. So only a lock file is changed, and only
+    /// one without a second name.
     package static func matchAttributes(of path: String, to reference: String) throws(SystemError) {
         guard let attributes = try FileAttributes(of: reference) else { return }
         // Closing another descriptor does no harm: these locks belong to open file descriptions, not to the process.
         let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
         try file.requireNoSecondName()
-        guard try file.status().byteCount == 0 || isLibrarys(file) else { return }
+        try requireOwn(file)
         try attributes.apply(to: file)
     }
 
     /// Does not follow a link: the table of holders is written into the file, and another user might have put a link
     /// there to a file that must not be overwritten.
     private func openDescriptor() throws(SystemError) -> FileDescriptor {
+        let file = try openFile()
+        try Self.requireOwn(file)
+        return file
+    }
+
+    private func openFile() throws(SystemError) -> FileDescriptor {
         do {
             return try FileDescriptor(opening: path, .readWrite, followsLinks: false)
         } catch  where error.isNotFound {
@@ -134,9 +140,9 @@ package final class LockFile: Sendable {
     package static func tryLock(
         _ name: String, in folder: OpenFolder, _ byte: LockByte, _ kind: LockKind
     ) throws(SystemError) -> HeldLock? {
-        guard let file = try folder.writableFile(name, creating: FileAttributes.privatePermissions),
-            try file.tryLock(byte.range, kind)
-        else { return nil }
+        guard let file = try folder.writableFile(name, creating: FileAttributes.privatePermissions) else { return nil }
+        try requireOwn(file)
+        guard try file.tryLock(byte.range, kind) else { return nil }
         guard try folder.status(of: name)?.identity == file.status().identity else { return nil }
         return HeldLock(file, byte, kind)
     }
@@ -227,6 +233,31 @@ package final class LockFile: Sendable {
     package static func isLibrarys(_ path: String) -> Bool {
         guard let file = try? FileDescriptor(opening: path, .readOnly, followsLinks: false) else { return false }
         return isLibrarys(file)
+    }
+
+    /// Refuses a file of another content, before it is locked or written: another user may have given the name to a file
+    /// of this user, which would get the table of holders and the mode of the database.
+    ///
+    /// The library never writes the bytes before the table. So a lock file without a table, or with a damaged one, begins
+    /// with zeros.
+    /// - Throws: ``SystemError`` with `EEXIST`.
+    static func requireOwn(_ file: borrowing FileDescriptor) throws(SystemError) {
+        if isLibrarys(file) { return }
+        let head = try file.read(at: 0, byteCount: Int(LockByte.mappedBase))
+        guard head.allSatisfy({ $0 == 0 }) else { throw SystemError.foreign("open", file.path, "lock file") }
+    }
+
+    /// Why the file at a path may not be used as a lock file; nil where it may, and where there is none.
+    package static func fault(of path: String) -> SystemError? {
+        do throws(SystemError) {
+            let file = try FileDescriptor(opening: path, .readOnly, followsLinks: false)
+            try file.requireNoSecondName()
+            try requireOwn(file)
+            return nil
+        } catch {
+            // A file that may not be read, or is no regular one, is reported with the permissions.
+            return error.isAlreadyThere || error.isSecondName ? error : nil
+        }
     }
 
     private static func isLibrarys(_ file: borrowing FileDescriptor) -> Bool {

@@ -94,7 +94,7 @@ package final class NotificationFile: Sendable {
         self.file = Mutex(consume file)
     }
 
-    /// Makes the table in a file that has none. A value of another program is overwritten, unless an observer exists.
+    /// Makes the table in a file that has none, unless an observer exists.
     private static func prepare(_ file: borrowing FileDescriptor) throws(SystemError) {
         if try isSound(file) { return }
         try lock(file, NotificationLayout.makingByte, .exclusive)
@@ -104,6 +104,7 @@ package final class NotificationFile: Sendable {
             throw SystemError.stale("mmap", file.path)
         }
         try file.requireNoSecondName()
+        try requireOwn(file)
         try file.reserve(byteCount: NotificationLayout.byteCount)
         try file.write([UInt8](repeating: 0, count: NotificationLayout.byteCount), at: 0)
         try file.write(withUnsafeBytes(of: NotificationLayout.version, Array.init), at: Header.version)
@@ -116,6 +117,16 @@ package final class NotificationFile: Sendable {
         return header.starts(with: withUnsafeBytes(of: NotificationLayout.magic, Array.init))
             && header.dropFirst(Header.version).elementsEqual(
                 withUnsafeBytes(of: NotificationLayout.version, Array.init))
+    }
+
+    /// Refuses a file of another content, before it is written: another user may have given the name to a file of this user.
+    /// A file that a crash of the machine left has no bytes, zeros, or a table of another version.
+    private static func requireOwn(_ file: borrowing FileDescriptor) throws(SystemError) {
+        let head = try file.read(at: 0, byteCount: NotificationLayout.Header.byteCount)
+        let isTable = head.starts(with: withUnsafeBytes(of: NotificationLayout.magic, Array.init))
+        guard isTable || head.allSatisfy({ $0 == 0 }) else {
+            throw SystemError.foreign("open", file.path, "file of notifications")
+        }
     }
 
     private static func range(_ byte: Int64) -> Range<Int64> { byte..<byte + 1 }

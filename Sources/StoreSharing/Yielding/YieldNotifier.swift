@@ -17,6 +17,7 @@ package final class YieldNotifier: Sendable {
         self.path = path
         var isWritable = true
         let descriptor = try Self.open(path, &isWritable)
+        try LockFile.requireOwn(descriptor)
         // If the disk has no space for the table, only the byte is used.
         table = isWritable ? try? SharedTable(of: descriptor) : nil
         file = OpenFile(descriptor)

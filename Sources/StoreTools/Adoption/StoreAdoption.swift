@@ -65,7 +65,7 @@ public struct StoreAdoption: StoreTool {
         let start = ContinuousClock.now
         let target = AdoptionTarget(path)
         let place = TargetPlace(path: target.path, run: run)
-        let kind = try target.examine()
+        let kind = try Self.examine(target)
         if case .standard = kind { try target.requireFreeBackup(version: sqlCipherVersion) }
         try ForeignLink.refuse(path)
         let key = try key.unlocked()
@@ -73,8 +73,10 @@ public struct StoreAdoption: StoreTool {
         // A file that cannot be adopted gets no lock file.
         let opening = try place.lockOpening(likeFile: target.path)
         defer { opening.release() }
+        guard try Self.examine(target) == kind else {
+            throw AdoptedFile.inUse(target.path, "It changed a moment ago.")
+        }
         try place.removeAbandoned(.adopting, whose: "a killed adoption had left")
-        guard try target.examine() == kind else { throw AdoptedFile.inUse(target.path, "It changed a moment ago.") }
         try run.check()
         var result: FileAdoption.Result?
         if case .standard(let salt) = kind {
@@ -92,6 +94,16 @@ public struct StoreAdoption: StoreTool {
         return Report(
             path: path, storeID: store.storeID, contentHash: result?.hash, original: result?.original,
             leftOut: result?.leftOut ?? [], duration: .now - start, notices: run.notices)
+    }
+
+    /// A store beside the folder of a killed adoption lacks the last steps: the line in the key log, and the keyslots.
+    private static func examine(_ target: AdoptionTarget) throws -> AdoptionTarget.Kind {
+        do {
+            return try target.examine()
+        } catch let error as ToolError where error.code == .alreadyStore {
+            guard try !StagingDirectory.abandoned(for: target.path, .adopting).isEmpty else { throw error }
+            return .adopted
+        }
     }
 
     private func prove(

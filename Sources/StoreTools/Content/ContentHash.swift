@@ -49,11 +49,11 @@ public struct ContentHash: Hashable, Sendable {
         let tables = schema.filter { $0.isStoredTable && !$0.isStatistics }.map(\.name)
         for name in tables.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
             let shape = try TableShape(name, in: db)
-            let columns = try readableColumns(of: shape, db)
             // The rows of a table WITHOUT ROWID are in the order of its key.
             let missing = shape.rowIDName == nil ? try MissingParts(of: db, table: name).collations : []
             try StandInCollations.with(missing, on: db) {
-                try add(shape, columns, isBinary: !missing.isEmpty, db, to: &stream, progress)
+                // The others follow from these. A file can define one whose value takes minutes to compute.
+                try add(shape, shape.storedColumns, isBinary: !missing.isEmpty, db, to: &stream, progress)
             }
         }
         return ContentHash(hex: try stream.finish())
@@ -78,17 +78,6 @@ public struct ContentHash: Hashable, Sendable {
                 }
             }
             try progress()
-        }
-    }
-
-    /// The columns of a table, without generated ones where only the program can compute them: they add nothing.
-    private static func readableColumns(of table: TableShape, _ db: Database) throws -> [String] {
-        do {
-            _ = try db.makeStatement(sql: table.select(Array(table.columns.prefix(Limits.resultColumns - 1))))
-            return table.columns
-        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
-            guard try !MissingParts(of: db, table: table.name).isEmpty else { throw error }
-            return table.storedColumns
         }
     }
 }

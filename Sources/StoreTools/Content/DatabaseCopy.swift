@@ -296,7 +296,7 @@ struct TableShape {
         let keyColumns = columns.filter { $0.keyPosition > 0 }
         rowIDColumn = keyColumns.count == 1 && keyColumns[0].type?.uppercased() == "INTEGER" ? keyColumns[0].name : nil
         let key = columns.filter { $0.keyPosition > 0 }.sorted { $0.keyPosition < $1.keyPosition }.map(\.name)
-        order = rowIDName.map { [$0] } ?? (key.isEmpty ? self.columns : key).map(\.quotedIdentifier)
+        order = rowIDName.map { [$0] } ?? (key.isEmpty ? storedColumns : key).map(\.quotedIdentifier)
     }
 
     private static func rowIDName(_ table: String, columns: [String], _ db: Database) -> String? {

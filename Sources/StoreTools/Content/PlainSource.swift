@@ -23,12 +23,6 @@ package enum PlainSource {
         configuration.prepareDatabase = program.prepareDatabase
         do {
             return try DatabaseQueue(path: path, configuration: configuration)
-        } catch where isOfFiles(error) && hasJournal(path) {
-            throw ToolError(
-                .plainNeedsRecovery, what: "\"\(path)\" cannot be read without changing something.",
-                why: "Its rollback journal \"\(path)-journal\" was left by a program that was killed while it wrote.",
-                remedy: "Open it once with that program, or with `sqlite3`, which plays the journal back; then try again. "
-                    + "Neither file was changed.")
         } catch let error as DatabaseError where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode) {
             if let shortage = error.shortage, !shortage.isReadOnlyFilesystem { throw error }
             let isReadOnly = error.shortage != nil || Files.isOnReadOnlyFilesystem(path)
@@ -41,6 +35,8 @@ package enum PlainSource {
                         : "which this process may not make or change."),
                 remedy: "Copy the file with its -wal and -journal to a place of your own"
                     + (isReadOnly ? " that is not read-only" : "") + ", and use the copy.")
+        } catch let error as StoreError where error.code == .logMissing {
+            throw needsRecovery(path, error)
         } catch let error as StoreError where [.notEncrypted, .truncated, .headerDamaged].contains(error.code) {
             // The error of an opening recommends an import, which has failed here.
             throw ToolError(
@@ -52,13 +48,38 @@ package enum PlainSource {
         }
     }
 
-    /// Whether SQLite could not use the files beside a database.
-    private static func isOfFiles(_ error: any Error) -> Bool {
-        if let error = error as? DatabaseError { return [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode) }
-        return (error as? StoreError)?.code == .logMissing
+    /// Runs a block that reads a plain database, whose damage is not that of a store.
+    ///
+    /// - Throws: ``ToolError`` `notPlain` where SQLite finds the file damaged; `plainNeedsRecovery`; the errors of `body`.
+    package static func read<T>(_ path: String, _ body: () throws -> T) throws -> T {
+        do {
+            return try body()
+        } catch let error as DatabaseError
+            where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode.primaryResultCode)
+        {
+            throw ToolError(
+                .notPlain, what: "The plain database \"\(path)\" is damaged.", why: "\(error).",
+                remedy:
+                    "Restore it from a backup, or recover its rows with `sqlite3 \(ShellWord.path(path)) .recover`. The "
+                    + "file was left as it was.", cause: error)
+        } catch let error as StoreError where error.code == .logMissing {
+            throw needsRecovery(path, error)
+        }
     }
 
-    private static func hasJournal(_ path: String) -> Bool { ((try? RollbackJournal(beside: path)) ?? nil) != nil }
+    /// The error of a database that SQLite cannot read without a file beside it.
+    private static func needsRecovery(_ path: String, _ error: StoreError) -> ToolError {
+        let isHot = ((try? Files.byteCount(StorePaths(path).journal)) ?? nil) ?? 0 > 0
+        return ToolError(
+            .plainNeedsRecovery, what: "\"\(path)\" cannot be read without changing something.",
+            why: isHot
+                ? "A program was killed while it wrote, and \"\(Files.name(of: path))-journal\" has to be rolled back."
+                : "It is in WAL mode, and this process may not make its -wal and -shm.",
+            remedy: isHot
+                ? "Open it once with sqlite3: `sqlite3 \(ShellWord.path(path)) 'SELECT count(*) FROM sqlite_schema'`."
+                : "Copy the file, with its -wal if there is one, to a place of your own, and use the copy.",
+            cause: error)
+    }
 
     /// A note about a file that is longer than its pages, as where it is allocated in chunks; nil for none.
     ///

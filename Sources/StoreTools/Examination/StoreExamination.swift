@@ -160,7 +160,9 @@ private struct StoreCheckup {
             ]
         }
         // A loss in the WAL is a finding of its own.
-        let ownNames: Set<String> = ["foreignSidecar", "foreignKeyLog", "walKept"]
+        let ownNames: Set<String> = [
+            "foreignSidecar", "foreignKeyLog", "walKept", "noAccess", "lockFileForeign", "hardLinked", "alreadyExists",
+        ]
         var findings = status.findings.filter { $0.name != "commitsLost" }.map { finding in
             ownNames.contains(finding.name)
                 ? finding : Finding(.problem, "attention", finding.what, remedy: finding.remedy)

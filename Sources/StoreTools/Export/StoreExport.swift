@@ -57,12 +57,18 @@ public struct StoreExport: StoreTool {
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let place = TargetPlace(path: target, noun: "database", source: source, followsLinks: false, run: run)
-        try place.requireFree()
+        do {
+            try place.requireFree()
+        } catch let error as ToolError where error.code == .exists {
+            // A killed export may have put the database in place, and left a second name of it.
+            try removeAbandoned(place)
+            throw error
+        }
         let store = try StoreOpening.readOnly(
             BackupBundle.database(meantBy: source), key.unlocked(), configuration: configuration, onNotice: run.notice)
         defer { try? store.close() }
         // Only now: a wrong key must not change anything.
-        try place.removeAbandoned(.exporting, whose: "a killed export had left; it contained readable rows")
+        try removeAbandoned(place)
         try run.check()
         let staging = try StagingDirectory(for: target, .exporting)
         defer { staging.remove() }
@@ -75,6 +81,10 @@ public struct StoreExport: StoreTool {
         return Report(
             path: target, rowCount: copied.rows, fileBytes: try Files.byteCount(target) ?? 0, contentHash: copied.hash,
             leftOut: copied.leftOut, duration: .now - start, notices: run.notices)
+    }
+
+    private func removeAbandoned(_ place: TargetPlace) throws {
+        try place.removeAbandoned(.exporting, whose: "a killed export had left; it contained readable rows")
     }
 
     private func copy(

@@ -78,11 +78,12 @@ public struct StoreImport: StoreTool {
         try place.requireFree()
         let plain = try PlainSource.open(source, program: configuration)
         defer { try? plain.close() }
-        if let note = try plain.read({ try PlainSource.tailNote(of: source, $0) }) { run.notice(note) }
+        let note = try PlainSource.read(source) { try plain.read { try PlainSource.tailNote(of: source, $0) } }
+        if let note { run.notice(note) }
         if let loss = try WALContent.loss(of: source, nil), loss.needsAttention { run.notice(loss.note) }
         let key = try key.unlocked()
         try run.check()
-        let copied = try copy(plain, key, to: place, run)
+        let copied = try PlainSource.read(source) { try copy(plain, key, to: place, run) }
         let store = try open(key, run)
         defer { try? store.close() }
         for notice in store.notices { run.notice(notice) }
@@ -215,10 +216,27 @@ struct EncryptedCopy {
             throw error
         }
         guard copied == hash else {
+            if let damage { throw damage }
             throw ToolError(
                 .contentDiffers, what: "The encrypted copy is not the same as the source.",
                 why: "The content hash of the source is \(hash.hex), that of the copy \(copied.hex).",
                 remedy: "Nothing was created. This is a defect of this program: please report it.")
         }
+    }
+
+    /// The error where the source itself contradicts its schema: values of another type than their column, or keys in the
+    /// order of another function. The copy then has other values, or another order.
+    private var damage: ToolError? {
+        guard let messages = try? source.read({ try ContentCheck($0, run).messages }), messages != ["ok"] else {
+            return nil
+        }
+        return ToolError(
+            .contentDiffers, what: "The encrypted copy is not the same as the source, because the source is damaged.",
+            why: "SQLite says of it: \(messages.prefix(3).joined(separator: "; ")).",
+            remedy:
+                "Recover its rows with `sqlite3 FILE .recover`, and check them. If its program replaces functions or "
+                + "collations of SQLite, let that program make the copy: it gives its `prepareDatabase` to the `configuration` of "
+                + "StoreTools. Nothing was created.",
+            cause: DatabaseError(resultCode: .SQLITE_CORRUPT, message: messages.first))
     }
 }

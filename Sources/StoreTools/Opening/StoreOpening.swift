@@ -116,9 +116,11 @@ package enum StoreOpening {
         if let notice = log.note(.storeCreated(scheme: scheme.rawValue, store: storeID(path))) { run.notice(notice) }
     }
 
-    /// Writes to the key log that a database became a store.
+    /// Writes to the key log that a database became a store, unless a killed adoption has done so.
     static func logAdoption(_ path: String, _ run: ToolRun) {
         let log = KeyLog(databasePath: StorePaths(path).database)
+        let known = (try? log.verify().entries) ?? []
+        guard !known.contains(where: { $0.event == "adopted" }) else { return }
         let event = KeyEvent.adopted(scheme: KeyScheme.direct.rawValue, store: storeID(path))
         if let notice = log.note(event) { run.notice(notice) }
     }

@@ -324,7 +324,7 @@ public struct StoreSalvage: StoreTool {
         defer { try? pool.close() }
         try staging.requireOpened()
         let check = try pool.read { db in
-            let violations = (try? Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check")) ?? 0
+            let violations = (try? OrphanRow.find(db).count) ?? 0
             do {
                 let content = try ContentCheck(db, run, kind: .quick)
                 return Check(

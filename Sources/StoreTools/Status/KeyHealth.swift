@@ -177,13 +177,13 @@ package struct KeyHealth: Sendable {
                     Finding(
                         .risk, "keyOld",
                         "the data key is \(AgeText.text(keyAge)) old, and at most \(AgeText.text(bound)) is allowed",
-                        remedy: "rotate it: cipherctl rotate"))
+                        remedy: "rotate it: cipherctl rotate --backup DIR"))
             } else if keyCreated == nil, policy.isKeyBoundGiven {
                 findings.append(
                     Finding(
                         .risk, "keyAgeUnknown",
                         "the age of the data key is known neither from the sidecar nor from the key log",
-                        remedy: "rotate it, which the key log records: cipherctl rotate"))
+                        remedy: "rotate it, which the key log records: cipherctl rotate --backup DIR"))
             }
         }
         return findings
@@ -211,17 +211,18 @@ package struct KeyHealth: Sendable {
     /// Times in the future: ages that are counted from them mean nothing.
     private var clockFindings: [Finding] {
         let times = [
-            ("the data key", keyCreated), ("the last verified backup", backupVerified),
-            ("the last line of the key log", lastLogged),
+            ("the data key", keyCreated, "rotate the key: cipherctl rotate --backup DIR"),
+            ("the last verified backup", backupVerified, "make another backup: cipherctl backup"),
+            ("the last line of the key log", lastLogged, "make a backup, which adds a line: cipherctl backup"),
         ]
         // One is enough: the clock must be checked, not all three times.
-        for case (let what, let time?) in times where isToCome(time) {
+        for case (let what, let time?, let remedy) in times where isToCome(time) {
             return [
                 Finding(
                     .risk, "timeToCome",
                     "\(what) has a time in the future, "
                         + "\(Date(timeIntervalSince1970: Double(time)).formatted(.iso8601)): its age is not known",
-                    remedy: "set the clock of this machine; if it is right, the clock was wrong then: rotate the key")
+                    remedy: "set the clock of this machine; if it is right, the clock was wrong then: \(remedy)")
             ]
         }
         return []

@@ -427,6 +427,7 @@ extension StoreStatus.Report {
             add("wrongLength", lengthFault.text, (isMissing ? "" : verifying) + restoring)
         }
         findKeptWALs()
+        if backup == nil { findings += CompanionFindings(paths: StorePaths(path)).findings() }
         if let holders { findings += Self.findings(about: holders) }
         if !filesystem.isSafeForSharedWAL {
             add(
@@ -467,6 +468,9 @@ extension StoreStatus.Report {
     private mutating func findCopies(_ choice: AuthenticatedSidecar?) {
         let isRepairable = copies.contains { $0.state == "ok" }
         for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
+            // Who may not read it is a finding of its own.
+            let place = copy.copy == .main ? StorePaths(path).sidecar : StorePaths(path).sidecarBackup
+            if backup == nil, Files.exists(place), !Files.canRead(file: place) { continue }
             add(
                 "sidecarCopy",
                 "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " "))",

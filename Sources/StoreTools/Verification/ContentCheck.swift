@@ -79,7 +79,17 @@ public struct OrphanRow: Hashable, Sendable {
             + "not exist"
     }
 
-    /// Reports the first such rows as notices. A check that SQLite cannot do is left to a verification.
+    /// Such rows of a database.
+    struct Found {
+        /// The first of them.
+        var first: [OrphanRow] = []
+        /// The number of all.
+        var count = 0
+        /// The tables that SQLite could not check, each with the reason.
+        var unchecked: [String] = []
+    }
+
+    /// Reports the first such rows as notices. A database that SQLite cannot read is left to a verification.
     static func report(_ db: Database, _ run: ToolRun) {
         guard let found = try? find(db) else { return }
         var said: Set<String> = []
@@ -87,22 +97,45 @@ public struct OrphanRow: Hashable, Sendable {
         for row in found.first where said.insert(row.text).inserted { run.notice(row.text) }
         let more = found.count - found.first.count
         if more > 0 { run.notice("further rows without a parent: \(more)") }
+        for reason in found.unchecked { run.notice("foreign keys were not checked: \(reason)") }
     }
 
-    /// The first such rows of a database, and the number of all.
+    /// SQLite's text for an error of which it knows no more.
+    private static let anyError = "SQL logic error"
+
+    /// Looks for such rows, table by table: a foreign key that SQLite cannot check ends the check of its table only. It
+    /// refers to columns without a unique index, or to columns that do not exist, which SQLite tolerates.
     ///
     /// - Throws: `DatabaseError`.
-    static func find(_ db: Database) throws -> (first: [OrphanRow], count: Int) {
-        var first: [OrphanRow] = []
-        var count = 0
-        let rows = try Row.fetchCursor(db, sql: "SELECT \"table\", rowid, parent FROM pragma_foreign_key_check")
-        while let row = try rows.next() {
-            count += 1
-            if first.count < Limits.listedOrphans {
-                first.append(OrphanRow(table: row[0], rowID: row[1], parent: row[2]))
+    static func find(_ db: Database) throws -> Found {
+        var found = Found()
+        let tables = try String.fetchAll(
+            db,
+            sql: """
+                SELECT DISTINCT m.name FROM main.sqlite_schema AS m JOIN pragma_foreign_key_list(m.name, 'main')
+                WHERE m.type = 'table' ORDER BY m.rowid
+                """)
+        for table in tables {
+            do {
+                try find(db, table, &found)
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+                // After a page that SQLCipher cannot read every other one is an error without a text of its own.
+                guard let message = db.lastErrorMessage, message != anyError else { throw error }
+                found.unchecked.append("table \"\(table)\": \(message)")
             }
         }
-        return (first, count)
+        return found
+    }
+
+    private static func find(_ db: Database, _ table: String, _ found: inout Found) throws {
+        let rows = try Row.fetchCursor(
+            db, sql: "SELECT \"table\", rowid, parent FROM pragma_foreign_key_check(?, 'main')", arguments: [table])
+        while let row = try rows.next() {
+            found.count += 1
+            if found.first.count < Limits.listedOrphans {
+                found.first.append(OrphanRow(table: row[0], rowID: row[1], parent: row[2]))
+            }
+        }
     }
 }
 

@@ -50,7 +50,8 @@ public struct StoreVerification: StoreTool {
         public internal(set) var fullTextFaults: [FullTextFault] = []
         /// The first rows that refer to rows which do not exist.
         public internal(set) var orphans: [OrphanRow] = []
-        /// The things that could not be checked because only the program brings them, such as `collation prog`.
+        /// The things that could not be checked: those that only the program brings, such as `collation prog`, and foreign
+        /// keys that SQLite cannot use.
         public internal(set) var notChecked: [String] = []
         /// The problems, each as a sentence without its full stop.
         public internal(set) var problems: [String] = []
@@ -385,24 +386,16 @@ private struct VerificationRun {
             + (rest > 0 ? ["\(CountText.text(rest, "more line")), which may follow from these"] : [])
     }
 
-    /// SQLite's text for an error of which it knows no more.
-    private static let anyError = "SQL logic error"
-
     private func checkForeignKeys(_ db: Database, _ result: inout Report) throws {
         do {
             let orphans = try OrphanRow.find(db)
             result.foreignKeyViolations = orphans.count
             result.orphans = orphans.first
+            result.notChecked += orphans.unchecked.map { "foreign keys of \($0)" }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-            // A foreign key that refers to columns without a unique index: an error of the schema, which SQLite
-            // tolerates. After a page that SQLCipher cannot read every other one is an error without a text of its own.
+            // The functions and collations of the program may be missing.
             if !result.notChecked.isEmpty {
                 result.impossible.append("foreign keys were not checked")
-                return
-            }
-            let message = db.lastErrorMessage ?? "SQLite refused"
-            if message != Self.anyError {
-                result.impossible.append("foreign keys were not checked: \(message)")
             } else if result.problems.isEmpty {
                 throw error
             }

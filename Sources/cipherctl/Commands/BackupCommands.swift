@@ -38,7 +38,9 @@ struct BackupCommand: Command {
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
         storePath = BackupBundle.database(meantBy: arguments.operands[0])
-        folder = arguments.operands[1]
+        let given = arguments.operands[1]
+        // A shell completes the name of a folder with a slash, and mkdir takes it.
+        folder = given.lastIndex { $0 != "/" }.map { String(given[...$0]) } ?? given
     }
 
     func run(_ console: Console) throws -> ExitCode {

@@ -42,9 +42,11 @@ struct HashCommand: Command {
         if isPlain {
             let source = try PlainSource.open(path)
             defer { try? source.close() }
-            return try source.read { db in
-                if let note = try PlainSource.tailNote(of: path, db) { console.note(note) }
-                return try ContentHash.of(db)
+            return try PlainSource.read(path) {
+                try source.read { db in
+                    if let note = try PlainSource.tailNote(of: path, db) { console.note(note) }
+                    return try ContentHash.of(db)
+                }
             }
         }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)

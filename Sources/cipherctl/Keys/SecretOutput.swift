@@ -18,8 +18,8 @@ struct SecretOutput {
         func remove() { try? name.withLock { $0.take() }?.remove() }
     }
 
-    /// - Throws: ``UsageError`` when standard output is a file that group or others may read and neither `--output` nor
-    ///   `--yes` was given; ``CommandFailure`` when the path of `--output` exists; `ToolError` `storeName` when it is a name of the
+    /// - Throws: ``UsageError`` when standard output is a file that group or others may read, or a file or named pipe of
+    ///   another user, and neither `--output` nor `--yes` was given; ``CommandFailure`` when the path of `--output` exists; `ToolError` `storeName` when it is a name of the
     ///   store's own files.
     init(_ arguments: ParsedArguments) throws {
         path = arguments.value(Self.option.name)
@@ -40,13 +40,30 @@ struct SecretOutput {
 
     /// Refuses a redirection that the shell has made readable for others: `> file` does that under the usual umask.
     private static func requirePrivate() throws {
-        let status = try FileDescriptor(duplicating: 1, path: "standard output").status()
+        let file = try FileDescriptor(duplicating: 1, path: "standard output")
+        let status = try file.status()
+        try requireOwner(file, status)
         guard status.kind == .regular, status.permissions & 0o044 != 0 else { return }
         throw UsageError(
             "The key would be written to a file that its group or others may read (mode "
                 + "\(String(status.permissions & 0o777, radix: 8))).",
             hint: "Give --output F, which makes a file of mode 0600; or remove the file and run it as "
                 + "(umask 077; cipherctl ... > F); or add --yes.")
+    }
+
+    /// Refuses a file or a named pipe of another user, who reads what is written there whatever its mode is. A pipe without
+    /// a name and a terminal were given by the program that started this one.
+    private static func requireOwner(_ file: borrowing FileDescriptor, _ status: FileStatus) throws {
+        let isNamedPipe = status.isPipe ? !file.isUnnamedPipe : false
+        guard ![0, ProcessInspector.effectiveUser].contains(status.owner), status.kind == .regular || isNamedPipe else {
+            return
+        }
+        throw UsageError(
+            "The key would be written to a \(status.isPipe ? "pipe" : "file") of another user (\(status.owner)), who can "
+                + "read it.",
+            hint:
+                "Give --output F, which makes a file of mode 0600; or find out who made it, and name a file that does not "
+                + "exist yet; or add --yes.")
     }
 
     /// Prints the key, or writes it durably to a new file.

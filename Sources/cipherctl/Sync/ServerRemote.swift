@@ -6,13 +6,7 @@ import CommitJoin
     /// Servers as remotes.
     enum ServerRemote {
         static func make(_ address: RemoteAddress, _ repository: RepositoryID) throws -> any ObjectStore {
-            #if POSTGRESQL_OBJECT_STORE
-                return try PostgreSQLObjectStore(url: address.text, repository: repository)
-            #else
-                throw CommandFailure(
-                    .unsupported, "noPostgreSQL", what: "This program cannot use a server as a remote.",
-                    why: "Its engine for servers is not built in.", hint: "Use a folder: --remote dir:PATH")
-            #endif
+            try PostgreSQLObjectStore(url: address.text, repository: repository)
         }
 
         /// The meaning of a server's error for a command; nil for other errors.

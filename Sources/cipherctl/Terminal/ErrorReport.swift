@@ -59,7 +59,11 @@ struct ErrorReport {
     }
 
     /// - Parameter store: The store that is meant; nil for that of the present command.
-    private func hint(for store: String?) -> String? { remedy.map { SuggestedCommand.completing($0, store: store) } }
+    private func hint(for store: String?) -> String? {
+        // A command with the key that has just failed would end in the same way.
+        let isKeyRefused = ["wrongKey", "invalidKey", "keyMissing"].contains(name)
+        return remedy.map { SuggestedCommand.completing($0, store: store, hasKey: !isKeyRefused) }
+    }
 
     /// The message as a sentence, for a text that goes on.
     var sentence: String { message.hasSuffix(".") ? message : message + "." }

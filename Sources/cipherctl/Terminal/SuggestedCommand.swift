@@ -48,8 +48,10 @@ struct SuggestedCommand {
     /// Completes the commands that a sentence names without their operands: `cipherctl verify` becomes
     /// `cipherctl verify 'app.db' --key-file 'app.key'`. The libraries write such sentences, and know no options.
     ///
-    /// - Parameter store: The store that is meant; nil for that of the present command.
-    static func completing(_ sentence: String, store: String? = nil) -> String {
+    /// - Parameters:
+    ///   - store: The store that is meant; nil for that of the present command.
+    ///   - hasKey: Whether the key of the present command is a part of the commands; not one that has just failed.
+    static func completing(_ sentence: String, store: String? = nil, hasKey: Bool = true) -> String {
         // Without a command that runs, as in a usage error, nothing is known.
         guard present.withLock({ $0.store != nil }) else { return sentence }
         let start = "cipherctl "
@@ -61,7 +63,7 @@ struct SuggestedCommand {
                 result += start
                 continue
             }
-            let text = start + mention.completed(place(store), key: present.withLock { $0.key })
+            let text = start + mention.completed(place(store), key: hasKey ? present.withLock { $0.key } : nil)
             result += mention.isQuoted ? text : "`\(text)`"
             rest = rest[mention.end...]
         }
@@ -118,7 +120,9 @@ private struct Mention {
     }
 
     /// The command line with its operands and the key.
-    func completed(_ store: String, key: [String]) -> String {
+    ///
+    /// - Parameter key: The options of the key; nil for a command that works without it, as far as that is possible.
+    func completed(_ store: String, key: [String]?) -> String {
         var hasStore = false
         let operands = syntax.operands.compactMap { operand -> String? in
             if !hasStore, operand.name == "STORE" && syntax.name != "import" || operand.name == "PLAIN" {
@@ -134,7 +138,8 @@ private struct Mention {
         let needsKey = !isKeyless && !["--no-key", "--status", "--plain"].contains(where: options.contains)
         let takesKey = syntax.options.contains { $0.name == KeyOptions.all[0].name }
         let words = given.isEmpty ? operands + options : [given]
-        return ([syntax.name] + words + (needsKey && takesKey ? key : [])).joined(separator: " ")
+        let keyless = syntax.option("--no-key").map { [$0.name] } ?? []
+        return ([syntax.name] + words + (needsKey && takesKey ? key ?? keyless : [])).joined(separator: " ")
     }
 }
 

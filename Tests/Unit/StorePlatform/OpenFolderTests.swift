@@ -1,6 +1,7 @@
 import Foundation
-import StorePlatform
 import Testing
+
+@testable import StorePlatform
 
 @Suite("Open folders")
 struct OpenFolderTests {
@@ -66,6 +67,26 @@ struct OpenFolderTests {
         let read = try open.file("file")?.read(at: 0, byteCount: 9)
         #expect(read == [1, 2, 3])
         #expect(errorNumber { try open.createFile("file", []) } == EEXIST)
+    }
+
+    // A private folder was opened for the group, and a synchronization wrote into it.
+    @Test("a folder that is exchanged for another one while it is made keeps its mode, and is not used")
+    func exchangedFolder() throws {
+        #expect(chmod(folder.path, 0o2770) == 0)
+        let (mine, kept) = (folder.file("mine"), folder.file("kept"))
+        #expect(mkdir(mine, 0o700) == 0)
+        try Data("dear diary".utf8).write(to: URL(filePath: mine + "/diary"))
+        var first = ""
+        let error = errorNumber {
+            try open.makeFolder("share") { name in
+                first = name
+                #expect(rename(folder.file(name), kept) == 0 && rename(mine, folder.file(name)) == 0)
+            }
+        }
+        #expect(error == ESTALE)
+        #expect(try open.status(of: "share") == nil)
+        #expect(try (open.status(of: first)?.permissions ?? 0o777) & 0o077 == 0)
+        #expect(FileManager.default.fileExists(atPath: folder.file(first) + "/diary"))
     }
 
     @Test("a link and an exclusive renaming never replace a file")

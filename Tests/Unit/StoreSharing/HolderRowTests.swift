@@ -226,7 +226,7 @@ struct HolderRowTests {
 
     // A file of the user that another member of the group had given the name of the lock file got the table of holders, and
     // the mode of the database.
-    @Test("a file with content and a second name is not written, and a file of other content keeps its mode")
+    @Test("a file of other content is neither used nor changed, whatever its mode and its number of names")
     func secondName() throws {
         let victim = folder.path("victim")
         let content = Data("a letter".utf8)
@@ -241,12 +241,18 @@ struct HolderRowTests {
         #expect(try Data(contentsOf: URL(fileURLWithPath: victim)) == content)
         try Files.remove(path)
         try Files.rename(victim, to: path)
-        try LockFile.matchAttributes(of: path, to: database)
+        #expect(throws: SystemError.self) { try LockFile.matchAttributes(of: path, to: database) }
+        #expect(throws: SystemError.self) { try take() }
+        #expect(throws: SystemError.self) { try LockFile(path: path, likeFile: database) }
+        #expect(throws: SystemError.self) { try YieldNotifier(path: path) }
+        #expect(LockFile.fault(of: path)?.isAlreadyThere == true)
         #expect(try Files.status(of: path)?.permissions == 0o600)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == content)
         try Files.remove(path)
         try Data().write(to: URL(fileURLWithPath: path))
         try LockFile.matchAttributes(of: path, to: database)
         #expect(try Files.status(of: path)?.permissions == 0o664)
+        #expect(LockFile.fault(of: path) == nil)
     }
 
     /// A shell that has opened files and waits for the end of its input.

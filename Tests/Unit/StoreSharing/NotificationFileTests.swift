@@ -98,9 +98,21 @@ struct NotificationFileTests {
         #expect(third.entry(of: NotificationName("7")) == nil)
     }
 
-    @Test("another content is replaced while nobody observes; a short file is extended")
+    // A file of the user that another member of the group had given this name was overwritten.
+    @Test("another content is left alone")
     func foreignContent() throws {
-        for content in [[UInt8](), Array("something else".utf8), [UInt8](repeating: 0xff, count: 50_000)] {
+        for content in [Array("something else".utf8), [UInt8](repeating: 0xff, count: 50_000)] {
+            try Data(content).write(to: URL(fileURLWithPath: paths.notifications))
+            let error = #expect(throws: SystemError.self) { try NotificationFile.make(paths) }
+            #expect(error?.isAlreadyThere == true)
+            #expect(try Data(contentsOf: URL(fileURLWithPath: paths.notifications)) == Data(content))
+        }
+    }
+
+    @Test("what a crash of the machine left is replaced while nobody observes; a short file is extended")
+    func remains() throws {
+        let magic = withUnsafeBytes(of: NotificationLayout.magic, Array.init)
+        for content in [[UInt8](), [UInt8](repeating: 0, count: 100), magic + [0xff, 0xff]] {
             try Data(content).write(to: URL(fileURLWithPath: paths.notifications))
             let file = try NotificationFile.make(paths)
             let entry = try file.observe(NotificationName("x"))

@@ -168,7 +168,8 @@ extension RecordPlan {
             return try statement(sql, container.values + values, returning: upsert.selection + rowID, db)
         }
         let statement = try statement(.upsert, container.names, db) {
-            try upsertSQL(upsert, container, db).sql + (key.rowIDName.map { " RETURNING " + $0.quotedDatabaseIdentifier } ?? "")
+            try upsertSQL(upsert, container, db).sql
+                + (key.rowIDName.map { " RETURNING " + $0.quotedDatabaseIdentifier } ?? "")
         }
         try statement.setArguments(StatementArguments(plain: container.values))
         return statement

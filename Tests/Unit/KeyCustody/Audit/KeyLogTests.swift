@@ -242,6 +242,16 @@ struct KeyLogTests {
         #expect(try String(contentsOfFile: folder.file("other"), encoding: .utf8) == "kept")
     }
 
+    // A file of the user that another member of the group had given the name of the log got a line of it.
+    @Test("a file of other content is not written, and the event is a notice")
+    func foreignContent() throws {
+        for content in ["a letter\nof two lines\n", "x"] {
+            try write(content)
+            #expect(log.note(.restored())?.contains("no key log") == true)
+            #expect(try String(contentsOfFile: log.path, encoding: .utf8) == content)
+        }
+    }
+
     @Test("changes of keys are logged, and a change that cannot be logged happens all the same")
     func administration() throws {
         let fixture = try KeyFixture()
