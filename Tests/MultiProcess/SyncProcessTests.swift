@@ -151,7 +151,7 @@ import Testing
     func oneStore() throws {
         let (first, second) = try (actor("a"), actor("a"))
         #expect(first.ask("sync-commit \(folder.path("done-0.0")) 0.0 5") == "ok")
-        #expect(first.ask("stop-at-call \(remote)/* write 2") == "ok")
+        #expect(first.ask("stop-at-call \(remote)/* write 1") == "ok")
         first.send("sync \(remote)")
         #expect(waitUntil { first.isStopped })
         let answer = second.ask("sync \(remote)") ?? "died"
@@ -159,6 +159,8 @@ import Testing
         first.kill()
         #expect(second.ask("sync \(remote)") == answer)
         let other = try actor("b")
+        // The second sync knows that the remote has all that the first one has joined.
+        #expect(other.ask("sync \(remote)")?.hasPrefix("ok") == true)
         let received = other.ask("sync \(remote)") ?? "died"
         #expect(received.hasSuffix("in-sync"), "\(received)")
         #expect(other.ask("sync-head")?.hasSuffix(" 5") == true)
