@@ -204,7 +204,7 @@ struct FileDiagnosis {
     private func unknownLogVersion() throws -> UInt32? {
         let wal = StorePaths(path).wal
         guard try Files.kind(wal) == .regular else { return nil }
-        let log = try FileDescriptor(opening: wal, .readOnly)
+        let log = try FileDescriptor(opening: wal, .readOnly, mustBeRegular: true)
         return try log.read(at: 0, byteCount: WALHeader.headerBytes).withUnsafeBytes(WALHeader.unknownVersion)
     }
 
@@ -229,7 +229,7 @@ struct FileDiagnosis {
         let wal = StorePaths(path).wal
         guard let size = try Files.byteCount(wal), size > 0 else { return nil }
         // The WAL has no locks, so opening and closing another descriptor of it releases none.
-        let log = try FileDescriptor(opening: wal, .readOnly)
+        let log = try FileDescriptor(opening: wal, .readOnly, mustBeRegular: true)
         let scan = try WALScan.scan(fileBytes: size, checking: checking) { offset, buffer in
             let bytes = try log.read(at: offset, byteCount: buffer.count)
             buffer.copyBytes(from: bytes)

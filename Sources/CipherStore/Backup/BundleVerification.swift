@@ -77,7 +77,7 @@ struct BundleVerification {
 
     private func verifyDatabase(_ manifest: BackupManifest, _ key: PageKey) throws {
         let transfer = PageTransfer(key: key, pages: manifest.pages, watch: watch)
-        let file = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
+        let file = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly, mustBeRegular: true))
         let (hash, badPage) = try transfer.readBack(file)
         if let badPage {
             throw bundle.damaged("page \(badPage) of its database is not authentic")

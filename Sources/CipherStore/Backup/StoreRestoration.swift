@@ -125,7 +125,7 @@ struct StoreRestoration {
         }
         let folder = try OpenFolder(opening: Files.directory(of: paths.restoring), followsLinks: false)
         let name = Files.name(of: paths.restoring)
-        let source = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
+        let source = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly, mustBeRegular: true))
         let transfer = PageTransfer(key: verified.key, pages: verified.manifest.pages, watch: watch)
         do {
             let new = try folder.newFile(name)

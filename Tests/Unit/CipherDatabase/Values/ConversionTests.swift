@@ -157,4 +157,16 @@ extension Substring: DatabaseValueConvertible {
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Substring? {
         String.fromDatabaseValue(value).map { $0[...] }
     }
+
+    // Story: an infinite REAL ended the process, and one of 1e300 was read as NaN.
+    @Test("a REAL that no Decimal can hold is none")
+    func decimals() {
+        for double in [Double.infinity, -.infinity, 1e300, 1e-300, 5e-324] {
+            #expect(Decimal.fromDatabaseValue(double.databaseValue) == nil, "\(double)")
+            #expect(NSDecimalNumber.fromDatabaseValue(double.databaseValue) == nil, "\(double)")
+        }
+        #expect(Decimal.fromDatabaseValue(1e20.databaseValue) == Decimal(string: "100000000000000000000"))
+        #expect(Decimal.fromDatabaseValue(0.1.databaseValue) == Decimal(string: "0.1"))
+        #expect(Decimal.nan.databaseValue.isNull)
+    }
 }
