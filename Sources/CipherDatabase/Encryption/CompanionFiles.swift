@@ -12,7 +12,7 @@ package enum CompanionFiles {
         if let fault = faults(paths).first { throw fault }
     }
 
-    /// What keeps a connection from being opened.
+    /// The faults that keep a connection from being opened.
     package static func faults(_ paths: StorePaths) -> [StoreError] {
         // A restoration gives all files a second name for a moment. A store with one is refused for its database.
         let hasOneName = ((try? Files.ownStatus(of: paths.database)) ?? nil).map { $0.linkCount <= 1 } ?? true
