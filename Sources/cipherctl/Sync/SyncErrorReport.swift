@@ -79,7 +79,9 @@ struct SyncErrorReport {
     private static func exitCode(_ code: EngineError.Code) -> ExitCode {
         switch code {
         case .damagedStore, .unknownCommit: .damagedData
-        case .unsuitableTable, .nullKey, .noSuchCommit, .ambiguousCommit, .forgottenCommit, .temporaryTrigger: .usage
+        case .unsuitableTable, .nullKey, .noSuchCommit, .ambiguousCommit, .forgottenCommit, .temporaryTrigger,
+            .trackedTableWritten:
+            .usage
         case .notReady, .betweenSlices: .tryAgain
         case .timeExhausted, .captureDisabled, .schemaChangedInCommit, .transactionEndedInCommit, .noRepository,
             .insideTransaction, .inexactText:
