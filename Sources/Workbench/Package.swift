@@ -48,6 +48,10 @@ extension Target {
     static func consumer(_ name: String, _ libraries: [String], _ mode: SwiftLanguageMode) -> Target {
         .executableTarget(
             name: name, dependencies: libraries.map { .library($0) }, path: "Consumer/" + name,
-            swiftSettings: [.swiftLanguageMode(mode)])
+            swiftSettings: [
+                .swiftLanguageMode(mode),
+                // Warns of an expression whose types take longer to find, in milliseconds.
+                .unsafeFlags(["-Xfrontend", "-warn-long-expression-type-checking=500"]),
+            ])
     }
 }

@@ -65,31 +65,31 @@ extension AssociationToMany {
     }
 
     /// The mean of the values that are not NULL: `averageBookPrice`.
-    public func average(_ value: some SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
+    public func average(_ value: any SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
         aggregate("AVG", Term(value)) { "average\($0.capitalizedFirst)\($1.capitalizedFirst)" }
     }
 
     /// The greatest value: `maxBookYear`.
-    public func max(_ value: some SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
+    public func max(_ value: any SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
         aggregate("MAX", Term(value)) { "max\($0.capitalizedFirst)\($1.capitalizedFirst)" }
     }
 
     /// The least value: `minBookYear`.
-    public func min(_ value: some SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
+    public func min(_ value: any SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
         aggregate("MIN", Term(value)) { "min\($0.capitalizedFirst)\($1.capitalizedFirst)" }
     }
 
     /// The sum of the values, NULL for none: `bookAwardsSum`.
     ///
     /// A request that joins a second to-many association counts each value once for each row of that one.
-    public func sum(_ value: some SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
+    public func sum(_ value: any SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
         aggregate("SUM", Term(value)) { "\($0)\($1.capitalizedFirst)Sum" }
     }
 
     /// The sum of the values as a floating-point number, 0 for none: `bookAwardsSum`.
     ///
     /// A second to-many association multiplies it, as the sum.
-    public func total(_ value: some SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
+    public func total(_ value: any SQLSpecificExpressible) -> AssociationAggregate<OriginRowDecoder> {
         aggregate("TOTAL", Term(value)) { "\($0)\($1.capitalizedFirst)Sum" }
     }
 

@@ -143,7 +143,7 @@ extension TableRecord {
     }
 
     /// The rows for which a condition is true.
-    public static func filter(_ predicate: some SQLSpecificExpressible) -> QueryInterfaceRequest<Self> {
+    public static func filter(_ predicate: any SQLSpecificExpressible) -> QueryInterfaceRequest<Self> {
         all().filter(predicate)
     }
 
@@ -180,6 +180,7 @@ extension TableRecord {
     public static func filter(literal: SQL) -> QueryInterfaceRequest<Self> { all().filter(literal: literal) }
 
     /// The row with a primary key; none for nil.
+    @_disfavoredOverload
     public static func filter(key: (some DatabaseValueConvertible)?) -> QueryInterfaceRequest<Self> {
         all().filter(key: key)
     }
@@ -190,6 +191,7 @@ extension TableRecord {
     }
 
     /// The rows with primary keys.
+    @_disfavoredOverload
     public static func filter(keys: some Collection<some DatabaseValueConvertible>) -> QueryInterfaceRequest<Self> {
         all().filter(keys: keys)
     }
@@ -325,6 +327,7 @@ extension TableRecord where Self: Identifiable, ID: DatabaseValueConvertible {
     public static func filter(id: ID) -> QueryInterfaceRequest<Self> { all().filter(id: id) }
 
     /// The rows with identifiers.
+    @_disfavoredOverload
     public static func filter(ids: some Collection<ID>) -> QueryInterfaceRequest<Self> { all().filter(ids: ids) }
 }
 

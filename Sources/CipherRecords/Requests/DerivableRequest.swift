@@ -112,9 +112,12 @@ extension SelectionRequest where Self: TypedRequest, RowDecoder: TableRecord {
 
 // MARK: - Filters
 
+// Swift also tries a closure as a `some`, with all that stands in it, and gives up at three comparisons. So a condition is
+// an `any`, and the keys that are a `some` are disfavored.
+
 extension FilteredRequest {
     /// The rows for which this condition is true as well.
-    public func filter(_ predicate: some SQLSpecificExpressible) -> Self { filtering(Term(predicate)) }
+    public func filter(_ predicate: any SQLSpecificExpressible) -> Self { filtering(Term(predicate)) }
 
     /// The rows for which this condition in SQL text is true as well.
     public func filter(sql: String, arguments: StatementArguments = StatementArguments()) -> Self {
@@ -159,9 +162,11 @@ extension FilteredRequest where Self: TypedRequest, RowDecoder: TableRecord {
 
 extension TableRequest where Self: FilteredRequest, Self: TypedRequest {
     /// The row with a primary key of one column; none for nil.
+    @_disfavoredOverload
     public func filter(key: (some DatabaseValueConvertible)?) -> Self { filter(keys: key.map { [$0] } ?? []) }
 
     /// The rows with primary keys of one column.
+    @_disfavoredOverload
     public func filter<Key: DatabaseValueConvertible>(keys: some Collection<Key>) -> Self {
         let plain = keys.map(\.databaseValue).filter { !$0.isNull }
         if plain.isEmpty { return none() }
@@ -225,6 +230,7 @@ where Self: FilteredRequest, Self: TypedRequest, RowDecoder: Identifiable, RowDe
     public func filter(id: RowDecoder.ID) -> Self { filter(keys: [id]) }
 
     /// The rows with identifiers.
+    @_disfavoredOverload
     public func filter(ids: some Collection<RowDecoder.ID>) -> Self { filter(keys: ids) }
 }
 
@@ -277,13 +283,13 @@ extension AggregatingRequest {
     public func group(literal: SQL) -> Self { group([literal]) }
 
     /// The groups for which this condition is true as well.
-    public func having(_ predicate: some SQLSpecificExpressible) -> Self {
+    public func having(_ predicate: any SQLSpecificExpressible) -> Self {
         changed { $0.having.append(Term(predicate)) }
     }
 
     /// The groups for which this condition is true as well.
     @available(*, unavailable, message: "a Bool is the same for every row: compare with SQL, or write .databaseValue")
-    public func having(_ predicate: some SQLExpressible) -> Self { changed { $0.having.append(Term(predicate)) } }
+    public func having(_ predicate: any SQLExpressible) -> Self { changed { $0.having.append(Term(predicate)) } }
 
     /// The groups for which this condition in SQL text is true as well.
     public func having(sql: String, arguments: StatementArguments = StatementArguments()) -> Self {

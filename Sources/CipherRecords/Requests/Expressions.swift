@@ -261,14 +261,17 @@ extension TableAlias: Hashable {
 extension TableAlias where RowDecoder: TableRecord {
     public typealias DatabaseComponents = RowDecoder.DatabaseComponents
 
-    // Swift takes the subscript of the most specific type: a column that holds JSON is an expression too.
+    // Swift takes the subscript of the most specific type: a column that holds JSON is an expression too. Each subscript
+    // that it weighs multiplies the time for a condition, so there is none for columns, and two are disfavored.
 
     /// A part of the table's selection, by its name in `Columns`.
+    @_disfavoredOverload
     public subscript<T: SQLSelectable>(dynamicMember keyPath: KeyPath<DatabaseComponents, T>) -> SQLSelection {
         self[RowDecoder.databaseComponents[keyPath: keyPath]]
     }
 
     /// An order by the table's columns, by its name in `Columns`.
+    @_disfavoredOverload
     public subscript<T: SQLOrderingTerm>(dynamicMember keyPath: KeyPath<DatabaseComponents, T>) -> SQLOrdering {
         self[RowDecoder.databaseComponents[keyPath: keyPath]]
     }
@@ -283,18 +286,6 @@ extension TableAlias where RowDecoder: TableRecord {
     /// JSON of the table's columns, by its name in `Columns`.
     public subscript<T: SQLJSONExpressible>(
         dynamicMember keyPath: KeyPath<DatabaseComponents, T>
-    ) -> AnySQLJSONExpressible {
-        self[RowDecoder.databaseComponents[keyPath: keyPath]]
-    }
-
-    /// A column of the table, by its name in `Columns`.
-    public subscript<C: ColumnExpression>(dynamicMember keyPath: KeyPath<DatabaseComponents, C>) -> SQLExpression {
-        self[RowDecoder.databaseComponents[keyPath: keyPath]]
-    }
-
-    /// A column of the table that holds JSON, by its name in `Columns`.
-    public subscript<C: ColumnExpression & SQLJSONExpressible>(
-        dynamicMember keyPath: KeyPath<DatabaseComponents, C>
     ) -> AnySQLJSONExpressible {
         self[RowDecoder.databaseComponents[keyPath: keyPath]]
     }

@@ -84,7 +84,7 @@ extension Table {
     }
 
     /// The rows for which a condition is true.
-    public func filter(_ predicate: some SQLSpecificExpressible) -> QueryInterfaceRequest<RowDecoder> {
+    public func filter(_ predicate: any SQLSpecificExpressible) -> QueryInterfaceRequest<RowDecoder> {
         all().filter(predicate)
     }
 
@@ -99,6 +99,7 @@ extension Table {
     public func filter(literal: SQL) -> QueryInterfaceRequest<RowDecoder> { all().filter(literal: literal) }
 
     /// The row with a primary key; none for nil.
+    @_disfavoredOverload
     public func filter(key: (some DatabaseValueConvertible)?) -> QueryInterfaceRequest<RowDecoder> {
         all().filter(key: key)
     }
@@ -109,6 +110,7 @@ extension Table {
     }
 
     /// The rows with primary keys.
+    @_disfavoredOverload
     public func filter(keys: some Collection<some DatabaseValueConvertible>) -> QueryInterfaceRequest<RowDecoder> {
         all().filter(keys: keys)
     }
@@ -512,6 +514,7 @@ extension Table where RowDecoder: Identifiable, RowDecoder.ID: DatabaseValueConv
     public func filter(id: RowDecoder.ID) -> QueryInterfaceRequest<RowDecoder> { all().filter(id: id) }
 
     /// The rows with identifiers.
+    @_disfavoredOverload
     public func filter(ids: some Collection<RowDecoder.ID>) -> QueryInterfaceRequest<RowDecoder> {
         all().filter(ids: ids)
     }
