@@ -9,12 +9,12 @@ struct SimulationTests {
         "stores that are killed, and whose remotes and disks fail, end with the same rows and every acknowledged commit",
         arguments: Plan.Kind.allCases)
     func schedules(kind: Plan.Kind) async throws {
-        SyncSimulation.Simulation.prepare()
+        FormerSimulation.Simulation.prepare()
         var total = ScheduleSummary()
         for index in 0..<(Sweep.isWhole ? 10 : 3) {
             // Authors are random here, so the same number may go another way; the simulator repeats a schedule exactly.
             let plan = Plan(Int(Simulation.seed.value) * 10 + index, kind: kind)
-            total += try await SyncSimulation.Simulation(plan).run()
+            total += try await FormerSimulation.Simulation(plan).run()
         }
         #expect(total.steps > 0)
     }
