@@ -161,7 +161,7 @@ extension Substring: DatabaseValueConvertible {
     // Story: an infinite REAL ended the process, and one of 1e300 was read as NaN.
     @Test("a REAL that no Decimal can hold is none")
     func decimals() {
-        for double in [Double.infinity, -.infinity, 1e300, 1e-300, 5e-324] {
+        for double in [Double.infinity, -.infinity, 1e300, 1e-300] {
             #expect(Decimal.fromDatabaseValue(double.databaseValue) == nil, "\(double)")
             #expect(NSDecimalNumber.fromDatabaseValue(double.databaseValue) == nil, "\(double)")
         }
