@@ -139,15 +139,6 @@ public final class Statement {
     /// Whether this is the pragma that reads the journal mode; SQLite counts it as one that writes.
     private(set) lazy var asksForJournalMode = parameterCount == 0 && Self.asksForJournalMode(sql)
 
-    /// Whether a statement is VACUUM, of which SQLite reports nothing when it is compiled.
-    private static func isVacuum(_ handle: StatementHandle) -> Bool {
-        !handle.isReadonly && SQLToken.tokens(of: handle.sql).first?.isWord("vacuum") == true
-    }
-
-    private static func asksForJournalMode(_ sql: String) -> Bool {
-        CipherPragma.leadingPragma(of: sql) == "journal_mode" && !sql.contains { $0 == "=" || $0 == "(" }
-    }
-
     // MARK: Arguments
 
     /// The arguments set last. Setting some that do not fit traps: `setArguments(_:)` throws instead.
@@ -604,15 +595,4 @@ public final class Statement {
 
 extension Statement: CustomStringConvertible {
     public var description: String { "SQL: \(sql)" }
-}
-
-extension String {
-    /// The text without blanks, semicolons and comments' line ends around it.
-    func trimmingSQL() -> String {
-        let isEdge: (Character) -> Bool = { $0.isWhitespace || $0 == ";" }
-        guard let first = firstIndex(where: { !isEdge($0) }), let last = lastIndex(where: { !isEdge($0) }) else {
-            return ""
-        }
-        return first == startIndex && last == index(before: endIndex) ? self : String(self[first...last])
-    }
 }

@@ -11,9 +11,11 @@ enum JournalFilter {
     /// The journals that SQLite is not to find, with the number of their connections.
     private static let hidden = Mutex<[String: Int]>([:])
     /// SQLite's usual access, which lives as long as the process.
+    // Safe because: SQLite makes it before the first call and never changes it.
     private static nonisolated(unsafe) let usual = sqlite3_vfs_find(nil)
 
     /// The registered access; nil where SQLite has none.
+    // Safe because: it is made once, and never changed after it is registered.
     private static nonisolated(unsafe) let filter: UnsafeMutablePointer<sqlite3_vfs>? = {
         guard let usual else { return nil }
         let filter = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)

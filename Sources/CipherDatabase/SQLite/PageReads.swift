@@ -48,7 +48,7 @@ final class PageReads {
         holder.take()?.finalize()
     }
 
-    /// Whether a statement is one of these, of which no trace is told.
+    /// Whether a statement is one of these, which no trace reports.
     func owns(_ statement: SQLiteStatement) -> Bool { statement == probe?.pointer || statement == holder?.pointer }
 
     // MARK: Steps

@@ -23,22 +23,26 @@ struct StrayFiles {
             + own.compactMap { planted[$0] ?? finding(String($0.dropFirst(name.count)), name: $0) }
     }
 
+    private func journal(_ severity: Finding.Severity) -> Finding {
+        let first = try? RawFile(paths.database).bytes(at: 0, count: DatabaseHeader.headerBytes)
+        if let first, DatabaseHeader(first)?.journalMode == .rollback {
+            return Finding(
+                severity, "journal",
+                "there is a rollback journal: a program in rollback mode has the store open, or died in it",
+                remedy: "open the store once for writing (cipherctl sql --write); never delete the journal")
+        }
+        return Finding(
+            severity, "journal",
+            "there is a rollback journal, which a store in WAL mode does not have: it is not played back",
+            remedy: "find out who made it, then move it away")
+    }
+
     private func finding(_ ending: String, name: String) -> Finding? {
         if ending == "-journal" {
             // A path that is no file is found with the permissions.
             guard (try? Files.kind(paths.journal)) == .regular else { return nil }
             let bytes = (try? Files.byteCount(paths.journal)) ?? nil
-            let first = try? RawFile(paths.database).bytes(at: 0, count: DatabaseHeader.headerBytes)
-            if let first, DatabaseHeader(first)?.journalMode == .rollback {
-                return Finding(
-                    bytes ?? 0 > 0 ? .risk : .note, "journal",
-                    "there is a rollback journal: a program in rollback mode has the store open, or died in it",
-                    remedy: "open the store once for writing (cipherctl sql --write); never delete the journal")
-            }
-            return Finding(
-                bytes ?? 0 > 0 ? .risk : .note, "journal",
-                "there is a rollback journal, which a store in WAL mode does not have: it is not played back",
-                remedy: "find out who made it, then move it away")
+            return journal(bytes ?? 0 > 0 ? .risk : .note)
         }
         if ending.hasPrefix("-sidecar"), ending.hasSuffix(".damaged") {
             return Finding(

@@ -135,7 +135,7 @@ import Testing
             #expect("\(error as Any)".contains("belongs to user 2"), "\(opening): \(error as Any)")
         }
         #expect(FileManager.default.contents(atPath: path + ending) == Data("planted".utf8))
-        // Whoever may write the database may make them.
+        // A user who may write the database may make them.
         try FileManager.default.removeItem(atPath: path + ending)
         #expect(chmod(path, 0o664) == 0)
         try Data().write(to: URL(fileURLWithPath: path + ending))
