@@ -94,7 +94,8 @@ struct LockWaitTests {
         }
         opening.release()
         let outcome = run.finish()
-        #expect(outcome.status == 66, "\(outcome.status) \(outcome.output) \(outcome.errors)")
+        // The command may look between two removals: then the database of the sidecar is missing.
+        #expect([65, 66].contains(outcome.status), "\(outcome.status) \(outcome.output) \(outcome.errors)")
         #expect(try place.names().filter { $0.hasPrefix("s.db") && $0 != "s.db-lock" } == [])
     }
 
