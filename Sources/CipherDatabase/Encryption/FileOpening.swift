@@ -185,6 +185,9 @@ package final class FileOpening: Sendable {
 
     private func requireFree(_ paths: StorePaths) throws {
         try paths.requireFreeName()
+        if let status = try Files.status(of: paths.database), status.kind == .regular, status.byteCount == 0 {
+            try requireOwn(status, paths)
+        }
         if try paths.isFreeForStore { try paths.requireFreeCompanions() }
     }
 

@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherStore
 import KeyCustody
 import StoreSharing
@@ -33,7 +34,11 @@ struct KeyListCommand: Command {
             let sidecar = try claimed()
             try report(sidecar, nil, console)
             let isBackup = BackupBundle(holding: path) != nil
-            guard !isBackup, let foreign = KeyHealth(StorePaths(path), sidecar).foreignSidecar(path) else { return .ok }
+            // The files of an interrupted restoration are of two states.
+            let isRestoring = ((try? InterruptedRestoration.folder(of: StorePaths(path))) ?? nil) != nil
+            guard !isBackup, !isRestoring,
+                let foreign = KeyHealth(StorePaths(path), sidecar).foreignSidecar(path)
+            else { return .ok }
             console.warn(foreign.text)
             return .needsAttention
         }

@@ -136,7 +136,8 @@ struct StagingDirectoryTests {
         let killed = "monday.partial-1-0123abcd"
         let unlocked = "sunday.partial-\(ProcessInspector.currentProcess)-0123abcd"
         for name in [killed, unlocked] { try Files.makeDirectory(folder.path(name)) }
-        for file in ["store.db", "store.db-journal", "manifest.json", "backup.lock"] {
+        try Data().write(to: URL(fileURLWithPath: folder.path(killed + "/backup.lock")))
+        for file in ["store.db", "store.db-journal", "manifest.json"] {
             try Data("x".utf8).write(to: URL(fileURLWithPath: folder.path(killed + "/" + file)))
         }
         #expect(try StagingDirectory.removeAbandoned(for: folder.path("wednesday"), .backup) == [folder.path(killed)])
