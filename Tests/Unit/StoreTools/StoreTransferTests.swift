@@ -85,9 +85,8 @@ struct StoreTransferTests {
         try fixture.makePlain()
         let left = fixture.store + ".importing-1-0123abcd"
         try Files.makeDirectory(left)
-        for file in ["app.db", "import.lock"] {
-            try Data("a copy".utf8).write(to: URL(fileURLWithPath: left + "/" + file))
-        }
+        try Data("a copy".utf8).write(to: URL(fileURLWithPath: left + "/app.db"))
+        try Data().write(to: URL(fileURLWithPath: left + "/import.lock"))
         let report = try importPlain()
         #expect(report.notices == ["removed \"\(left)\", which a killed import had left"])
         #expect(!Files.exists(left))
