@@ -1,4 +1,4 @@
-// What the text of a statement shows before it runs.
+// The facts that the text of a statement shows before it runs.
 
 extension Statement {
     /// Whether a statement is VACUUM, of which SQLite reports nothing when it is compiled.

@@ -34,20 +34,26 @@ struct KeyListCommand: Command {
             let sidecar = try claimed()
             try report(sidecar, nil, console)
             let isBackup = BackupBundle(holding: path) != nil
-            // The files of an interrupted restoration are of two states.
-            let isRestoring = ((try? InterruptedRestoration.folder(of: StorePaths(path))) ?? nil) != nil
-            guard !isBackup, !isRestoring,
-                let foreign = KeyHealth(StorePaths(path), sidecar).foreignSidecar(path)
-            else { return .ok }
+            if let interrupted { return warn(interrupted, console) }
+            guard !isBackup, let foreign = KeyHealth(StorePaths(path), sidecar).foreignSidecar(path) else { return .ok }
             console.warn(foreign.text)
             return .needsAttention
         }
         let access = try KeyAccess(path, arguments, console)
         let age = access.age
         try report(access.sidecar, (access.openedBy, age), console)
+        if let interrupted { return warn(interrupted, console) }
         guard let finding = age.finding else { return .ok }
         finding.needsAttention ? console.warn(finding.text) : console.note(finding.text)
         return finding.needsAttention ? .needsAttention : .ok
+    }
+
+    /// The restoration that was interrupted: its files are of two states.
+    private var interrupted: StoreError? { InterruptedRestoration.error(.saltMissing, StorePaths(path)) }
+
+    private func warn(_ interrupted: StoreError, _ console: Console) -> ExitCode {
+        console.warn("\(interrupted.what) \(interrupted.why) \(interrupted.remedy)")
+        return .needsAttention
     }
 
     /// The newest readable copy of the sidecar, not authenticated.
