@@ -8,8 +8,8 @@ import Synchronization
 /// journal. One that is there belongs to another database, or another user has made it.
 /// - SeeAlso: <https://www.sqlite.org/vfs.html>, <https://www.sqlite.org/fileformat2.html#the_rollback_journal>
 enum JournalFilter {
-    /// The journals that SQLite is not to find, with the number of their connections.
-    private static let hidden = Mutex<[String: Int]>([:])
+    /// The journals that SQLite is not to find, with the addresses of the connections that hide them.
+    private static let hidden = Mutex<[String: Set<UInt>]>([:])
     /// SQLite's usual access, which lives as long as the process.
     // Safe because: SQLite makes it before the first call and never changes it.
     private static nonisolated(unsafe) let usual = sqlite3_vfs_find(nil)
@@ -42,12 +42,14 @@ enum JournalFilter {
         system != nil && system == filter
     }
 
-    fileprivate static func hide(_ journal: String) { hidden.withLock { $0[journal, default: 0] += 1 } }
+    fileprivate static func hide(_ journal: String, by connection: UInt) {
+        hidden.withLock { _ = $0[journal, default: []].insert(connection) }
+    }
 
-    fileprivate static func show(_ journal: String) {
+    fileprivate static func show(_ journal: String, by connection: UInt) {
         hidden.withLock { hidden in
-            guard let count = hidden[journal] else { return }
-            hidden[journal] = count > 1 ? count - 1 : nil
+            hidden[journal]?.remove(connection)
+            if hidden[journal]?.isEmpty == true { hidden[journal] = nil }
         }
     }
 
@@ -66,12 +68,12 @@ extension ConnectionHandle {
 
     /// Makes SQLite read the database without a rollback journal, before its first read.
     func hideJournal() {
-        if let filteredJournal { JournalFilter.hide(filteredJournal) }
+        if let filteredJournal { JournalFilter.hide(filteredJournal, by: UInt(bitPattern: pointer)) }
     }
 
     /// Ends that, when the connection is closed.
     func showJournal() {
-        if let filteredJournal { JournalFilter.show(filteredJournal) }
+        if let filteredJournal { JournalFilter.show(filteredJournal, by: UInt(bitPattern: pointer)) }
     }
 
     /// Whether SQLite does not see a rollback journal of the database.
