@@ -69,6 +69,23 @@ import Testing
         #expect(problems.isEmpty, "\(problems)")
     }
 
+    @Test("a new file that has the number of a removed one leaves the content of that on the disk as it was")
+    func numberOfRemovedFile() throws {
+        let old = Data("old".utf8)
+        let calls: [SystemCallLog.Call] = [
+            .create(file: 1, path: "/from/old"), .write(file: 1, offset: 0, bytes: old),
+            .synchronize(file: 1, path: "/from/old"), .synchronize(file: 9, path: "/from"),
+            .unlink(path: "/from/old"), .create(file: 1, path: "/from/new"),
+            .write(file: 1, offset: 0, bytes: Data("new".utf8)), .synchronize(file: 1, path: "/from/new"),
+        ]
+        let disk = TemporaryFolder()
+        var numbers = seed.numbers(0)
+        try PowerCut(after: calls).restore(
+            from: "/from", to: disk.url.path, keeping: 0, ignoring: [], using: &numbers)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: disk.url.path) == ["old"])
+        #expect(try Data(contentsOf: URL(fileURLWithPath: disk.path("old"))) == old)
+    }
+
     @Test("a file that takes its place is durable before, and its folder before anything else is done")
     func filesTakeTheirPlaces() throws {
         let calls = try record().calls

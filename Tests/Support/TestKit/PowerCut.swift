@@ -19,11 +19,14 @@ public struct PowerCut {
         var pending: [SystemCallLog.Call] = []
     }
 
-    private var files: [UInt64: File] = [:]
+    /// The files in the order of their creation: the system gives the number of a removed file to a new one, while the
+    /// disk may still have the name of the removed one.
+    private var files: [File] = []
+    private var fileOfNumber: [UInt64: Int] = [:]
     /// Which file a path names, for those that ask the system.
-    private var names: [String: UInt64] = [:]
-    private var durableNames: [String: UInt64] = [:]
-    private var pendingNames: [[String: UInt64?]] = []
+    private var names: [String: Int] = [:]
+    private var durableNames: [String: Int] = [:]
+    private var pendingNames: [[String: Int?]] = []
 
     /// The state of an empty disk after these calls.
     public init(after calls: some Sequence<SystemCallLog.Call>) {
@@ -32,16 +35,16 @@ public struct PowerCut {
 
     private mutating func apply(_ call: SystemCallLog.Call) {
         switch call {
-        case .create(let file, let path):
-            // The number of a file that is gone may be used again.
-            files[file] = File()
-            change([path: file])
-        case .write(let file, _, _), .truncate(let file, _): files[file]?.pending.append(call)
-        case .synchronize(let file, _):
-            if var known = files[file] {
-                for call in known.pending { Self.apply(call, to: &known.durable) }
-                known.pending = []
-                files[file] = known
+        case .create(let number, let path):
+            files.append(File())
+            fileOfNumber[number] = files.count - 1
+            change([path: files.count - 1])
+        case .write(let number, _, _), .truncate(let number, _):
+            if let file = fileOfNumber[number] { files[file].pending.append(call) }
+        case .synchronize(let number, _):
+            if let file = fileOfNumber[number] {
+                for call in files[file].pending { Self.apply(call, to: &files[file].durable) }
+                files[file].pending = []
             } else {
                 // A folder; the stores of these tests have one.
                 durableNames = names
@@ -53,7 +56,7 @@ public struct PowerCut {
         }
     }
 
-    private mutating func change(_ changes: [String: UInt64?]) {
+    private mutating func change(_ changes: [String: Int?]) {
         for (path, file) in changes { names[path] = file }
         pendingNames.append(changes)
     }
@@ -72,7 +75,7 @@ public struct PowerCut {
     }
 
     /// Whether something of a file that was written is not durable.
-    public func hasUnsaved(_ path: String) -> Bool { names[path].flatMap { files[$0] }?.pending.isEmpty == false }
+    public func hasUnsaved(_ path: String) -> Bool { names[path].map { files[$0].pending.isEmpty } == false }
 
     /// Writes what is left on the disk into a folder.
     ///
@@ -91,9 +94,9 @@ public struct PowerCut {
             }
             for (path, file) in changes { names[path] = file }
         }
-        var written: [UInt64: String] = [:]
+        var written: [Int: String] = [:]
         for (path, number) in names.sorted(by: { $0.key < $1.key }) where path.hasPrefix(folder + "/") {
-            guard let file = files[number], !ignored.contains(where: { path.hasSuffix($0) }) else { continue }
+            guard !ignored.contains(where: { path.hasSuffix($0) }) else { continue }
             let newPath = newFolder + path.dropFirst(folder.count)
             try FileManager.default.createDirectory(
                 at: URL(fileURLWithPath: newPath).deletingLastPathComponent(), withIntermediateDirectories: true)
@@ -103,8 +106,8 @@ public struct PowerCut {
                 continue
             }
             written[number] = newPath
-            var bytes = file.durable
-            for call in file.pending where Double.random(in: 0..<1, using: &numbers) < likelihood {
+            var bytes = files[number].durable
+            for call in files[number].pending where Double.random(in: 0..<1, using: &numbers) < likelihood {
                 Self.apply(call, to: &bytes, by: Bool.random(using: &numbers) ? 1 : 0.5)
             }
             try bytes.write(to: URL(fileURLWithPath: newPath))
