@@ -11,7 +11,6 @@ let package = Package(
         .library(name: "StoreTools", targets: ["StoreTools"]),
         .library(name: "EncryptionConformance", targets: ["EncryptionConformance"]),
         .library(name: "ChangesetSync", targets: ["ChangesetSync"]),
-        .library(name: "CommitJoin", targets: ["CommitJoin"]),
         // Empty without the trait of its name.
         .library(name: "PostgreSQLRemote", targets: ["PostgreSQLRemote"]),
         .executable(name: "cipherctl", targets: ["cipherctl"]),
@@ -73,28 +72,22 @@ let package = Package(
             ]),
         .target(
             name: "ChangesetSync",
-            dependencies: [
-                "CipherDatabase", "CipherRecords", "CipherSchema", "KeyCustody", "StoreCrypto", "StorePlatform",
-                "StoreSharing",
-            ]),
-        .target(
-            name: "CommitJoin",
             dependencies: ["CipherDatabase", "CipherStore", "KeyCustody", "StoreCrypto", "StorePlatform"]),
         .target(
             name: "PostgreSQLRemote",
             dependencies: [
-                "ChangesetSync", "CommitJoin",
+                "ChangesetSync",
                 .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
             ]),
         .executableTarget(
             name: "cipherctl",
             dependencies: [
-                "CipherStore", "CommitJoin", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat",
+                "CipherStore", "ChangesetSync", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat",
                 "PostgreSQLRemote", "RotationCore", "StoreCrypto", "StorePlatform", "StoreSharing", "StoreTools",
             ]),
         .executableTarget(
             name: "StoreBenchmark",
-            dependencies: ["CBaseline", "CommitJoin", "EncryptionConformance", "KeyRotation", "PostgreSQLRemote"]),
+            dependencies: ["CBaseline", "ChangesetSync", "EncryptionConformance", "KeyRotation", "PostgreSQLRemote"]),
         .target(name: "CBaseline", dependencies: ["COpenSSL", "CSQLCipher"]),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
         // Tests (Docs/Testing.md). A target names the highest layers that it imports; the lower ones come with them.
@@ -102,12 +95,11 @@ let package = Package(
         .support("FaultShim"),
         .executableTarget(
             name: "StoreActor",
-            dependencies: ["CommitJoin", "FaultShim", "KeyRotation", "PostgreSQLRemote", "TestKit"],
+            dependencies: ["ChangesetSync", "FaultShim", "KeyRotation", "PostgreSQLRemote", "TestKit"],
             path: "Tests/Support/StoreActor"),
         .support("CTestKit"),
         // Stores that sync, by seeded schedules.
-        .support("SyncSimulation", ["CipherObservation", "CommitJoin", "TestKit"]),
-        .support("FormerSimulation", ["ChangesetSync", "CipherObservation", "TestKit"]),
+        .support("SyncSimulation", ["CipherObservation", "ChangesetSync", "TestKit"]),
         .support("SeededRandom"),
         .executableTarget(
             name: "SyncSimulator", dependencies: ["SeededRandom", "SyncSimulation"],
@@ -130,8 +122,7 @@ let package = Package(
         .unit("KeyRotation", ["TestKit", "StoreActor"]),
         .unit("StoreTools", ["KeyRotation", "TestKit"]),
         .unit("EncryptionConformance", ["KeyRotation", "TestKit"]),
-        .unit("ChangesetSync", ["FormerSimulation", "TestKit"]),
-        .unit("CommitJoin", ["SyncSimulation", "TestKit"]),
+        .unit("ChangesetSync", ["SyncSimulation", "TestKit"]),
         .unit(
             "PostgreSQLRemote",
             ["TestKit", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"]))]),

@@ -99,8 +99,6 @@ def vectors() -> list:
         "scrypt.json": "scrypt",
         "argon2id.json": "Argon2id, where the library has it",
         "slots.json": "sidecars with key slots, their keys and a page of each; recovery keys as text",
-        "changesets.json": "changesets of SQLite's session extension, with their inverses and compositions; deltas and commits",
-        "envelopes.json": "envelopes of commits, and of one that is divided into chunks",
         "ed25519.json": "Ed25519 of RFC 8032",
         "x25519.json": "X25519 of RFC 7748",
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 KEYS = Path(__file__).resolve().parent.parent
 PRODUCERS = {"gcm.json": "make_slots.py", "scrypt.json": "make_slots.py", "argon2id.json": "make_slots.py",
-             "slots.json": "make_slots.py", "changesets.json": "make_changesets.py", "envelopes.json": "read_envelopes.py"}
+             "slots.json": "make_slots.py"}
 # These describe the others, or make them.
 UNLISTED = ["manifest.json", "README.md", "generators"]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a folder remote of the second engine of synchronization without any code of CipherStore, and lists its commits.
+"""Reads a folder remote without any code of CipherStore, and lists its commits.
 
 Written from Docs/Formats/Commit.md, Segment.md, Snapshot.md and Members.md alone, with Python and PyPI's `cryptography`. It opens every object,
 verifies the hash in its name, the signatures of members and authors, and that each commit is the one encoding of its content.

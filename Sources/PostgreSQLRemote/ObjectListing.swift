@@ -1,5 +1,5 @@
 #if PostgreSQL
-    import CommitJoin
+    import ChangesetSync
 
     /// The names that a repository has at the server, as the last call found them. It does no I/O.
     ///

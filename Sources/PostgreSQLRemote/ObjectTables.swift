@@ -1,5 +1,5 @@
 #if PostgreSQL
-    import CommitJoin
+    import ChangesetSync
 
     /// The tables of a remote (Docs/Formats/PostgreSQL.md), and the statements on them.
     ///

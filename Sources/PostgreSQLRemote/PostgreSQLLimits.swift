@@ -1,28 +1,12 @@
 #if PostgreSQL
-    /// Every bound of this module; what the objects of all remotes are bounded by is in ChangesetSync's `Limits`.
+    /// Every bound of this module; what the objects of all remotes are bounded by is in ChangesetSync's `ExchangeLimits`.
     enum PostgreSQLLimits {
         /// The longest URL of a server.
         static let urlBytes = 4096
-        /// Objects that are inserted by one statement.
-        static let objectsAtOnce = 500
-        /// The bytes of the objects that are inserted by one statement, unless one object alone is longer.
-        static let insertBytes = 4 * 1024 * 1024
-        /// Objects that are asked for by one statement.
-        static let identifiersAtOnce = 2_000
-        /// The bytes of objects that one answer has.
-        static let answerBytes = 8 * 1024 * 1024
-        /// Acknowledgements that are asked for by one statement.
-        static let acknowledgementsAtOnce = 1_000
         /// Names of objects that are asked for by one statement.
         static let namesAtOnce = 20_000
         /// The longest name of an object.
         static let nameBytes = 200
-        /// Other repositories that an error names.
-        static let namedRepositories = 16
-        /// How often the logs of one page are asked for: an author who has little leaves its share to the others.
-        static let roundsOfPage = 4
-        /// Authors whose logs are asked for by one statement, where a page has not more entries.
-        static let authorsAtOnce = 2_000
 
         /// How much longer the values of an answer may be than those that this library has written.
         static let answerOverheadBytes = 64 * 1024

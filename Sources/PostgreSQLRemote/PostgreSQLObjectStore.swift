@@ -1,5 +1,5 @@
 #if PostgreSQL
-    import CommitJoin
+    import ChangesetSync
     import Dispatch
 
     /// A database as a remote: PostgreSQL 14 or later.

@@ -1,5 +1,5 @@
 #if PostgreSQL
-    import CommitJoin
+    import ChangesetSync
     import PostgreSQLRemote
 
     /// A server as the remote of a benchmark.

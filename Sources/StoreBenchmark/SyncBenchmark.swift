@@ -1,5 +1,5 @@
 import CipherStore
-import CommitJoin
+import ChangesetSync
 import Foundation
 
 /// `make bench-sync`: the cost of commits beside writes, and the speed and size of their exchange.

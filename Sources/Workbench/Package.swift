@@ -13,7 +13,7 @@ let package = Package(
         .example("Bookshelf"),
         .example("Inbox"),
         .example("LiveTable", exclude: ["screenshot.py"]),
-        .example("SyncTwoDevices", ["CommitJoin"]),
+        .example("SyncTwoDevices", ["ChangesetSync"]),
         // The code of the READMEs, line for line (`.ci/readme`).
         .readme("Library", ["CipherStore"]),
         .readme("Tools", ["CipherStore", "KeyRotation", "StoreTools"]),

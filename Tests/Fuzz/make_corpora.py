@@ -6,6 +6,7 @@ Usage: make_corpora.py KEYS OUT
 
 import json
 import pathlib
+import re
 import sys
 
 keys, out = (pathlib.Path(path) for path in sys.argv[1:3])
@@ -61,15 +62,27 @@ for number, vector in enumerate(slots["vectors"] + slots["direct"]):
 for number, vector in enumerate(slots["recovery"]):
     add("recovery-key", f"key-{number}", vector["text"].encode())
 
-changesets = vectors("changesets")
-for session in changesets["sessions"]:
-    for number, text in enumerate(session["changesets"]):
-        add("session", f"{session['name']}-{number}", bytes.fromhex(text))
-for vector in changesets["deltas"]:
-    add("delta", vector["name"], bytes.fromhex(vector["bytes"]))
-for vector in changesets["commits"]:
-    add("commit", vector["name"], bytes.fromhex(vector["bytes"]))
 
+
+def examples(document: str):
+    """The names and bytes of the examples of a document: lines of an offset and 16 bytes under a comment with the name."""
+    text = (keys.parent / "Docs" / "Formats" / document).read_text()
+    for name, block in re.findall(r"<!-- ([\w-]+) -->\n```\n(.*?)```", text, re.DOTALL):
+        rows = re.findall(r"^ *\d+  ((?:[0-9a-f]{2} ?)+)$", block, re.MULTILINE)
+        if rows:
+            yield name, bytes.fromhex(" ".join(rows))
+
+
+SYNC_EXAMPLES = {
+    "Commit.md": "commit", "Segment.md": "segment", "Members.md": "member-record", "Snapshot.md": "snapshot",
+}
+for document, target in SYNC_EXAMPLES.items():
+    for name, content in examples(document):
+        # The first four bytes tell a sealed object.
+        sealed = content[:4] == b"CSO2"
+        add("object" if sealed else target, name, content[5:6] + content if sealed else content)
+add("object-name", "segment", b"c/b35b38f8e5d0458c-1-1-6e2ce98b5ae55045-1-1-61bdf9c4193fdde95bbb0885ce318f7d")
+add("invitation", "header", b"CSI2\x01\x01" + bytes(12 + 2) + bytes(range(16 + 16 + 12)) + bytes(64))
 add("key-source", "raw", bytes(range(32)))
 add("key-source", "passphrase", "sesame street\n".encode())
 for number, url in enumerate(

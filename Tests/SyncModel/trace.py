@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints random runs of the model as JSON lines: each event, and the state of its replica after it.
 
-The tests of the engine replay the events on stores and compare the states (Tests/Unit/CommitJoin).
+The tests of the engine replay the events on stores and compare the states (Tests/Unit/ChangesetSync).
 """
 import argparse
 import json

@@ -1,25 +1,25 @@
 import Foundation
 
-/// Where a remote is, as people write it: `dir:/mnt/share`, or `postgresql://user@host:5432/database`.
+/// The place of a remote, as people write it: `dir:/mnt/share`, or `postgresql://user@host:5432/database`.
 ///
 /// Its description has no password.
-public struct RemoteAddress: Hashable, Sendable {
-    public enum Kind: Hashable, Sendable {
+package struct RemoteAddress: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
         /// A folder.
         case directory(path: String)
         /// The URL of a PostgreSQL server.
         case postgreSQL
     }
 
-    public let kind: Kind
+    package let kind: Kind
     /// As it was given. It may have a password.
     package let text: String
 
     /// - Parameter text: `dir:` and a path, or a URL that begins with `postgresql://` or `postgres://`. A relative path is
     ///   taken from the current directory.
     /// - Throws: ``RemoteAddressError``, without any part of the text.
-    public init(_ text: String) throws {
-        guard text.utf8.count <= Limits.remoteAddressBytes else { throw RemoteAddressError(.tooLong) }
+    package init(_ text: String) throws {
+        guard text.utf8.count <= ExchangeLimits.addressBytes else { throw RemoteAddressError(.tooLong) }
         guard text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F }) else {
             throw RemoteAddressError(.unknownForm)
         }
@@ -60,10 +60,10 @@ public struct RemoteAddress: Hashable, Sendable {
     ]
 
     /// Whether it has a password.
-    public var hasPassword: Bool { withoutPassword != self }
+    package var hasPassword: Bool { withoutPassword != self }
 
     /// The same without password: what may be kept and shown.
-    public var withoutPassword: RemoteAddress {
+    package var withoutPassword: RemoteAddress {
         stripped { parts in
             parts.user = parts.user.flatMap { user in
                 let name = user.prefix { $0 != ":" }
@@ -73,8 +73,18 @@ public struct RemoteAddress: Hashable, Sendable {
         }
     }
 
+    /// The name under which a store remembers the remote: the path of a folder, or the URL without its password.
+    package var name: String {
+        if case .directory(let path) = kind { path } else { description }
+    }
+
+    /// The address of a remote by the name under which a store remembers it.
+    ///
+    /// - Throws: ``RemoteAddressError``
+    package init(named name: String) throws { try self.init(name.hasPrefix("/") ? "dir:" + name : name) }
+
     /// The same without password, user, and files of this machine: what another device may get.
-    public var withoutCredentials: RemoteAddress {
+    package var withoutCredentials: RemoteAddress {
         stripped { parts in
             parts.user = nil
             parts.parameters.removeAll { Self.secrets.contains($0.name) || Self.personal.contains($0.name) }
@@ -123,13 +133,13 @@ public struct RemoteAddress: Hashable, Sendable {
 }
 
 extension RemoteAddress: CustomStringConvertible, CustomReflectable {
-    public var description: String { withoutPassword.text }
-    public var customMirror: Mirror { Mirror(self, children: []) }
+    package var description: String { withoutPassword.text }
+    package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// Why a text is no address of a remote. It has no part of the text, which may have a password anywhere.
-public struct RemoteAddressError: Error, Hashable, Sendable {
-    public enum Code: String, Hashable, Sendable {
+package struct RemoteAddressError: Error, Hashable, Sendable {
+    package enum Code: String, Hashable, Sendable {
         /// It begins with nothing that is known.
         case unknownForm
         /// An `@` is where none may be.
@@ -138,21 +148,21 @@ public struct RemoteAddressError: Error, Hashable, Sendable {
         case tooLong
     }
 
-    public let code: Code
+    package let code: Code
 
     init(_ code: Code) { self.code = code }
 
-    /// What happened.
-    public var reason: String {
+    /// The event.
+    package var reason: String {
         switch code {
         case .unknownForm: "This is no address of a remote."
         case .notEscaped: "The address of the remote has an @ after its host."
-        case .tooLong: "The address of the remote is longer than \(Limits.remoteAddressBytes) bytes."
+        case .tooLong: "The address of the remote is longer than \(ExchangeLimits.addressBytes) bytes."
         }
     }
 
-    /// What to do.
-    public var remedy: String {
+    /// The remedy.
+    package var remedy: String {
         switch code {
         case .unknownForm: "Write dir:PATH, or postgresql://user@host:5432/database?sslmode=verify-full."
         case .notEscaped: "In names and passwords of a URL write %40 for @, %2F for /, %3F for ? and %3A for a colon."
@@ -162,5 +172,5 @@ public struct RemoteAddressError: Error, Hashable, Sendable {
 }
 
 extension RemoteAddressError: CustomStringConvertible {
-    public var description: String { "\(code.rawValue): \(reason) \(remedy)" }
+    package var description: String { "\(code.rawValue): \(reason) \(remedy)" }
 }

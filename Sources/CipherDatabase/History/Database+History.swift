@@ -97,9 +97,6 @@ extension Database {
         try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).dropTriggers(of: [table]) }
     }
 
-    /// Makes the triggers follow tables that another program may have changed. Inside a transaction.
-    package func updateHistory() throws { _ = try repairHistory(followsOwnStatement: false) }
-
     /// Checks the triggers of the history, and repairs what differs from what the tables require.
     private func repairHistory(followsOwnStatement: Bool) throws -> HistoryRepairs {
         isInHistoryUpkeep = true

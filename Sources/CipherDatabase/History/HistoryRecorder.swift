@@ -95,12 +95,6 @@ extension Database {
     /// Lets the triggers record again.
     package func resumeHistory() { hooks.history.isPaused = false }
 
-    /// Notes that changes of tables are not recorded one by one.
-    package func resetHistory(of names: [String]) throws {
-        let tables = try withoutWatching { try names.compactMap(recording) }
-        if !tables.isEmpty { try changingHistory { for table in tables { try recordReset(of: table.id) } } }
-    }
-
     /// The tables that the changes after a number are of, by their names in lower case.
     ///
     /// - Returns: Those with changed rows, and those of which changes may be missing, as after a change of their

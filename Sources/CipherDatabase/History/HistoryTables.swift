@@ -43,7 +43,7 @@ enum StoreTables {
             || name.hasPrefix(HistoryTables.history + "_") || isOfRepository(name)
     }
 
-    /// Whether a table is one of a repository: `cipherstore_repository_` is the prefix of CommitJoin.
+    /// Whether a table is one of a repository: `cipherstore_repository_` is the prefix of ChangesetSync.
     static func isOfRepository(_ name: String) -> Bool {
         ["cipherstore_sync_", "cipherstore_repository_"].contains(where: name.lowercasedASCII.hasPrefix)
     }

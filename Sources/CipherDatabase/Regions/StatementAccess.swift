@@ -45,9 +45,6 @@ final class AccessRecord {
         kinds.append(kind)
     }
 
-    /// Adds the changes of another compilation.
-    func addChanges(of other: AccessRecord) { for kind in other.kinds { noteChange(kind) } }
-
     var region: DatabaseRegion {
         reads.reduce(into: DatabaseRegion()) { region, read in
             region.formUnion(

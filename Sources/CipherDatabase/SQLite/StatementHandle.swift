@@ -23,7 +23,6 @@ import CSQLCipher
     var isReadonly: Bool { sqlite3_stmt_readonly(pointer) != 0 }
     /// How often SQLite has recompiled the statement after a change of the schema.
     var recompilationCount: CInt { sqlite3_stmt_status(pointer, SQLITE_STMTSTATUS_REPREPARE, 0) }
-    var isExplain: Bool { sqlite3_stmt_isexplain(pointer) != 0 }
     var sql: String { sqlite3_sql(pointer).map { String(cString: $0) } ?? "" }
 
     /// The SQL text with the values of the parameters; nil when there is no memory for it.

@@ -77,12 +77,6 @@ extension Database {
         kept.removeAll()
     }
 
-    /// ``schemaVersion()``, which is read once in a transaction, and again after a statement that changes the schema.
-    package func comparedSchemaVersion() throws -> Int32 {
-        try compareSchema()
-        return try schemaCache.version ?? schemaVersion()
-    }
-
     /// A number that another schema does not have: what was derived from an earlier one is to be forgotten.
     package func schemaGeneration() throws -> Int {
         try compareSchema()

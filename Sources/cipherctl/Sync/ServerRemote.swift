@@ -1,4 +1,4 @@
-import CommitJoin
+import ChangesetSync
 
 #if PostgreSQL
     import PostgreSQLRemote

@@ -1,5 +1,5 @@
 import CipherStore
-import CommitJoin
+import ChangesetSync
 import Foundation
 import StorePlatform
 import StoreTools

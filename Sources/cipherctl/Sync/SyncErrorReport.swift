@@ -1,5 +1,5 @@
 import CipherStore
-import CommitJoin
+import ChangesetSync
 import StorePlatform
 
 /// The errors of synchronization, as commands report them.

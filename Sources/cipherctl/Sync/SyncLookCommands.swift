@@ -1,5 +1,5 @@
 import CipherStore
-import CommitJoin
+import ChangesetSync
 import StorePlatform
 import StoreTools
 
@@ -72,7 +72,7 @@ struct SyncDiffCommand: SyncCommand {
 
     func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
         let commits = try arguments.operands.dropFirst().map(access.repository.changeset(named:))
-        let changes: [CommitJoin.RowChange]
+        let changes: [ChangesetSync.RowChange]
         if commits.count > 1 {
             changes = try access.repository.diff(from: commits[0].uuid, to: commits[1].uuid)
         } else if commits[0].merge_uuid != nil {
@@ -91,7 +91,7 @@ struct SyncDiffCommand: SyncCommand {
         return .ok
     }
 
-    private static func json(_ change: CommitJoin.RowChange) -> JSON {
+    private static func json(_ change: ChangesetSync.RowChange) -> JSON {
         .object([
             "table": .string(change.table), "kind": .string(change.kind.rawValue),
             "key": .array(change.key.map(\.json)), "values": SyncValues.json(change.values),
@@ -100,7 +100,7 @@ struct SyncDiffCommand: SyncCommand {
         ])
     }
 
-    private static func line(_ change: CommitJoin.RowChange) -> String {
+    private static func line(_ change: ChangesetSync.RowChange) -> String {
         let added = change.steps.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value < 0 ? "" : "+")\($0.value)" }
         let values = (change.values.isEmpty ? [] : [SyncValues.text(change.values)]) + added
         return "\(Help.padded(change.kind.rawValue, to: 9)) \(change.table)  \(SyncValues.text(change.key))"

@@ -1,4 +1,4 @@
-import CommitJoin
+import ChangesetSync
 import StorePlatform
 
 /// The remotes that a command means.

@@ -1,5 +1,5 @@
 import CipherStore
-import CommitJoin
+import ChangesetSync
 import Dispatch
 import StorePlatform
 import StoreTools

@@ -1,5 +1,5 @@
 import CipherStore
-import CommitJoin
+import ChangesetSync
 import KeyCustody
 import StorePlatform
 import StoreTools

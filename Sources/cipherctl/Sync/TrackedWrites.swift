@@ -1,5 +1,5 @@
 import CipherStore
-import CommitJoin
+import ChangesetSync
 import StorePlatform
 
 /// Finds statements that write rows of tracked tables outside of commits: such rows reach no other device.

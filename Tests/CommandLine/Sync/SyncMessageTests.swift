@@ -1,4 +1,4 @@
-import CommitJoin
+import ChangesetSync
 import Foundation
 import TestKit
 import Testing

@@ -14,9 +14,10 @@ import Testing
     /// The findings of libFuzzer, each in the folder of its target, under a name that describes it.
     @Test("what fuzzing has found stays repaired")
     func findings() throws {
-        let folders = try Self.files(Self.folder.appending(path: "Findings"))
-        #expect(!folders.isEmpty)
-        for folder in folders {
+        let findings = Self.folder.appending(path: "Findings")
+        // There is no folder while nothing was found.
+        guard FileManager.default.fileExists(atPath: findings.path) else { return }
+        for folder in try Self.files(findings) {
             let target = try #require(FuzzTarget.all.first { $0.name == folder.lastPathComponent }, "\(folder.path)")
             for file in try Self.files(folder) {
                 let violation = target.violation(of: Array(try Data(contentsOf: file)))

@@ -1,6 +1,6 @@
 import CipherDatabase
 import CipherObservation
-import CommitJoin
+import ChangesetSync
 import Synchronization
 
 /// A process that is killed: from a moment on no transaction is committed and no call reaches a remote.

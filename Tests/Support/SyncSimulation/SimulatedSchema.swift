@@ -1,5 +1,5 @@
 import CipherDatabase
-import CommitJoin
+import ChangesetSync
 import Synchronization
 import TestKit
 

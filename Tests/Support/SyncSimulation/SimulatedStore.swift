@@ -1,7 +1,7 @@
 import CipherDatabase
 import CipherObservation
 import CipherRecords
-import CommitJoin
+import ChangesetSync
 import Synchronization
 
 /// A clock that a schedule sets.

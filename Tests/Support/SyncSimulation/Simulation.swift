@@ -1,6 +1,6 @@
 import CipherDatabase
 import CipherRecords
-import CommitJoin
+import ChangesetSync
 
 /// Why a schedule failed.
 package struct ScheduleFailure: Error, CustomStringConvertible {

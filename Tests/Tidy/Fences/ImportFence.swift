@@ -11,7 +11,7 @@ enum ImportFence {
         ["RotationCore", "CipherRecords"],
         ["CipherObservation"],
         ["CipherStore"],
-        ["KeyRotation", "StoreTools", "ChangesetSync", "CommitJoin"],
+        ["KeyRotation", "StoreTools", "ChangesetSync"],
         ["EncryptionConformance", "PostgreSQLRemote"],
         ["cipherctl", "StoreBenchmark", "StoreDemo", "Workbench"],
     ]

@@ -4,13 +4,6 @@ enum LanguageFence {
     /// Words of a sentence in a document, code left out.
     static let mostWords = 30
 
-    /// The first synchronization, which `CommitJoin` replaces.
-    private static let replaced = [
-        "Sources/ChangesetSync/", "Sources/PostgreSQLRemote/", "Tests/Unit/ChangesetSync/",
-        "Tests/Unit/PostgreSQLRemote/",
-        "Tests/Support/FormerSimulation/", "Docs/Formats/Changeset.md", "Docs/Formats/Envelope.md",
-        "Docs/Formats/PostgreSQL.md", "Docs/Formats/Invitation.md",
-    ]
     private static let openings: Set<String> = ["What", "Whoever", "Whatever"]
     private static let idioms: [[String]] = [
         "is noticed of", "are noticed of", "stands against", "stand against", "all the same", "than it shall",
@@ -22,7 +15,6 @@ enum LanguageFence {
 
     static func findings(in tree: SourceTree) -> [Finding] {
         tree.files.flatMap { file -> [Finding] in
-            guard !replaced.contains(where: { file.path.hasPrefix($0) }) else { return [] }
             if file.path.hasSuffix(".swift") {
                 return comments(of: file).flatMap { check($0, in: file, isDocument: false) }
             }

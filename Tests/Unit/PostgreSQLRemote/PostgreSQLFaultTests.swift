@@ -1,5 +1,5 @@
 #if PostgreSQL
-    import CommitJoin
+    import ChangesetSync
     import Foundation
     import TestKit
     import Testing

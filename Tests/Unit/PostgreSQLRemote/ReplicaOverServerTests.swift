@@ -4,7 +4,7 @@
     import TestKit
     import Testing
 
-    @testable import CommitJoin
+    @testable import ChangesetSync
     @testable import PostgreSQLRemote
 
     /// Stores that exchange commits over a server.

@@ -1,5 +1,5 @@
 #if PostgreSQL
-    import CommitJoin
+    import ChangesetSync
     import Dispatch
     import Foundation
     import Synchronization

@@ -1,5 +1,5 @@
 import CipherStore
-import CommitJoin
+import ChangesetSync
 import Foundation
 
 // Players on two devices, each with an encrypted store of its own, that exchange commits through a folder which reads

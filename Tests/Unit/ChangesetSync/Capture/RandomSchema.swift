@@ -1,7 +1,4 @@
-import CipherDatabase
 import TestKit
-
-@testable import ChangesetSync
 
 /// Random tables with keys of every kind, unique indexes, foreign keys and triggers, and random statements on them.
 struct RandomSchema {
@@ -27,6 +24,8 @@ struct RandomSchema {
             ("k TEXT NOT NULL COLLATE NOCASE PRIMARY KEY", ["k"], "text", true),
             ("k NOT NULL PRIMARY KEY", ["k"], "any", true), ("k REAL NOT NULL PRIMARY KEY", ["k"], "real", true),
             ("k BLOB NOT NULL PRIMARY KEY", ["k"], "any", true),
+            ("k INT NOT NULL PRIMARY KEY", ["k"], "any", true),
+            ("k TEXT NOT NULL COLLATE RTRIM PRIMARY KEY", ["k"], "text", true),
             ("k INT NOT NULL, j TEXT NOT NULL, PRIMARY KEY (j, k)", ["k", "j"], "any", true),
         ]
         let (definition, keys, type, canBeWithoutRowID) = kinds.randomElement(using: &numbers)!
@@ -82,7 +81,8 @@ struct RandomSchema {
     }
 
     private static func key(_ numbers: inout RandomNumbers) -> String {
-        ["1", "2", "3", "4", "2.0", "3.5", "'a'", "'A'", "'b'", "'B'", "'3'", "x'61'"].randomElement(using: &numbers)!
+        ["1", "2", "3", "4", "2.0", "2.5", "3.5", "'a'", "'A'", "'a '", "'b'", "'B'", "'3'", "x'61'"].randomElement(
+            using: &numbers)!
     }
 
     func statement(_ numbers: inout RandomNumbers) -> String {
@@ -97,7 +97,8 @@ struct RandomSchema {
         let condition = "\(columns.randomElement(using: &numbers)!) = \(Self.key(&numbers))"
         let column = columns.randomElement(using: &numbers)!
         let setting = "\(column) = \(table.keys.contains(column) ? Self.key(&numbers) : Self.value(&numbers))"
-        switch Int.random(in: 0..<14, using: &numbers) {
+        let key = table.keys[0]
+        switch Int.random(in: 0..<18, using: &numbers) {
         case 0..<4: return "INSERT \(insertion)"
         case 4..<6: return "INSERT OR REPLACE \(insertion)"
         case 6: return "INSERT OR IGNORE \(insertion)"
@@ -108,6 +109,23 @@ struct RandomSchema {
             return "UPDATE OR REPLACE \(table.name) SET \(table.keys[0]) = \(Self.key(&numbers)) WHERE \(condition)"
         case 11: return "DELETE FROM \(table.name) WHERE \(condition)"
         case 12 where Int.random(in: 0..<5, using: &numbers) == 0: return "DELETE FROM \(table.name)"
+        case 13:
+            let (one, other) = (Self.key(&numbers), Self.key(&numbers))
+            return """
+                UPDATE OR REPLACE \(table.name) SET \(key) = CASE \(key) WHEN \(one) THEN \(other) \
+                WHEN \(other) THEN \(one) ELSE \(key) END
+                """
+        case 14:
+            return """
+                INSERT \(insertion) ON CONFLICT (\(table.keys.joined(separator: ", "))) \
+                DO UPDATE SET \(key) = \(Self.key(&numbers)), v = 8
+                """
+        case 15: return "UPDATE OR IGNORE \(table.name) SET \(setting), \(key) = \(Self.key(&numbers))"
+        case 16:
+            return """
+                INSERT OR REPLACE INTO \(table.name) (\(columns.joined(separator: ", "))) \
+                SELECT \(columns.map { $0 == "u" ? "w" : $0 }.joined(separator: ", ")) FROM \(table.name)
+                """
         default: return "UPDATE \(table.name) SET \(setting) WHERE \(condition)"
         }
     }

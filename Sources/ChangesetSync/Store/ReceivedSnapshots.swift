@@ -1,0 +1,106 @@
+import CipherDatabase
+
+/// The snapshots that were fetched and wait, with their parts. Inside a transaction.
+struct ReceivedSnapshots {
+    let db: Database
+
+    private enum Form: Int64 {
+        /// Parts are missing.
+        case partial = 0
+        case whole = 1
+        /// Its content is none that can be joined. The row is kept for the status.
+        case refused = 2
+        /// The parts of a snapshot that this store makes.
+        case own = 3
+    }
+
+    // MARK: Receiving
+
+    /// Begins a snapshot; one that was begun and never ended goes.
+    func begin(_ vector: VersionVector) throws -> Int64 { try begin(.partial, vector) }
+
+    private func begin(_ form: Form, _ vector: VersionVector) throws -> Int64 {
+        try removeAll(form)
+        var bytes: [UInt8] = []
+        for entry in vector.entries { bytes.append(entry) }
+        try db.cachedStatement(sql: "INSERT INTO \(EngineTables.received) (vector, whole) VALUES (?, ?)")
+            .execute(exact: [ExactValue(bytes), .integer(form.rawValue)])
+        return db.lastInsertedRowID
+    }
+
+    func add(_ content: [UInt8], _ number: Int, to snapshot: Int64) throws {
+        try db.cachedStatement(sql: "INSERT INTO \(EngineTables.part) (snapshot, number, content) VALUES (?, ?, ?)")
+            .execute(exact: [.integer(snapshot), .integer(Int64(number)), ExactValue(content)])
+    }
+
+    /// The snapshot has all of its parts.
+    func end(_ snapshot: Int64) throws { try set(.whole, snapshot) }
+
+    private func set(_ form: Form, _ snapshot: Int64) throws {
+        try db.cachedStatement(sql: "UPDATE \(EngineTables.received) SET whole = ? WHERE n = ?")
+            .execute(exact: [.integer(form.rawValue), .integer(snapshot)])
+    }
+
+    private func removeAll(_ form: Form) throws {
+        for snapshot in try all(form).map(\.n) { try remove(snapshot) }
+    }
+
+    // MARK: Joining
+
+    /// The vectors of the snapshots that wait.
+    func vectors() throws -> [VersionVector] { try all(.whole).map(\.vector) }
+
+    /// The snapshot that is joined next.
+    func next() throws -> (n: Int64, vector: VersionVector)? { try all(.whole).first }
+
+    /// How many snapshots could not be joined.
+    func refusedCount() throws -> Int { try all(.refused).count }
+
+    private func all(_ form: Form) throws -> [(n: Int64, vector: VersionVector)] {
+        var found: [(n: Int64, vector: VersionVector)] = []
+        try db.cachedStatement(sql: "SELECT n, vector FROM \(EngineTables.received) WHERE whole = ? ORDER BY n")
+            .forEach([.integer(form.rawValue)]) { row in
+                var (entries, reader) = ([AuthorTips](), ByteReader(row.bytes(1)))
+                while !reader.isAtEnd { entries.append(try reader.authorTips()) }
+                found.append((row.integer(0), VersionVector(entries)))
+            }
+        return found
+    }
+
+    func part(_ number: Int, of snapshot: Int64) throws -> [UInt8]? {
+        try db.cachedStatement(sql: "SELECT content FROM \(EngineTables.part) WHERE snapshot = ? AND number = ?")
+            .first([.integer(snapshot), .integer(Int64(number))]) { $0.bytes(0) }
+    }
+
+    func remove(_ snapshot: Int64) throws {
+        try removeParts(snapshot)
+        try db.cachedStatement(sql: "DELETE FROM \(EngineTables.received) WHERE n = ?")
+            .execute(exact: [.integer(snapshot)])
+    }
+
+    private func removeParts(_ snapshot: Int64) throws {
+        try db.cachedStatement(sql: "DELETE FROM \(EngineTables.part) WHERE snapshot = ?")
+            .execute(exact: [.integer(snapshot)])
+    }
+
+    func refuse(_ snapshot: Int64) throws {
+        try removeParts(snapshot)
+        try set(.refused, snapshot)
+    }
+
+    // MARK: Making
+
+    /// Begins the parts of a snapshot that this store makes.
+    func beginOwn() throws -> Int64 { try begin(.own, VersionVector()) }
+}
+
+/// The parts of a snapshot that was received.
+struct ReceivedParts: SnapshotParts {
+    let snapshot: Int64
+
+    func part(_ number: Int, _ db: Database) throws -> [UInt8]? {
+        try ReceivedSnapshots(db: db).part(number, of: snapshot)
+    }
+
+    func remove(_ db: Database) throws { try ReceivedSnapshots(db: db).remove(snapshot) }
+}
