@@ -332,9 +332,12 @@ struct StoreDestruction {
             return true
         }
         try folder.remove(name)
+        // A file that a power failure brings back must still have its first page, or a repetition takes it for a stranger's.
+        let confirmation = Result { () throws(SystemError) in try folder.synchronize() }
         // A connection that has not read yet, and could not be seen, must not use the unnamed file as the store.
         try live.invalidateFirstPage()
         live.giveUp()
+        try confirmation.get()
         return true
     }
 
