@@ -1,6 +1,6 @@
 #if PostgreSQL
     /// Why a PostgreSQL server could not be used as a remote. Nothing is lost: the call may be repeated when the cause is
-    /// removed. Errors that every remote may have are ``RemoteError``.
+    /// removed. ``RemoteFailure`` has the errors that every remote may have.
     public struct PostgreSQLError: Error, Hashable, Sendable {
         public enum Code: String, Hashable, Sendable {
             /// The URL cannot be read.

@@ -51,7 +51,7 @@ import Testing
         #expect(waitUntil { holder.isStopped })
         let said = other.ask("mark 1") ?? "died"
         kill(holder.processIdentifier, SIGCONT)
-        try expect(said, leadsTo: "database is locked", "stopped", "is first in the writer queue")
+        try expect(said, leadsTo: "database is locked", "stopped", "is writing")
         #expect(said.contains("process \(holder.processIdentifier)"))
     }
 

@@ -51,7 +51,7 @@ import Testing
         kill(holder.processIdentifier, SIGSTOP)
         let error = #expect(throws: DatabaseError.self) { try mark(store) }
         #expect(error?.extendedResultCode == .SQLITE_BUSY)
-        let name = "process \(holder.processIdentifier) (StoreActor, stopped) is first in the writer queue for "
+        let name = "process \(holder.processIdentifier) (StoreActor, stopped) is writing for "
         #expect(error?.message?.contains(name) == true, "\(error?.message ?? "")")
         #expect(try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark WHERE text = 'held'") } == 0)
         kill(holder.processIdentifier, SIGCONT)

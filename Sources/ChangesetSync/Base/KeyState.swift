@@ -1,7 +1,7 @@
 /// Everything that the base has of one key of one table: its living incarnations and its tombstones.
 ///
-/// A place is an incarnation of a key. It is living, dead, or absent. Absent with a vector that covers its insertion means
-/// that it is dead and that its tombstone is forgotten.
+/// An incarnation is one insertion of a key. It lives, has a tombstone, or is not known. If the vector covers one that is not
+/// known, it was deleted, and its tombstone was forgotten.
 struct KeyState: Hashable, Sendable {
     /// A row as it was when it died.
     struct Grave: Hashable, Sendable {
@@ -63,7 +63,7 @@ struct KeyState: Hashable, Sendable {
                 tombstone.late.append(write)
             }
             dead[place] = tombstone
-            // Also of a known one: the history follows.
+            // A deletion that knew the update is reported too: the row that is kept of it must have the update.
             lost.append(try Lost(place, late: write, isKnown ? [] : [commit], index))
         } else if try vector.covers(place, index) {
             dead[place] = Tombstone(owed: [commit])

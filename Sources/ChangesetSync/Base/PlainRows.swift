@@ -79,8 +79,8 @@ struct PlainRange: Hashable, Sendable {
 
 /// The stamps of the plain rows of one table. Inside a transaction.
 ///
-/// A row of a table with a row id is in a range; or a record of its own says in what it differs from the range, or that it is
-/// in none. Rows of other tables have a record each.
+/// In a table with row ids, a range has the stamps of consecutive rows. A row with other stamps, or outside of ranges, has a
+/// record of its own. Rows of other tables have a record each.
 final class PlainRows {
     private let db: Database
     private let isRowID: Bool

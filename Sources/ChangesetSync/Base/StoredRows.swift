@@ -11,7 +11,7 @@ final class StoredRows {
     private var vectors: [Int64: LocalVector] = [:]
     /// Keys between which nothing was stored when the transaction began, for each table.
     private var empty: [Int64: (first: RowKey, last: RowKey)] = [:]
-    /// The facts for tombstones that are made now.
+    /// The time that new tombstones get.
     var now: HybridTime = HybridTime(rawValue: 0)
 
     init(_ db: Database, _ index: CommitIndex, _ catalog: Catalog) {

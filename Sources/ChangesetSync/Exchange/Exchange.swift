@@ -2,9 +2,8 @@ import StoreCrypto
 
 /// Exchanges commits, snapshots and member records with one remote.
 ///
-/// One listing finds what is new. Everything that the listing lacks and the store has is put, no matter who wrote it,
-/// so a
-/// remote that was emptied or set back is filled again by any replica. Nothing of the remote is trusted.
+/// One listing finds what is new. Everything that the listing lacks and the store has is put, no matter who wrote it. So any
+/// replica fills a remote again that was emptied or set back. Nothing of the remote is trusted.
 package final class Exchange {
     let store: any ExchangeStore
     let remote: CalledRemote

@@ -11,8 +11,8 @@ import CipherDatabase
 /// | an entry that a table must be read again, after a change of its definition or of its triggers | the table |
 /// | entries are purged that were not seen, or the history is another one | all tables |
 ///
-/// The number of the last entry that was seen is in the state with the name of the history, and changes in the transaction of the commit. So a kill
-/// repeats nothing and leaves nothing out.
+/// ``ReplicaState`` has the name of the history and the number of the last entry that was read. The transaction of the
+/// commit updates both, so a kill repeats nothing and leaves nothing out.
 struct ForeignWrites {
     /// The columns of a row that may have been written; nil for all, and for the row itself.
     typealias Columns = Set<Int>?

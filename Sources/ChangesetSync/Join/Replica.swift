@@ -439,7 +439,8 @@ package final class Replica {
         }
     }
 
-    /// The bodies of commits go, which a snapshot covers; and the rows of those who died, if their tombstones are gone.
+    /// Forgets the contents of commits that a snapshot covers. `tombstones` also forgets tombstones and the rows that were kept
+    /// of deletions.
     package func forget(_ db: Database, clock: HybridTime, tombstones: Bool) throws {
         try inTransaction(db, clock) { work in
             try work.commits.forgetBodies()

@@ -166,7 +166,7 @@ final class Work {
         return encoded
     }
 
-    /// The commit that the next one follows: this store's last one, or what another store of its name has added to it.
+    /// The parent of the next commit: the last one of this store, or of a copy of this store that went on from it.
     private func ownTip() throws -> Int64? {
         guard let tips = state.vector.tips[state.author] else { return nil }
         guard let tip = state.tip else { return tips.first }
@@ -195,7 +195,7 @@ final class Work {
                 guard let stamp = row.cells[column]?.stamp else { continue }
                 let entry = try index.entry(stamp.commit)
                 let isLater = (entry.time, entry.authorID, entry.number) > (time, author, number)
-                // The greatest era is one of a lie; above it there is none.
+                // Only a forged commit has the greatest era; nothing is above it.
                 era = max(era, isLater && stamp.era < .max ? stamp.era + 1 : stamp.era)
             }
         }

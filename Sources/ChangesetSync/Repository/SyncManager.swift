@@ -64,8 +64,8 @@ public final class SyncManager: @unchecked Sendable {
             let head = try self.repository.pull()
             if let failure { throw failure }
             _ = try self.exchange(.both)
-            try self.repository.join()
-            return head
+            // The remote may have got commits in between.
+            return try self.repository.pull() ?? head
         }
     }
 

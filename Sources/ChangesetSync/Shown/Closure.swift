@@ -2,9 +2,9 @@ import CipherDatabase
 
 /// The rows that have to be decided together: those that were touched, and all that they can affect.
 ///
-/// A quiet row stays outside unless a row inside competes with it, or its parent was not there in some round. Rows aside are
-/// taken in by their ``Links``. So the rows outside do not depend on those inside, and the rounds inside give what rounds
-/// over all rows would give.
+/// It begins with the touched rows. It adds each row that has a unique value of one of them, and each child whose parent was
+/// hidden in some round; ``Links`` has the rows in the table `aside`. No row outside depends on one inside, so the rounds
+/// inside give what rounds over all rows would give.
 struct Closure {
     let base: Base
     let links: Links

@@ -3,8 +3,8 @@ import CipherDatabase
 /// The commits that this store can name, by their local numbers. Inside a transaction.
 ///
 /// A **line** is a run of commits of one author in which each follows the one before; it has the number of its first commit.
-/// An author has one line, unless two commits follow one commit (F16). A **branch** is what sums of counters are keyed by: it
-/// begins with a commit that says so, or with the author's first, so all stores agree on it.
+/// An author has one line, unless two commits follow one commit (F16). Counters are summed for each **branch**: an author's
+/// first commit begins one, and so does each commit with `beginsBranch`, so all stores agree on it.
 final class CommitIndex {
     struct Entry {
         let n: Int64

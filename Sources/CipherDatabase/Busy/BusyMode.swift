@@ -180,7 +180,7 @@ final class LockWaits {
     }
     /// Whether there is one. Comparing the time itself with nil takes 200 instructions: its size is known at run time.
     @exclusivity(unchecked) private(set) var hasLockDeadline = false
-    /// Whether the transaction that begins must not wait for locks; a thread of tasks runs it.
+    /// Whether BEGIN fails at once if a lock is taken: a thread of the cooperative pool runs it.
     @exclusivity(unchecked) var refusesToWait = false
     /// The events that end a wait for the write lock early, and the report of a long wait.
     @exclusivity(unchecked) var watchedWait: WatchedLockWait?

@@ -8,8 +8,8 @@ import Synchronization
 ///
 /// One thread at a time uses it: the one that uses the connection, or a suspending thread that has acquired the
 /// connection's gate. Any thread may call ``interrupt()``, ``setClosing(_:)`` and ``isOwner``.
-// Safe because: what changes is used inside bracketed calls or while the gate is off, by the thread of the access, or
-// by a thread that keeps it out of both; the rest is atomic.
+// Safe because: one thread at a time uses what changes: the thread of the access, or a suspending thread that holds the
+// gate. The rest is atomic.
 final class WriteTurn: @unchecked Sendable {
     /// How a wait for the write turn failed.
     enum Failure {
@@ -26,7 +26,7 @@ final class WriteTurn: @unchecked Sendable {
     private let interruptions = Atomic<Int>(0)
     private let isClosing = Atomic<Bool>(false)
 
-    // Unchecked, as the next ones: read before and after each statement, by the one thread of the access.
+    // Unchecked, as those below: read before and after each statement, by the one thread of the access.
     @exclusivity(unchecked) private(set) var isHeld = false
     @exclusivity(unchecked) private var since: UInt64 = 0
     @exclusivity(unchecked) private var waited: UInt64 = 0
@@ -334,7 +334,7 @@ extension Database {
     func lockedOut(_ writeTurn: WriteTurn, sql: String) -> any Error {
         writeTurn.recordTimeout()
         let holder = writeTurn.otherHolder.map { holder in
-            ": \(holder) is first in the writer queue" + (holder.writingFor.map { " for \(Self.seconds($0))" } ?? "")
+            ": \(holder) is writing" + (holder.writingFor.map { " for \(Self.seconds($0))" } ?? "")
         }
         return error(.SQLITE_BUSY, message: "database is locked" + (holder ?? ""), sql: sql)
     }

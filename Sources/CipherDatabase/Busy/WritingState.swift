@@ -1,6 +1,6 @@
 /// The needs of a writing connection around its transactions: the write turn, the length of the WAL and its checkpoints.
 final class WritingState {
-    // Unchecked, as the next ones: one thread at a time uses them, with each statement that writes.
+    // Unchecked, as those below: one thread at a time uses them, with each statement that writes.
     /// The write turn; nil for connections that do not write a store's file.
     @exclusivity(unchecked) var writeTurn: WriteTurn?
     /// Whether the write turn outlives the connection, for the one that is opened in its place.

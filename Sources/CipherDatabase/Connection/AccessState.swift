@@ -5,7 +5,7 @@ import Synchronization
 final class AccessState {
     /// The thread of the access under way; 0 between accesses.
     let thread = Atomic<UInt>(0)
-    // Unchecked, as the next ones: one thread at a time uses them, with each statement.
+    // Unchecked, as those below: one thread at a time uses them, with each statement.
     /// Whether the task of the access was cancelled.
     @exclusivity(unchecked) var cancellation: CancellationFlag?
     /// Why the access under way must end, as another thread has set it.

@@ -39,7 +39,7 @@ public final class Database {
     /// The calls into SQLite, as a suspending thread sees them.
     let gating: GatedCalls
     /// Whether the connection may hold locks that others wait for now, so that each call passes the gate.
-    // Unchecked, as the next ones: one thread at a time uses them, with each statement, and Swift's runtime would check
+    // Unchecked, as those below: one thread at a time uses them, with each statement, and Swift's runtime would check
     // that each time.
     @exclusivity(unchecked) @usableFromInline var isGated = false
     /// The rollbacks by suspensions so far, so that no statement continues that was started before the last one.

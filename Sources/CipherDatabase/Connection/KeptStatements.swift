@@ -1,6 +1,6 @@
 /// The compiled statements that a connection keeps for the next time.
 final class KeptStatements {
-    // Unchecked, as the next ones: one thread at a time uses them, and Swift's runtime would check that each time.
+    // Unchecked, as those below: one thread at a time uses them, and Swift's runtime would check that each time.
     /// Statements of ``Database/cachedStatement(sql:)``.
     @exclusivity(unchecked) var statementCache = StatementCache()
     /// Statements of fetches from SQL text.

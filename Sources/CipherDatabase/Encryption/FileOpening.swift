@@ -157,7 +157,7 @@ package final class FileOpening: Sendable {
     /// Whether a suspension, or the caller of the opening, has ended it.
     var isEnded: Bool { suspension.isSuspended || state.withLock { $0.isOvertaken }?() == true }
 
-    /// Whether a running process rotates the store or changes its keys.
+    /// Whether a running process rotates or restores the store, or changes its keys.
     var isRotating: Bool {
         guard let paths, Files.exists(paths.lock) else { return false }
         let file = try? LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: true)

@@ -118,7 +118,7 @@ extension Database {
     /// Identifies this store object among the authors of the history.
     package var historyAuthorIdentity: Int64 { connectionKey.author.identity }
 
-    /// Those of some numbers that are of this store object, by the table of authors that is in the same snapshot.
+    /// The given author numbers that belong to this store object, read in the current snapshot.
     func ownHistoryAuthors(among numbers: Set<Int64>) throws -> Set<Int64> {
         if numbers.isEmpty { return [] }
         do {

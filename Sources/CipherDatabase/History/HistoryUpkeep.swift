@@ -195,9 +195,9 @@ struct HistoryUpkeep {
 
     // MARK: What is there
 
-    /// A table of the program with what is stored of its recording. If several recordings are of one table, as when it
-    /// was renamed to the name of a recorded one that was dropped, one of them continues, with the wishes of all of
-    /// them; the others end.
+    /// A table of the program with what is stored of its recording. A table may have two, for example after it was
+    /// renamed to the name of a recorded one that was dropped. One continues, and records what both asked for; the other
+    /// ends.
     private struct Recording {
         /// The present name of the table; nil where it is gone.
         let name: String?

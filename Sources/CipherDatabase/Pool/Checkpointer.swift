@@ -101,8 +101,7 @@ final class Checkpointer {
     /// The length of the WAL when another process made or tried the last checkpoint of its present run; nil when none
     /// did.
     ///
-    /// Without it all processes would reach the same limit, and each would repeat what one has just done. That takes as
-    /// many times as long, and is useless where a reader keeps the WAL from being reset.
+    /// Without it each process would checkpoint the same WAL once more when it reaches the limit.
     private func framesAtOthersCheckpoint(_ writer: Database) -> Int? {
         // This connection's own attempt, if it failed, is repeated by `retryFrames`.
         guard let word = writer.writing.writeTurn?.checkpointed, word != published, let index = writer.handle.walIndex,

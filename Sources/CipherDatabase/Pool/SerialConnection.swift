@@ -328,8 +328,7 @@ final class SerialConnection: @unchecked Sendable {
     /// Closes the connection after the accesses under way. Closing twice does nothing. Traps inside an access.
     ///
     /// - Parameters:
-    ///   - isPause: Whether the connection is opened again soon: the WAL is left as it is, and the slot in the table of
-    ///     holders is kept.
+    ///   - isPause: Whether the connection is opened again soon: the WAL is left as it is, and the holder row is kept.
     ///   - willClose: Runs right before, as part of the last access.
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while its statements are alive; it stays open then.
     func close(isPause: Bool = false, willClose: () -> Void = {}) throws {

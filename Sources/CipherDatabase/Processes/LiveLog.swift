@@ -66,7 +66,7 @@ struct LiveLog {
             return nil
         }
         self.index = index.identity
-        // All processes that have the WAL share one without a name, and by the index no other one opens it.
+        // If the WAL has lost its name, every process that has it open uses the same file. No other process can open it.
         guard let log = try Files.ownStatus(of: paths.log) else { return nil }
         if let known = self.log, known != log.identity { return .replaced(paths.log, isEmpty: log.byteCount == 0) }
         if let fault = try truncation(handle, paths.log) { return fault }

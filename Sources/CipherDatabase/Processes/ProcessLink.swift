@@ -2,8 +2,8 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The needs of the monitor of other connections' commits: a row in the table of holders, and an access of the writing
-/// connection, whichever that is. It outlives the connections of a pool that is closed for a pause.
+/// Gives the monitor of other connections' commits a holder row, and an access of the writing connection, whichever that
+/// is. It outlives the connections of a pool that is closed for a pause.
 package final class ProcessLink: Sendable {
     /// How an access for the monitor ended.
     package enum Access: Sendable {

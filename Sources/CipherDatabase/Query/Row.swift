@@ -14,7 +14,7 @@ public final class Row {
     // An object of 40 bytes: memory is the main cost of the rows of a large result.
 
     /// The statement whose current row is shown, or the address of the values of a kept row.
-    // Unchecked, as the next ones: only a row that one thread uses changes.
+    // Unchecked, as those below: only a row that one thread uses changes.
     @exclusivity(unchecked) @usableFromInline private(set) var address: UnsafeRawPointer
     /// The values that the row shows. It keeps the values in memory.
     @exclusivity(unchecked) @usableFromInline private(set) var source: RowSource

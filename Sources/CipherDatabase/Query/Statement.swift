@@ -41,7 +41,7 @@ public final class Statement {
     @exclusivity(unchecked) private var isHolding = false
     /// Whether it runs inside a bracketed call.
     @exclusivity(unchecked) private var isInCall = false
-    // Unchecked, as the next ones: used with each run, by the one thread of the access.
+    // Unchecked, as those below: used with each run, by the one thread of the access.
     @exclusivity(unchecked) private var bound = BoundArguments.arguments(StatementArguments())
     /// The integers that `bound` stands for, in memory that is used again.
     @exclusivity(unchecked) private var integers: [Int64] = []

@@ -225,7 +225,7 @@ final class GatedCalls {
     /// Whether the connection may hold locks that other processes wait for.
     let usesGate: Bool
     /// Whether reading takes such locks: without WAL it does.
-    // Unchecked, as the next ones: one thread at a time uses them, with each statement.
+    // Unchecked, as those below: one thread at a time uses them, with each statement.
     @exclusivity(unchecked) var gatesReads = false
     /// Calls into SQLite, one inside the other.
     @exclusivity(unchecked) var callDepth = 0

@@ -27,7 +27,7 @@ package struct ProcessMonitorCounts: Sendable, Equatable {
 ///
 /// One thread sleeps until a process that uses the library notices it of a commit. Another sleeps until the WAL is
 /// written, for programs that do not use the library: it then waits for the commit, which comes after. From time to time
-/// the first thread also polls by itself: a process may have been killed between its commit and its notice.
+/// the first thread also polls by itself: for commits that neither a notice nor the watch on the WAL has reported.
 final class ProcessMonitor: Sendable {
     private let link: ProcessLink
     private let slot: HolderRow?

@@ -224,7 +224,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         }
         findUnseenChanges(of: statement, run, on: db)
         run.changesBefore = db.totalChangesCount
-        // Others may change their minds.
+        // Another observer may answer `observes(eventsOfKind:)` in another way later.
         latestRun = observations.allSatisfy(\.isRegionObserver) ? run : nil
     }
 

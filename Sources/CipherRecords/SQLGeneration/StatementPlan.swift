@@ -55,7 +55,7 @@ final class StatementPlan {
     }
 }
 
-/// How many requests of a connection needed work that others had done before.
+/// How many requests of a connection reused a plan, and for how many SQL was generated.
 package struct RequestStatistics {
     /// Requests of a shape that was known: their SQL text and statement were there.
     package let found: Int
@@ -135,7 +135,7 @@ final class RecordStorage: ConnectionFeature {
 }
 
 extension Database {
-    /// The facts that the requests of this connection needed so far.
+    /// How many requests of this connection reused a plan so far.
     package func requestStatistics() throws -> RequestStatistics { try records().statistics }
 
     /// The state that the record layer keeps for this connection.

@@ -40,7 +40,7 @@ extension RotationRecovery {
     /// Completes or undoes a switch for a caller that has its keys and does not open the store. Waits as an opening
     /// does.
     ///
-    /// - Throws: As ``run(_:wait:isCancelled:onStatus:unlock:)``; `storeInUse` when other processes hold the store's
+    /// - Throws: As an opening; `storeInUse` when other processes hold the store's
     ///   locks for too long.
     package static func settle(
         _ paths: StorePaths, isCancelled: (() -> Bool)? = nil, onStatus: @escaping (CommitStatus) -> Void,

@@ -53,8 +53,6 @@ package enum LockByte: Int64, CaseIterable, Sendable {
     case table = 21
     /// Appending a line to the key log.
     case keyLog = 22
-    /// Exchanging commits with a remote (ChangesetSync).
-    case sync = 23
 
     /// The bytes of the table of holders: the holder of row n locks byte n of them.
     package static let slots: Range<Int64> = 1024..<2048
@@ -80,7 +78,6 @@ package enum LockByte: Int64, CaseIterable, Sendable {
         case .coordinator: "is coordinating access to the file"
         case .table: "is making the table of holders"
         case .keyLog: "is writing the key log of the store"
-        case .sync: "is exchanging commits of the store with a remote"
         }
     }
 }

@@ -115,7 +115,7 @@ final class ForeignDatabase {
         if let journal = try RollbackJournal(beside: path) {
             try journal.requireTrusted()
         } else {
-            // One that appears now is nobody's who has the file open.
+            // A journal that appears later is ignored: no process that has the file open can have written it.
             configuration.ignoresRollbackJournal = true
         }
         do {

@@ -14,11 +14,11 @@ struct LogFrames {
     private var all: [UInt32: UInt32] = [:]
     /// The frame that ends the last commit.
     private var lastCommit: UInt32
-    /// Frames without an authentic page.
+    /// Frames whose page is not authentic.
     private(set) var passed: [UInt32] = []
-    /// The last of them for each page.
+    /// The last frame of each page whose page is not authentic.
     private var lastPassed: [UInt32: UInt32] = [:]
-    /// Those of them of which the page is not known.
+    /// Frames that are not authentic, and whose page number is not known.
     private var unknown: [UInt32] = []
 
     /// - Parameter readsPastDamage: Whether the authentic frames count that SQLite ignores because the WAL is damaged before
