@@ -628,10 +628,10 @@ class Remote:
 
 # Examples
 
-def show(title: str, data: bytes) -> None:
+def show(title: str, data: bytes, line: int = 32, group: int = 4) -> None:
     print(title)
-    for at in range(0, len(data), 16):
-        print(f"{at:4}  " + " ".join(f"{byte:02x}" for byte in data[at : at + 16]))
+    for at in range(0, len(data), line):
+        print(f"{at:4}  " + data[at : at + line].hex(" ", -group))
     print()
 
 
@@ -668,7 +668,7 @@ def example() -> None:
     body += b"\4" + shape + b"\1\5" + b"\0" + b"\2" + other + b"\7" + b"\x09"
     commit = read_commit(body, author, 1)
     digest = commit_hash(repository, author, 1, bytes(32), body)
-    show("commit " + digest.hex(), body)
+    show("commit " + digest.hex(), body, line=16, group=1)
     print(json.dumps(commit, indent=1), "\n")
     pair = Ed25519PrivateKey.from_private_bytes(bytes([0x22] * 32))
     segment = b"\1" + repository + author + struct.pack(">QI", 1, 1) + bytes(32) + varint(len(body)) + body

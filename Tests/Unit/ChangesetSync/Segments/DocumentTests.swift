@@ -1,5 +1,6 @@
 import Foundation
 import StoreCrypto
+import TestKit
 import Testing
 
 @testable import ChangesetSync
@@ -24,7 +25,7 @@ struct JoinDocumentTests {
     /// The bytes of a dump with an offset before each line.
     private func bytes(_ mark: String, _ name: String) throws -> [UInt8] {
         try block(mark, name).split(separator: "\n").flatMap { line in
-            line.split(separator: " ").dropFirst().compactMap { UInt8($0, radix: 16) }
+            line.split(separator: " ").dropFirst().flatMap { TestKeys.bytes(String($0)) }
         }
     }
 

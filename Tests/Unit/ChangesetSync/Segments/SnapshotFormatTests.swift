@@ -52,7 +52,7 @@ struct SnapshotFormatTests {
         let block = try #require(text.components(separatedBy: "<!-- snapshot -->\n```\n").last)
             .components(separatedBy: "\n```")[0]
         let expected = block.split(separator: "\n").flatMap { line in
-            line.split(separator: " ").dropFirst().compactMap { UInt8($0, radix: 16) }
+            line.split(separator: " ").dropFirst().flatMap { TestKeys.bytes(String($0)) }
         }
         let items = try items()
         #expect(bytes(items) == expected)
