@@ -36,7 +36,8 @@ extension SharedStore {
         ).run()
     }
 
-    /// Verifies a backup in place and changes nothing: every hash, seal and page; then SQLite reads its schema.
+    /// Verifies a backup in place and changes nothing: every hash, seal and page; then SQLite reads its schema. A -wal or
+    /// -journal in the folder is no part of the backup: it is not read, and named in the report.
     ///
     /// - Parameters:
     ///   - folder: The folder of the backup.

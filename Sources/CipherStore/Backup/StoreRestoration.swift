@@ -57,12 +57,13 @@ struct StoreRestoration {
         return RestorationReport(
             backup: BackupReport(verified.manifest, folder: bundle.folder, since: start), path: paths.database,
             formerFiles: folder,
-            notices: [
-                failure.map(notDurable), prepareReaders(verified.keys),
-                folder.flatMap { otherStore(than: verified.sidecar.storeID, in: $0) },
-                KeyLog(databasePath: paths.database).note(
-                    .restored(store: verified.sidecar.storeID)),
-            ].compactMap(\.self))
+            notices: bundle.notices
+                + [
+                    failure.map(notDurable), prepareReaders(verified.keys),
+                    folder.flatMap { otherStore(than: verified.sidecar.storeID, in: $0) },
+                    KeyLog(databasePath: paths.database).note(
+                        .restored(store: verified.sidecar.storeID)),
+                ].compactMap(\.self))
     }
 
     /// A notice when the replaced store is not the one that was backed up; nil when it is, and when its sidecar does

@@ -9,8 +9,10 @@ package struct FilePermissions {
 
     /// The files, with their names in findings.
     private var files: [(noun: String, path: String)] {
-        [
-            ("database", paths.database), ("sidecar", paths.sidecar),
+        let own = [("database", paths.database), ("sidecar", paths.sidecar)]
+        // Other files in the folder of a backup are no part of it.
+        if BackupBundle(holding: paths.database) != nil { return own }
+        return own + [
             ("second copy of the sidecar", paths.sidecarBackup),
             ("lock file", paths.lock), ("key log", KeyLog(databasePath: paths.database).path),
             ("WAL", paths.wal), ("shared memory", paths.sharedMemory), ("rollback journal", paths.journal),

@@ -39,7 +39,8 @@ struct StrayFiles {
 
     private func finding(_ ending: String, name: String) -> Finding? {
         if ending == "-journal" {
-            // A path that is no file is found with the permissions.
+            // A path that is no file is found with the permissions, and a journal of a backup as no part of it.
+            guard BackupBundle(holding: paths.database) == nil else { return nil }
             guard (try? Files.kind(paths.journal)) == .regular else { return nil }
             let bytes = (try? Files.byteCount(paths.journal)) ?? nil
             return journal(bytes ?? 0 > 0 ? .risk : .note)

@@ -427,7 +427,11 @@ extension StoreStatus.Report {
             add("wrongLength", lengthFault.text, (isMissing ? "" : verifying) + restoring)
         }
         findKeptWALs()
-        if backup == nil { findings += CompanionFindings(paths: StorePaths(path)).findings() }
+        if let backup {
+            findings += backup.companions.filter(\.mayHoldWrites).map(Finding.backupCompanion)
+        } else {
+            findings += CompanionFindings(paths: StorePaths(path)).findings()
+        }
         if let holders { findings += Self.findings(about: holders) }
         if !filesystem.isSafeForSharedWAL {
             add(
@@ -512,6 +516,17 @@ extension Finding {
     static func foreignSidecar(_ path: String, _ sidecar: Sidecar) -> Finding {
         let error = StoreError.foreignSidecar(StorePaths(path).database, sidecar)
         return Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
+    }
+
+    /// The remedy that moves a file away, under a name that means nothing to the library.
+    static func moving(_ path: String) -> String {
+        "move it away: `mv \(ShellWord.path(path)) \(ShellWord.path(path + ".moved"))`"
+    }
+
+    /// A file of SQLite in the folder of a backup.
+    static func backupCompanion(_ companion: BackupBundle.Companion) -> Finding {
+        Finding(
+            companion.mayHoldWrites ? .risk : .note, "backupCompanion", companion.what, remedy: companion.remedy)
     }
 
     /// A store of which no file may be removed, and that no process opens.

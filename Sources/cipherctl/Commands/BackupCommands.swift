@@ -98,6 +98,8 @@ struct BackupVerifyCommand: Command {
             "It verifies the key, the authentication codes of manifest and sidecar, the hash of each file, and every "
                 + "page; then SQLite opens the database read-only and reads its schema. Nothing is locked, created or "
                 + "changed, so the backup may be on a read-only medium, and read permission is enough.",
+            "A -wal or -journal in the folder is no part of the backup. No command reads it; the exit code is 2, and a note "
+                + "says what to do.",
             "The key is one that opened the store when the backup was made. `cipherctl verify DIR` runs "
                 + "integrity_check and "
                 + "foreign_key_check as well, and `cipherctl sql DIR` reads rows.",
@@ -122,10 +124,14 @@ struct BackupVerifyCommand: Command {
                     at: folder, unlockedBy: key.source, progress: progress, isCancelled: isCancelled)
             }
         }
+        for notice in report.notices { console.note(notice) }
         try console.report(
-            json: .object([JSON.Member(name: "backup", value: .string(folder))] + report.members),
+            json: .object(
+                [JSON.Member(name: "backup", value: .string(folder))] + report.members + [
+                    JSON.Member(name: "foreign_files", value: .array(report.foreignFiles.map(JSON.string)))
+                ]),
             lines: ["verified     \(folder)"] + report.lines)
-        return .ok
+        return report.foreignFiles.isEmpty ? .ok : .needsAttention
     }
 }
 
