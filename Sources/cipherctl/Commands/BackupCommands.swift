@@ -148,6 +148,9 @@ struct RestoreCommand: Command {
         options: [
             OptionSyntax(
                 "--replace", "replace the store that is there; no process may have it open"),
+            OptionSyntax(
+                "--replace-any-file",
+                "with --replace: also replace a file that is not known to be a store, such as a text"),
             .yes, .json, .quiet, .progress,
         ] + KeyOptions.all,
         examples: [
@@ -166,11 +169,15 @@ struct RestoreCommand: Command {
     private let storePath: String
     private let arguments: ParsedArguments
     private var replaces: Bool { arguments.has("--replace") }
+    private var replacesAnyFile: Bool { arguments.has("--replace-any-file") }
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
         folder = arguments.operands[0]
         storePath = arguments.operands[1]
+        if replacesAnyFile, !replaces {
+            throw UsageError("--replace-any-file is given without --replace.", hint: "Give both, or neither.")
+        }
     }
 
     func run(_ console: Console) throws -> ExitCode {
@@ -184,8 +191,8 @@ struct RestoreCommand: Command {
         let report = try watch.run { progress, isCancelled in
             try explainingInterruption {
                 try SharedStore.restore(
-                    from: folder, to: storePath, unlockedBy: key.source, replacing: replaces, progress: progress,
-                    isCancelled: isCancelled)
+                    from: folder, to: storePath, unlockedBy: key.source, replacing: replaces,
+                    replacingAnyFile: replacesAnyFile, progress: progress, isCancelled: isCancelled)
             }
         }
         for notice in report.notices { console.note(notice) }
@@ -262,6 +269,8 @@ struct RestoreCommand: Command {
         if let owner = try StorePaths.owner(of: storePath) {
             try ToolError.requireForeign(storePath, to: owner, "store")
         }
+        // Before anything is asked.
+        if replaces, !replacesAnyFile { try ReplacedFile(paths: paths).requireStore() }
     }
 
     /// The sidecar of the store that is replaced; nil if there is none that can be read.
