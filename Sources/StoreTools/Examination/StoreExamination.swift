@@ -54,6 +54,8 @@ public struct StoreExamination: StoreTool {
     ///   `SystemError`. A key that is refused or wrong is a finding.
     public func perform(_ run: ToolRun) throws -> Report {
         var status = try StoreStatus.Report(path)
+        // The key would be refused, and nothing that is checked for a store applies.
+        if let foreign = status.foreignFile { return Report(findings: [foreign], status: status, notices: run.notices) }
         let paths = StorePaths(path)
         var findings: [Finding] = []
         var unlocked: AuthenticatedSidecar?

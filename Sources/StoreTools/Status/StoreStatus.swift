@@ -403,11 +403,21 @@ extension StoreStatus.Report {
             + "`cipherctl salvage \(place) NEW`"
     }
 
+    /// The finding about a file that is no store; nil for one that is, or was.
+    var foreignFile: Finding? {
+        guard backup == nil, copies.allSatisfy({ $0.state == "missing" }) else { return nil }
+        return ForeignFile(StorePaths(path), verdict)?.finding
+    }
+
     /// - Parameter choice: The sidecar, if a key has authenticated it.
     private mutating func findRisks(_ choice: AuthenticatedSidecar? = nil) {
         if let interruptedRestoration {
             // The files belong to two stores and do not describe either.
             findings = [.restorationInterrupted(path, interruptedRestoration)]
+            return
+        }
+        if let foreignFile {
+            findings = [foreignFile]
             return
         }
         findCopies(choice)
