@@ -71,6 +71,15 @@ public struct StoreStatus: StoreTool {
             package let copy: SidecarCopy
             /// `ok`, `missing`, `damaged`, `unreadable`, `stale`, `forged`, `other_key`, `differing`.
             package var state: String
+
+            /// The state as a part of a sentence.
+            var adjective: String {
+                switch state {
+                case "other_key": "sealed with another key"
+                case "differing": "another version with the number of the main copy"
+                default: state
+                }
+            }
         }
 
         /// The path that was examined.
@@ -482,15 +491,18 @@ extension StoreStatus.Report {
     private mutating func findCopies(_ choice: AuthenticatedSidecar?) {
         let isRepairable = copies.contains { $0.state == "ok" }
         for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
-            // Who may not read it is a finding of its own.
+            // A file of another kind, and one that this user may not read, are findings of their own.
             let place = copy.copy == .main ? StorePaths(path).sidecar : StorePaths(path).sidecarBackup
+            if let kind = try? Files.kind(place), kind != .regular { continue }
             if backup == nil, Files.exists(place), !Files.canRead(file: place) { continue }
+            let isUnread = copy.state == "unreadable"
             add(
                 "sidecarCopy",
-                "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " "))",
-                isRepairable
-                    ? "the next opening for writing restores it from the other one"
-                    : "put it back: it is \"store.db-sidecar\" in the folder of a backup of this store")
+                "the \(copy.copy.rawValue) copy of the sidecar is \(copy.adjective)",
+                (isUnread ? "the system cannot read the file: check the disk; then \(Finding.moving(place)); " : "")
+                    + (isRepairable
+                        ? "the next opening for writing restores it from the other one"
+                        : "put it back: it is \"store.db-sidecar\" in the folder of a backup of this store"))
         }
         // A key that fits the pages proves the sidecar, and the key log is the foreign one.
         if choice == nil, backup == nil, let foreign = keyHealth.foreignSidecar(path) { findings.append(foreign) }
