@@ -25,10 +25,12 @@ package struct BackupBundle: Sendable {
     ///
     /// - Throws: ``StoreError`` `noSuchStore` when there is no folder, `backupDamaged`, `sidecarAhead`.
     func readManifest() throws -> ReadManifest {
-        guard try Files.kind(folder) == .directory else {
+        let kind = try Files.kind(folder)
+        guard kind == .directory else {
             throw StoreError(
                 .noSuchStore, what: "There is no backup at \"\(folder)\".",
-                why: "It is not a folder, or does not exist.", remedy: "Check the path.")
+                why: kind == nil ? "The path does not exist." : "It is a file, and a backup is a folder.",
+                remedy: "Check the path.")
         }
         // One catch for all errors: two of them crash the compiler here.
         do {
