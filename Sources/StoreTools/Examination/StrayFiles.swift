@@ -65,9 +65,14 @@ struct StrayFiles {
             return nil
         }
         if ending == "-restoring" {
+            // Where the store is, only --replace would run, and would replace it.
+            let removal = "remove it with `rm \(ShellWord.path(paths.database + ending))`: nothing refers to it"
             return Finding(
                 .risk, "restorationLeftover", "\"\(name)\" was left by a restoration that is running or was killed",
-                remedy: "run cipherctl restore again, or remove it: nothing refers to it")
+                remedy: Files.exists(paths.database)
+                    ? "if none is running, \(removal)"
+                    : "run `cipherctl restore DIR \(ShellWord.path(paths.database))` again; or, if none is running, \(removal)"
+            )
         }
         if ending.hasPrefix("-replaced-") {
             return Finding(

@@ -40,11 +40,21 @@ package enum StoreOpening {
         onNotice: (String) -> Void
     ) throws -> SharedStore {
         let configuration = untrusting(configuration)
-        return try readOnly(path, onNotice) {
+        let store = try readOnly(path, onNotice) {
             try key.explainingRefusal {
                 try SharedStore.openReadOnly(at: path, unlockedBy: key.source, configuration: configuration)
             }
         }
+        noteLostCommits(path, onNotice)
+        return store
+    }
+
+    /// Reports the commits that SQLite does not read. An opening for writing keeps them, and reports them itself.
+    private static func noteLostCommits(_ path: String, _ onNotice: (String) -> Void) {
+        guard BackupBundle(holding: path) == nil, let loss = (try? WALContent.loss(of: path, nil)) ?? nil,
+            loss.needsAttention
+        else { return }
+        onNotice("\(loss.note): \(loss.remedy(for: path))")
     }
 
     /// Opens a store read-only with keys that its sidecar has already proved, which costs no derivation.
