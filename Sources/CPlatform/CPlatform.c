@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,8 +16,10 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #else
+#include <spawn.h>
 #include <sys/acl.h>
 #include <sys/mount.h>
 #include <sys/param.h>
@@ -197,30 +198,79 @@ int cplatform_pipe(int ends[2]) {
 #endif
 }
 
-/* Whatever is open is closed in the program that is started, the three standard descriptors excepted. */
-#ifdef __APPLE__
-#define SPAWN_CLOSES POSIX_SPAWN_CLOEXEC_DEFAULT
-static int keep_standard_descriptors(posix_spawn_file_actions_t *actions) {
-    return posix_spawn_file_actions_addinherit_np(actions, STDERR_FILENO);
+#ifdef __linux__
+/* In the child, between vfork and exec: only calls that are safe there. Returns the errno of the call that failed. */
+static int become_program(
+    const char *file, char *const argv[], char *const environment[], int input, int output, bool leads_group, pid_t parent) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = SIG_DFL;
+    /* It fails for the signals that cannot be caught. */
+    for (int number = 1; number < NSIG; number++) sigaction(number, &action, NULL);
+    if (leads_group && setpgid(0, 0) != 0) return errno;
+    /* The kernel sends it when the thread that has started the program ends, which waits for the program. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return errno;
+    if (getppid() != parent) return ESRCH;
+    /* The number of the output may be that of the standard input. */
+    if (output <= STDERR_FILENO && (output = fcntl(output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) < 0) return errno;
+    if (input == STDIN_FILENO ? fcntl(input, F_SETFD, 0) != 0 : dup2(input, STDIN_FILENO) < 0) return errno;
+    if (dup2(output, STDOUT_FILENO) < 0) return errno;
+    /* Until exec the descriptor that reports a failure is needed. */
+    enum { CLOSE_ON_EXEC = 4 };
+    if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, CLOSE_ON_EXEC) != 0) {
+        long count = sysconf(_SC_OPEN_MAX);
+        for (int number = STDERR_FILENO + 1; number < count && number < 65536; number++) fcntl(number, F_SETFD, FD_CLOEXEC);
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvpe(file, argv, environment);
+    return errno;
 }
-#else
-#define SPAWN_CLOSES 0
-static int keep_standard_descriptors(posix_spawn_file_actions_t *actions) {
-#if __GLIBC_PREREQ(2, 34)
-    return posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
-#else
-    /* Older than any system this is built on: close-on-exec has to do. */
-    (void)actions;
-    return 0;
-#endif
-}
-#endif
 
 int cplatform_spawn(
-    const char *file, char *const argv[], char *const environment[], int input, int output, pid_t *child) {
+    const char *file, char *const argv[], char *const environment[], int input, int output, bool leads_group,
+    pid_t *child) {
+    int report[2], failure = cplatform_pipe(report);
+    if (failure != 0) return failure;
+    sigset_t all, former;
+    sigfillset(&all);
+    /* A handler of this process must not run in the child, which shares its memory. */
+    pthread_sigmask(SIG_BLOCK, &all, &former);
+    pid_t parent = getpid();
+    pid_t process = vfork();
+    if (process == 0) {
+        int error = become_program(
+            file, argv, environment ? environment : environ, input, output, leads_group, parent);
+        ssize_t written = write(report[1], &error, sizeof error);
+        _exit(written == sizeof error ? 127 : 126);
+    }
+    if (process < 0) failure = errno;
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
+    close(report[1]);
+    if (process > 0) {
+        ssize_t count;
+        do count = read(report[0], &failure, sizeof failure);
+        while (count < 0 && errno == EINTR);
+        if (count != 0) {
+            if (count != sizeof failure) failure = EIO;
+            while (waitpid(process, NULL, 0) < 0 && errno == EINTR) {}
+        }
+    }
+    close(report[0]);
+    if (failure == 0) *child = process;
+    return failure;
+}
+#else
+int cplatform_spawn(
+    const char *file, char *const argv[], char *const environment[], int input, int output, bool leads_group,
+    pid_t *child) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
+    /* Whatever is open is closed in the program that is started, the three standard descriptors excepted. */
+    short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_CLOEXEC_DEFAULT;
+    if (leads_group) flags |= POSIX_SPAWN_SETPGROUP;
     int failure = posix_spawn_file_actions_init(&actions);
     if (failure != 0) return failure;
     failure = posix_spawnattr_init(&attributes);
@@ -232,17 +282,17 @@ int cplatform_spawn(
     sigfillset(&all);
     failure = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     if (failure == 0) failure = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    if (failure == 0) failure = keep_standard_descriptors(&actions);
+    if (failure == 0) failure = posix_spawn_file_actions_addinherit_np(&actions, STDERR_FILENO);
     if (failure == 0) failure = posix_spawnattr_setsigmask(&attributes, &none);
     if (failure == 0) failure = posix_spawnattr_setsigdefault(&attributes, &all);
-    if (failure == 0) {
-        failure = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | SPAWN_CLOSES);
-    }
+    if (failure == 0) failure = posix_spawnattr_setpgroup(&attributes, 0);
+    if (failure == 0) failure = posix_spawnattr_setflags(&attributes, flags);
     if (failure == 0) failure = posix_spawnp(child, file, &actions, &attributes, argv, environment ? environment : environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return failure;
 }
+#endif
 
 int cplatform_rename_exclusively(int from_folder, const char *from, int to_folder, const char *to) {
 #ifdef __linux__

@@ -116,7 +116,7 @@ void cplatform_interruption_ends_child(int child) { atomic_store(&interruption_c
 static void end_process(int number) {
     (void)number;
     int child = atomic_load(&interruption_child);
-    if (child > 0) kill(child, SIGTERM);
+    if (child != 0) kill(child, SIGTERM);
     const char *next = interruption_text;
     size_t left = interruption_text_bytes;
     while (left > 0) {

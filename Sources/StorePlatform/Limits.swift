@@ -18,6 +18,8 @@ package enum Limits {
     package static let typedLineBytes = 4096
     /// How often a prompt checks, each millisecond, whether a requested stop is over.
     static let stopLooks = 10_000
+    /// The environment of one process, in bytes: Linux limits it, with the arguments, to a quarter of the stack.
+    static let environmentBytes = 8 * 1024 * 1024
     /// The first and the longest pause between two checks whether a program has ended.
     static let firstExitPause = Duration.microseconds(200)
     static let longestExitPause = Duration.milliseconds(20)

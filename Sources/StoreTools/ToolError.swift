@@ -94,7 +94,9 @@ public struct ToolError: Error, Sendable {
         }
         throw ToolError(
             .noDirectory, what: "\"\(path)\" cannot be created.",
-            why: "The directory \"\(directory)\" does not exist.", remedy: "Create it, or check the path.")
+            why: try Files.kind(directory) == nil
+                ? "The directory \"\(directory)\" does not exist." : "\"\(directory)\" is not a directory.",
+            remedy: try Files.kind(directory) == nil ? "Create it, or check the path." : "Check the path.")
     }
 
     /// Refuses to copy a table that only its program can copy.

@@ -60,9 +60,11 @@ int cplatform_forbid_dumps(void);
 int cplatform_pipe(int ends[2]);
 
 /* Starts a program found by PATH with the given environment (NULL for the caller's), default signals and the two given
-   descriptors as standard input and output; of the other descriptors it inherits standard error alone. */
+   descriptors as standard input and output; of the other descriptors it inherits standard error alone. It leads a process
+   group of its own, or stays in that of the caller. On Linux the kernel kills it when the calling thread ends. */
 int cplatform_spawn(
-    const char *file, char *const argv[], char *const environment[], int input, int output, pid_t *child);
+    const char *file, char *const argv[], char *const environment[], int input, int output, bool leads_group,
+    pid_t *child);
 
 /* Renames a file of one folder into another, only where the new name is not taken (EEXIST). EINVAL, ENOSYS or ENOTSUP where
    the filesystem cannot do that in one step. */

@@ -32,7 +32,7 @@ int cplatform_interruption_ends_process(const char *text, int status, bool until
 /* Whether one of them has come since the beginning. */
 bool cplatform_interruption_is_requested(void);
 
-/* A signal that ends the process at once asks this child to end, too; 0 for none. */
+/* A signal that ends the process at once asks this child to end, too, a negative number its process group; 0 for none. */
 void cplatform_interruption_ends_child(int child);
 
 /* Waits until one of them has come, after cplatform_interruption_begin. Called once. Returns 0 or an errno. */

@@ -212,7 +212,8 @@ extension FileDiagnosis {
                     remedy: "Give the name of a file; nothing was changed.")
             case nil:
                 let directory = Files.directory(of: path)
-                if try Files.kind(directory) != .directory {
+                let kind = try Files.kind(directory)
+                if kind != .directory {
                     if path.hasSuffix("/") {
                         return StoreError(
                             .noSuchStore, what: "There is no store at \"\(path)\".",
@@ -221,8 +222,9 @@ extension FileDiagnosis {
                     return StoreError(
                         .noSuchStore,
                         what: "There is no store at \"\(path)\".",
-                        why: "The directory \"\(directory)\" does not exist.",
-                        remedy: "Create the directory, or check the path.")
+                        why: kind == nil
+                            ? "The directory \"\(directory)\" does not exist." : "\"\(directory)\" is not a directory.",
+                        remedy: kind == nil ? "Create the directory, or check the path." : "Check the path.")
                 }
                 if readonly {
                     return StoreError(

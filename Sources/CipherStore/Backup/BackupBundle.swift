@@ -25,10 +25,12 @@ package struct BackupBundle: Sendable {
     ///
     /// - Throws: ``StoreError`` `noSuchStore` when there is no folder, `backupDamaged`, `sidecarAhead`.
     func readManifest() throws -> ReadManifest {
-        guard try Files.kind(folder) == .directory else {
+        let kind = try Files.kind(folder)
+        guard kind == .directory else {
             throw StoreError(
                 .noSuchStore, what: "There is no backup at \"\(folder)\".",
-                why: "It is not a folder, or does not exist.", remedy: "Check the path.")
+                why: kind == nil ? "The path does not exist." : "It is a file, and a backup is a folder.",
+                remedy: "Check the path.")
         }
         // One catch for all errors: two of them crash the compiler here.
         do {
@@ -113,29 +115,69 @@ package struct BackupBundle: Sendable {
                 + "restored. Nothing was changed.")
     }
 
-    /// Refuses a database that shows, without being hashed, that it was written after the backup was made. Reading it
-    /// as a backup, without its WAL, would silently show less than it holds.
+    /// Refuses to write a database that shows, without being hashed, that it was written after the backup was made.
     ///
     /// - Throws: ``StoreError`` `backupDamaged`.
-    func requireUnused() throws(StoreError) {
-        guard let change = changeSince else { return }
-        throw StoreError(
+    private func requireUnused() throws(StoreError) {
+        if let companion = companions.first(where: \.mayHoldWrites) {
+            throw changed("\"\(companion.path)\" may hold later writes")
+        }
+        try requireLength()
+    }
+
+    /// Refuses a database of another length than that of the backup.
+    ///
+    /// - Throws: ``StoreError`` `backupDamaged`.
+    func requireLength() throws(StoreError) {
+        guard let manifest = try? readManifest().manifest, let bytes = (try? Files.byteCount(databasePath)) ?? nil,
+            bytes != manifest.database.byteCount
+        else { return }
+        throw changed("it has \(CountText.text(bytes, "byte")) instead of \(manifest.database.byteCount)")
+    }
+
+    private func changed(_ change: String) -> StoreError {
+        StoreError(
             .backupDamaged, what: "\"\(databasePath)\" was changed since the backup was made.",
             why: "Its manifest says that it is the database of a backup, which is never written, but \(change).",
             remedy: "To use it as a store, with all that it holds, move \"\(manifestPath)\" away. `cipherctl "
                 + "backup verify` reports whether the backup can still be restored. Nothing was changed.")
     }
 
-    /// A description of the change; nil without a change.
-    private var changeSince: String? {
-        let paths = StorePaths(databasePath)
-        for path in [paths.wal, paths.journal] where ((try? Files.byteCount(path)) ?? nil) ?? 0 > 0 {
-            return "\"\(path)\" contains later writes"
+    // MARK: Files that are no part of it
+
+    /// A file of SQLite beside the database of a backup. The manifest does not name it: it is no part of the backup, and
+    /// nothing reads it.
+    package struct Companion: Hashable, Sendable {
+        package let path: String
+        /// Whether it may hold writes to the database: a WAL or a journal with content.
+        package let mayHoldWrites: Bool
+
+        package var what: String {
+            "\"\(path)\" is no part of the backup, and nothing reads it"
+                + (mayHoldWrites ? ". It may hold writes that were made since the backup" : "")
         }
-        guard let manifest = try? readManifest().manifest, let bytes = (try? Files.byteCount(databasePath)) ?? nil,
-            bytes != manifest.database.byteCount
-        else { return nil }
-        return "it has \(CountText.text(bytes, "byte")) instead of \(manifest.database.byteCount)"
+
+        package var remedy: String {
+            mayHoldWrites
+                ? "find out who made it, and move it away. To use the database with these writes, as a store, move "
+                    + "\"\(Files.directory(of: path))/\(BackupBundle.manifestName)\" away instead"
+                : "remove it: a program that has opened the database has left it"
+        }
+    }
+
+    /// The files of SQLite beside the database.
+    package var companions: [Companion] {
+        let paths = StorePaths(databasePath)
+        return [paths.wal, paths.journal, paths.sharedMemory].compactMap { path in
+            guard let status = (try? Files.ownStatus(of: path)) ?? nil else { return nil }
+            let mayHold = path != paths.sharedMemory && (status.kind != .regular || status.byteCount > 0)
+            return Companion(path: path, mayHoldWrites: mayHold)
+        }
+    }
+
+    /// A notice about each companion that may hold writes.
+    package var notices: [String] {
+        companions.filter(\.mayHoldWrites).map { "\($0.what): \($0.remedy)" }
     }
 
     private var hasManifest: Bool {

@@ -39,6 +39,10 @@ public struct BackupReport: Sendable {
     /// Notices that are not failures: one sentence each, to be logged.
     public let notices: [String]
 
+    /// Files of SQLite in the folder that are no part of the backup and may hold writes made since: their paths. A notice
+    /// names each of them.
+    public let foreignFiles: [String]
+
     /// Size of the database in bytes.
     public var bytes: Int { Int(pages) * pageBytes }
 
@@ -53,7 +57,9 @@ public struct BackupReport: Sendable {
         pageBytes = manifest.pageBytes
         pages = manifest.pages
         duration = .now - start
-        self.notices = notices
+        let bundle = BackupBundle(folder)
+        foreignFiles = bundle.companions.filter(\.mayHoldWrites).map(\.path)
+        self.notices = notices + bundle.notices
     }
 }
 

@@ -36,7 +36,8 @@ extension SharedStore {
         ).run()
     }
 
-    /// Verifies a backup in place and changes nothing: every hash, seal and page; then SQLite reads its schema.
+    /// Verifies a backup in place and changes nothing: every hash, seal and page; then SQLite reads its schema. A -wal or
+    /// -journal in the folder is no part of the backup: it is not read, and named in the report.
     ///
     /// - Parameters:
     ///   - folder: The folder of the backup.
@@ -70,13 +71,16 @@ extension SharedStore {
     ///   - source: A key that opened the store when the backup was made; it is read once.
     ///   - isReplacing: Whether an existing store is replaced. No process may have it open. Its files are kept in a
     ///     folder beside it, `<path>-replaced-<time>`; remove that yourself when you do not need it.
+    ///   - isReplacingAnyFile: Whether a file that is not known to be a store is replaced as well. A store is known by its
+    ///     sidecar, lock file or key log, or by its header.
     /// - Throws: `StoreError` `alreadyExists`, `storeInUse`, and what
     ///   ``verifyBackup(at:unlockedBy:progress:isCancelled:)`` throws; `SystemError`. A former store is then unchanged,
     ///   unless the restoration was interrupted by a kill: run it again in that case.
     @discardableResult
     public static func restore(
         from folder: String, to path: String, unlockedBy source: KeySource, replacing isReplacing: Bool = false,
-        progress: (@Sendable (BackupProgress) -> Void)? = nil, isCancelled: @escaping @Sendable () -> Bool = { false }
+        replacingAnyFile isReplacingAnyFile: Bool = false, progress: (@Sendable (BackupProgress) -> Void)? = nil,
+        isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> RestorationReport {
         let bundle = BackupBundle(Files.absolute(folder))
         let path = Files.absolute(path)
@@ -85,8 +89,8 @@ extension SharedStore {
         try SQLiteLibrary.requireCipher()
         let material = try source.read()
         return try StoreRestoration(
-            bundle: bundle, paths: StorePaths(path), isReplacing: isReplacing,
-            watch: BackupWatch(progress: progress, isCancelled: isCancelled)
+            bundle: bundle, paths: StorePaths(path), isReplacing: isReplacing || isReplacingAnyFile,
+            isReplacingAnyFile: isReplacingAnyFile, watch: BackupWatch(progress: progress, isCancelled: isCancelled)
         ).run { try material.unlock($0) }
     }
 }

@@ -23,12 +23,15 @@ struct StoreRestoration {
     let bundle: BackupBundle
     let paths: StorePaths
     let isReplacing: Bool
+    /// Whether a file that is not known to be a store is replaced, too.
+    let isReplacingAnyFile: Bool
     let watch: BackupWatch
 
     func run(unlock: (Sidecar) throws -> SidecarKeys?) throws -> RestorationReport {
         let start = ContinuousClock.now
         try BackupBundle.refuse(writing: paths.database)
         try requirePossiblePlace()
+        if isReplacing, !isReplacingAnyFile { try ReplacedFile(paths: paths).requireStore() }
         let verified = try BundleVerification(bundle: bundle, watch: watch).run(unlock: unlock)
         try BundleOpening.check(bundle, verified.keys, pages: verified.manifest.pages)
         let directory = Files.directory(of: paths.database)
@@ -57,12 +60,13 @@ struct StoreRestoration {
         return RestorationReport(
             backup: BackupReport(verified.manifest, folder: bundle.folder, since: start), path: paths.database,
             formerFiles: folder,
-            notices: [
-                failure.map(notDurable), prepareReaders(verified.keys),
-                folder.flatMap { otherStore(than: verified.sidecar.storeID, in: $0) },
-                KeyLog(databasePath: paths.database).note(
-                    .restored(store: verified.sidecar.storeID)),
-            ].compactMap(\.self))
+            notices: bundle.notices
+                + [
+                    failure.map(notDurable), prepareReaders(verified.keys),
+                    folder.flatMap { otherStore(than: verified.sidecar.storeID, in: $0) },
+                    KeyLog(databasePath: paths.database).note(
+                        .restored(store: verified.sidecar.storeID)),
+                ].compactMap(\.self))
     }
 
     /// A notice when the replaced store is not the one that was backed up; nil when it is, and when its sidecar does
@@ -110,8 +114,10 @@ struct StoreRestoration {
         throw StoreError(
             .alreadyExists, what: "There is already something at the path of the store: \"\(first)\".",
             why: "A restoration replaces a store only if that was requested.",
-            remedy: "Restore to another path, or replace the store with --replace (replacing: true in a program): its "
-                + "files are kept in a folder beside it.")
+            remedy: "Restore to another path"
+                + (ReplacedFile(paths: paths).isKnown
+                    ? ", or replace the store with --replace (replacing: true in a program): its files are kept in a "
+                        + "folder beside it." : "."))
     }
 
     /// - Returns: The copy, which was read back.

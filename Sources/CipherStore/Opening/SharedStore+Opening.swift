@@ -100,8 +100,8 @@ extension SharedStore {
     /// empty ones if the process may; otherwise the store cannot be read (`StoreError.logMissing`).
     ///
     /// The database of a backup (`<folder>/store.db` next to the manifest) opens in any place, also on a read-only
-    /// filesystem: nothing is locked, created or changed there. A backup that was used as a store since is refused
-    /// (`backupDamaged`).
+    /// filesystem: nothing is locked, created or changed there. A -wal or -journal beside it is no part of the backup: it
+    /// is not read, and named in ``notices``. A backup whose length has changed is refused (`backupDamaged`).
     ///
     /// - Parameters:
     ///   - path: The database file.
@@ -143,6 +143,7 @@ extension SharedStore {
         _ key: KeyOrigin
     ) throws -> SharedStore? {
         try fileKey.opening.requirePossiblePlace()
+        fileKey.opening.report(BackupBundle(holding: path)?.notices ?? [])
         let paths = StorePaths(path)
         // Acquired before the keys are read from the sidecar. Without a lock file no process can request the store.
         var lease = try Files.identity(paths.lock) == nil ? nil : takeLease(paths, configuration)
@@ -411,11 +412,11 @@ extension Configuration {
 
     /// The user's configuration, with the settings of a shared store that only reads.
     ///
-    /// - Throws: ``StoreError`` `backupDamaged` for the database of a backup that was used as a store since.
+    /// - Throws: ``StoreError`` `backupDamaged` for the database of a backup that has another length since.
     fileprivate func forReading(_ path: String) throws(StoreError) -> Configuration {
         var configuration = forSharing(readonly: true)
         if let bundle = BackupBundle(holding: path) {
-            try bundle.requireUnused()
+            try bundle.requireLength()
             configuration.isImmutable = true
         }
         return configuration

@@ -27,16 +27,22 @@ package enum Subprocess {
         }
     }
 
-    /// Runs a program and returns what it wrote to its standard output.
+    /// Runs a program and returns what it wrote to its standard output until it ended.
     ///
-    /// No shell is involved. The program is found by `PATH`, its standard input is `/dev/null`, its standard error is
-    /// this process's, and it inherits no other descriptor. It stays in the process group of this process, so that it
-    /// may prompt at the terminal and is stopped and continued with it. When it is killed, its descendants are killed
-    /// too; a process whose parent has ended is no descendant.
+    /// No shell is involved, unless the program is a script without an interpreter line. It is found by `PATH`, its
+    /// standard input is `/dev/null`, its standard error is this process's, and it inherits no other descriptor.
+    ///
+    /// | | without a terminal | at a terminal |
+    /// |---|---|---|
+    /// | process group | its own | that of this process: it may prompt, and is stopped and continued with this process |
+    /// | killed when it ends | the processes of its group | the processes of this session that have its mark |
+    ///
+    /// A process that it leaves in a session of its own, as an agent does, is not killed. When the program is killed at
+    /// its deadline, its descendants are killed too. If this process is killed, Linux kills the program, and no other.
     ///
     /// - Parameters:
     ///   - arguments: The program and its arguments.
-    ///   - environment: The names of the environment variables that it gets; nil for all of them.
+    ///   - environment: The names of the environment variables that it gets; nil for all of them, without a mark.
     ///   - limitBytes: The longest output that is accepted.
     ///   - timeout: The longest time until the end of the program.
     package static func output(
@@ -45,69 +51,92 @@ package enum Subprocess {
         let deadline = ContinuousClock.now + timeout
         var output = WipedBuffer(capacity: limitBytes + 1)
         let running = try start(arguments, environment)
-        cplatform_interruption_ends_child(running.process)
+        cplatform_interruption_ends_child(running.leadsGroup ? -running.process : running.process)
         defer { cplatform_interruption_ends_child(0) }
         do {
-            try collect(from: running.output, into: &output, limitBytes: limitBytes, deadline: deadline, timeout)
-            try finish(running.process, deadline: deadline, timeout)
+            try collect(from: running, into: &output, limitBytes: limitBytes, deadline: deadline, timeout)
+            try waitForEnd(of: running.process, deadline: deadline, timeout)
         } catch {
-            if error.leavesProgramRunning { end(running.process) }
+            if error.leavesProgramRunning { end(running) }
             throw error
         }
+        // Until the program is waited for, no other process gets its number or that of its group.
+        running.killLeftovers()
+        try finish(running.process)
         return output
     }
 
-    private static func end(_ process: pid_t) {
-        for each in ProcessInspector.stopTree(of: process) { kill(each, SIGKILL) }
-        _ = retryingInterrupts { waitpid(process, nil, 0) }
+    private static func end(_ running: borrowing Running) {
+        for each in ProcessInspector.stopTree(of: running.process) { kill(each, SIGKILL) }
+        running.killLeftovers()
+        _ = retryingInterrupts { waitpid(running.process, nil, 0) }
     }
 
     private struct Running: ~Copyable {
         let process: pid_t
         let output: FileDescriptor
+        /// Whether it leads a process group of its own.
+        let leadsGroup: Bool
+        let mark: ProcessMark
+
+        /// Kills what the program has left, also in the background and without a living parent.
+        func killLeftovers() {
+            if leadsGroup { kill(-process, SIGKILL) } else { mark.killProcesses() }
+        }
     }
 
     private static func start(_ arguments: [String], _ environment: [String]?) throws(Failure) -> Running {
         guard let program = arguments.first, !program.isEmpty else {
-            throw .cannotRun(SystemError(call: "posix_spawn", path: nil, errorNumber: ENOENT))
+            throw .cannotRun(SystemError(call: "exec", path: nil, errorNumber: ENOENT))
         }
         do throws(SystemError) {
             let input = try FileDescriptor(opening: "/dev/null", .readOnly)
             let (reading, writing) = try pipeEnds()
             let readEnd = FileDescriptor(owning: reading, path: program)
             let writeEnd = FileDescriptor(owning: writing, path: program)
-            let process = try spawn(arguments, environment, program, input: input.number, output: writeEnd.number)
-            return Running(process: process, output: readEnd)
+            let leadsGroup = !Terminal.isControlling
+            let mark = ProcessMark()
+            var given: [[UInt8]]?
+            if let environment { given = variables(environment) + [mark.variable] }
+            let process = try spawn(
+                arguments, given, program, input: input.number, output: writeEnd.number, leadsGroup: leadsGroup)
+            return Running(process: process, output: readEnd, leadsGroup: leadsGroup, mark: mark)
         } catch {
             throw .cannotRun(error)
         }
     }
 
     private static func spawn(
-        _ arguments: [String], _ environment: [String]?, _ program: String, input: Int32, output: Int32
+        _ arguments: [String], _ environment: [[UInt8]]?, _ program: String, input: Int32, output: Int32,
+        leadsGroup: Bool
     ) throws(SystemError) -> pid_t {
         var process: pid_t = 0
-        var vector: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
-        defer { vector.forEach { free($0) } }
+        var vector: [UnsafeMutablePointer<CChar>?] = arguments.map { copy(Array($0.utf8)) }
         vector.append(nil)
+        defer { vector.forEach { free($0) } }
         let failure: Int32
         if let environment {
-            let variables = variables(environment) + [nil]
+            var variables: [UnsafeMutablePointer<CChar>?] = environment.map { copy($0) }
+            variables.append(nil)
             defer { variables.forEach { free($0) } }
-            failure = cplatform_spawn(program, vector, variables, input, output, &process)
+            failure = cplatform_spawn(program, vector, variables, input, output, leadsGroup, &process)
         } else {
-            failure = cplatform_spawn(program, vector, nil, input, output, &process)
+            failure = cplatform_spawn(program, vector, nil, input, output, leadsGroup, &process)
         }
-        guard failure == 0 else { throw SystemError(call: "posix_spawn", path: program, errorNumber: failure) }
+        guard failure == 0 else { throw SystemError(call: "exec", path: program, errorNumber: failure) }
         return process
     }
 
+    /// A C string on the heap.
+    private static func copy(_ bytes: [UInt8]) -> UnsafeMutablePointer<CChar>? {
+        let text = (bytes + [0]).map { CChar(bitPattern: $0) }
+        return text.withUnsafeBufferPointer { buffer in buffer.baseAddress.flatMap { strdup($0) } }
+    }
+
     /// The variables of these names that are set, as `NAME=value`.
-    private static func variables(_ names: [String]) -> [UnsafeMutablePointer<CChar>?] {
+    private static func variables(_ names: [String]) -> [[UInt8]] {
         names.compactMap { name in
-            guard let value = ProcessInspector.environmentValue(name) else { return nil }
-            let text = Array(name.utf8) + [UInt8(ascii: "=")] + value + [0]
-            return text.map(CChar.init(bitPattern:)).withUnsafeBufferPointer { $0.baseAddress.map { strdup($0) } }
+            ProcessInspector.environmentValue(name).map { Array(name.utf8) + [UInt8(ascii: "=")] + $0 }
         }
     }
 
@@ -118,41 +147,66 @@ package enum Subprocess {
         return (ends[0], ends[1])
     }
 
+    /// Reads until no process has the standard output open, or the program has ended: a process in the background may keep
+    /// it open for ever.
     private static func collect(
-        from pipe: borrowing FileDescriptor, into output: inout WipedBuffer, limitBytes: Int,
+        from running: borrowing Running, into output: inout WipedBuffer, limitBytes: Int,
         deadline: ContinuousClock.Instant, _ timeout: Duration
-    ) throws(Failure) {
-        while true {
-            guard pipe.waitUntilReadable(deadline: deadline) else { throw .timedOut(timeout) }
-            do {
-                if try output.append(readingFrom: pipe) == 0 { return }
-            } catch {
-                throw .cannotRun(error)
-            }
-            if output.count > limitBytes { throw .outputTooLong(limitBytes: limitBytes) }
-        }
-    }
-
-    /// Waits for the end of a program that has closed its standard output.
-    private static func finish(
-        _ process: pid_t, deadline: ContinuousClock.Instant, _ timeout: Duration
     ) throws(Failure) {
         var pause = Limits.firstExitPause
         while true {
-            var status: Int32 = 0
-            let ended = retryingInterrupts { waitpid(process, &status, WNOHANG) }
-            if ended == -1 { throw .cannotRun(SystemError("waitpid", nil)) }
-            if ended == process {
-                let signal = status & 0x7f
-                guard signal == 0 else { throw .killed(signal: signal) }
-                let code = (status >> 8) & 0xff
-                guard code == 0 else { throw .exited(status: code) }
+            // Before the pipe is tried: what the program has printed is there once it has ended.
+            let hasEnded = try hasEnded(running.process)
+            let wait = hasEnded ? .now + Limits.firstExitPause : min(deadline, .now + pause)
+            if running.output.waitUntilReadable(deadline: wait) {
+                do {
+                    if try output.append(readingFrom: running.output) == 0 { return }
+                } catch {
+                    throw .cannotRun(error)
+                }
+                if output.count > limitBytes { throw .outputTooLong(limitBytes: limitBytes) }
+            } else if hasEnded {
                 return
+            } else if ContinuousClock.now >= deadline {
+                throw .timedOut(timeout)
+            } else {
+                pause = min(pause * 2, Limits.longestExitPause)
             }
+        }
+    }
+
+    /// Whether a child has ended. It is not waited for, so that it keeps its number.
+    private static func hasEnded(_ process: pid_t) throws(Failure) -> Bool {
+        var information = siginfo_t()
+        let result = retryingInterrupts {
+            waitid(P_PID, id_t(process), &information, WEXITED | WNOHANG | WNOWAIT)
+        }
+        if result != 0 { throw .cannotRun(SystemError("waitpid", nil)) }
+        return information.si_signo != 0
+    }
+
+    /// Waits for the end of a program that has closed its standard output.
+    private static func waitForEnd(
+        of process: pid_t, deadline: ContinuousClock.Instant, _ timeout: Duration
+    ) throws(Failure) {
+        var pause = Limits.firstExitPause
+        while try !hasEnded(process) {
             guard ContinuousClock.now < deadline else { throw .timedOut(timeout) }
             Pause.sleep(for: pause)
             pause = min(pause * 2, Limits.longestExitPause)
         }
+    }
+
+    /// Takes the status of a program that has ended.
+    private static func finish(_ process: pid_t) throws(Failure) {
+        var status: Int32 = 0
+        if retryingInterrupts({ waitpid(process, &status, 0) }) == -1 {
+            throw .cannotRun(SystemError("waitpid", nil))
+        }
+        let signal = status & 0x7f
+        guard signal == 0 else { throw .killed(signal: signal) }
+        let code = (status >> 8) & 0xff
+        guard code == 0 else { throw .exited(status: code) }
     }
 }
 

@@ -12,6 +12,9 @@ package enum Terminal {
     /// Whether a descriptor is a terminal.
     package static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
+    /// Whether this process has a controlling terminal, at which a program that it starts may prompt.
+    package static var isControlling: Bool { (try? FileDescriptor(opening: "/dev/tty", .readOnly)) != nil }
+
     /// The width of the terminal of a descriptor, in characters; nil when it is not a terminal or does not report it.
     package static func columns(of descriptor: Int32) -> Int? {
         var size = winsize()

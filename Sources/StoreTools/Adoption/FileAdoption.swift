@@ -35,6 +35,8 @@ struct FileAdoption {
         let isReady: Bool
         /// The indexes that a copy was given without.
         let leftOut: [LeftOutIndex]
+        /// The indexes that do not fit their tables.
+        let damagedIndexes: [DamagedIndex]
     }
 
     /// The store that is ready to replace the file.
@@ -43,6 +45,7 @@ struct FileAdoption {
         let dataKey: DataKey
         let hash: ContentHash
         var leftOut: [LeftOutIndex] = []
+        let damagedIndexes: [DamagedIndex]
     }
 
     /// The caller holds the opening lock.
@@ -70,7 +73,7 @@ struct FileAdoption {
             }
             return Result(
                 hash: replacement.hash, original: kept?.path, postponed: postponed, isReady: isReady,
-                leftOut: replacement.leftOut)
+                leftOut: replacement.leftOut, damagedIndexes: replacement.damagedIndexes)
         } catch {
             try? kept?.name?.remove()
             file.unlock()
@@ -155,7 +158,7 @@ struct FileAdoption {
         }
         return Replacement(
             sidecar: made.sidecar, dataKey: made.dataKey, hash: copied.hash,
-            leftOut: copied.leftOut)
+            leftOut: copied.leftOut, damagedIndexes: copied.damagedIndexes)
     }
 
     private func prepareByFirstPage(
@@ -163,10 +166,11 @@ struct FileAdoption {
     ) throws -> Replacement {
         let pageBytes = found.settings.pageBytes
         var firstPage: [UInt8] = []
-        let (hash, pages) = try source.opened().read { db in
+        let (hash, pages, damaged) = try source.opened().read { db in
+            let damaged = try DamagedIndex.find(db, run)
             let hash = try ContentHash.of(db, run, .readingSource)
             firstPage = try file.beginning(pageBytes)
-            return (hash, try Int.fetchOne(db, sql: "PRAGMA main.page_count") ?? 0)
+            return (hash, try Int.fetchOne(db, sql: "PRAGMA main.page_count") ?? 0, damaged)
         }
         try lock(file, source, unchangedSince: firstPage)
         var settings = found.settings
@@ -182,7 +186,8 @@ struct FileAdoption {
         }
         try verify(staging, UnlockedKey(raw: found.dataKey), settings, expecting: hash)
         return Replacement(
-            sidecar: try .creating(settings: settings, salt: salt), dataKey: found.dataKey, hash: hash)
+            sidecar: try .creating(settings: settings, salt: salt), dataKey: found.dataKey, hash: hash,
+            damagedIndexes: damaged)
     }
 
     /// Closes the connection and keeps all others out; no process may have written in between.

@@ -48,6 +48,9 @@ public struct StoreAdoption: StoreTool {
         /// The indexes that were not built, because they need what only the program has. Only a file of an older version
         /// is copied; the others keep all indexes.
         public let leftOut: [LeftOutIndex]
+        /// The indexes that did not fit their tables. A file of SQLCipher 4 still has them; a copy of an older one has sound
+        /// ones.
+        public let damagedIndexes: [DamagedIndex]
         /// How long it took.
         public let duration: Duration
         /// Notices that are not failures.
@@ -93,7 +96,8 @@ public struct StoreAdoption: StoreTool {
         try convert(store, key, run)
         return Report(
             path: path, storeID: store.storeID, contentHash: result?.hash, original: result?.original,
-            leftOut: result?.leftOut ?? [], duration: .now - start, notices: run.notices)
+            leftOut: result?.leftOut ?? [], damagedIndexes: result?.damagedIndexes ?? [], duration: .now - start,
+            notices: run.notices)
     }
 
     /// A store beside the folder of a killed adoption lacks the last steps: the line in the key log, and the keyslots.

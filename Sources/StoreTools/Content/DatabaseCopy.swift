@@ -227,9 +227,9 @@ extension DatabaseCopy {
             try? queue.close()
             throw error
         }
-        try RebuiltIndexes.report(source, run)
+        let damaged = try DamagedIndex.find(source, run)
         let hash = try ContentHash.of(source, run, .rereadingSource, leavingOut: Set(leftOut.map(\.name)))
-        return Copied(rows: rows, hash: hash, leftOut: leftOut)
+        return Copied(rows: rows, hash: hash, leftOut: leftOut, damagedIndexes: damaged)
     }
 
     /// The result of a copy.
@@ -238,6 +238,8 @@ extension DatabaseCopy {
         /// The hash of the source, without the indexes that were left out.
         let hash: ContentHash
         let leftOut: [LeftOutIndex]
+        /// The indexes of the source that do not fit their tables.
+        let damagedIndexes: [DamagedIndex]
     }
 }
 

@@ -100,7 +100,12 @@ package enum PlainSource {
                 .noSuchFile, what: "There is no file \"\(path)\".", why: "The path does not exist.",
                 remedy: "Check the path.")
         }
-        guard status.kind == .regular else { throw notPlain(path, "It is a directory or a device.") }
+        guard status.kind == .regular else {
+            throw ToolError(
+                .notPlain, what: "\"\(path)\" is not a plain SQLite database.",
+                why: status.kind == .directory ? "It is a directory." : "It is a device, a pipe or a socket.",
+                remedy: "Give the name of a database file.")
+        }
         let first = try RawFile(path).bytes(at: 0, count: 4096)
         switch DatabaseHeader.examine(first, fileBytes: status.byteCount, settings: nil) {
         case .plainSQLite: return

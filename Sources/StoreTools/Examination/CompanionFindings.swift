@@ -57,12 +57,14 @@ struct CompanionFindings {
                 String(status.permissions & 0o777, radix: 8), String(database.permissions & 0o666, radix: 8)
             )
             let word = ShellWord.path(file.path)
+            let isOwned = status.owner == database.owner
             return Finding(
                 .problem, "noAccess",
                 "\(who) the \(file.noun) \"\(file.path)\", which belongs to user \(status.owner) (mode \(mode))",
-                remedy:
-                    "give it the owner and mode of the database, as root: chown \(database.owner):\(database.group) "
-                    + "\(word); chmod \(wanted) \(word)")
+                remedy: isOwned
+                    ? "give it the mode of the database, as user \(status.owner) or root: chmod \(wanted) \(word)"
+                    : "give it the owner and mode of the database, as root: chown \(database.owner):\(database.group) "
+                        + "\(word); chmod \(wanted) \(word)")
         }
     }
 }

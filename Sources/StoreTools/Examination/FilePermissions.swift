@@ -9,8 +9,10 @@ package struct FilePermissions {
 
     /// The files, with their names in findings.
     private var files: [(noun: String, path: String)] {
-        [
-            ("database", paths.database), ("sidecar", paths.sidecar),
+        let own = [("database", paths.database), ("sidecar", paths.sidecar)]
+        // Other files in the folder of a backup are no part of it.
+        if BackupBundle(holding: paths.database) != nil { return own }
+        return own + [
             ("second copy of the sidecar", paths.sidecarBackup),
             ("lock file", paths.lock), ("key log", KeyLog(databasePath: paths.database).path),
             ("WAL", paths.wal), ("shared memory", paths.sharedMemory), ("rollback journal", paths.journal),
@@ -50,7 +52,9 @@ package struct FilePermissions {
         Finding(
             .problem, "notRegular",
             "the \(noun) \"\(path)\" is not a regular file, but a link, a folder, a pipe or a device",
-            remedy: "find out who made it, and move it away; the next opening for writing makes the file again")
+            remedy:
+                "find out who made it, and \(Finding.moving(path)); the next opening for writing makes the file again"
+                + (noun.contains("sidecar") ? " if the other copy of the sidecar is sound" : ""))
     }
 
     func findings() -> [Finding] {
@@ -67,8 +71,9 @@ package struct FilePermissions {
                     remedy: "chmod o-r where only one user or group uses the store"))
         }
         guard let database = statuses.first(where: { $0.0 == "database" })?.2 else { return findings }
-        findings += statuses.compactMap { Self.wider(noun: $0.0, path: $0.1, $0.2, than: database) }
-        let others = statuses.dropFirst().filter {
+        let regular = statuses.filter { $0.2.kind == .regular }
+        findings += regular.compactMap { Self.wider(noun: $0.0, path: $0.1, $0.2, than: database) }
+        let others = regular.filter { $0.0 != "database" }.filter {
             $0.2.owner != database.owner || $0.2.group != database.group
                 || $0.2.permissions & 0o666 != database.permissions & 0o666
         }

@@ -54,6 +54,8 @@ public struct StoreExamination: StoreTool {
     ///   `SystemError`. A key that is refused or wrong is a finding.
     public func perform(_ run: ToolRun) throws -> Report {
         var status = try StoreStatus.Report(path)
+        // The key would be refused, and nothing that is checked for a store applies.
+        if let foreign = status.foreignFile { return Report(findings: [foreign], status: status, notices: run.notices) }
         let paths = StorePaths(path)
         var findings: [Finding] = []
         var unlocked: AuthenticatedSidecar?
@@ -162,6 +164,7 @@ private struct StoreCheckup {
         // A loss in the WAL is a finding of its own.
         let ownNames: Set<String> = [
             "foreignSidecar", "foreignKeyLog", "walKept", "noAccess", "lockFileForeign", "hardLinked", "alreadyExists",
+            "backupCompanion",
         ]
         var findings = status.findings.filter { $0.name != "commitsLost" }.map { finding in
             ownNames.contains(finding.name)
@@ -214,7 +217,10 @@ private struct StoreCheckup {
     private func log() -> [Finding] {
         // A backup is read without both, and without a lock. No process opens a store whose restoration was
         // interrupted.
-        if status.backup != nil || status.interruptedRestoration != nil { return [] }
+        if let backup = status.backup {
+            return backup.companions.filter { !$0.mayHoldWrites }.map(Finding.backupCompanion)
+        }
+        if status.interruptedRestoration != nil { return [] }
         let note = status.walLoss.map { loss in
             if loss.preventsOpening {
                 return Finding(.problem, "logDamaged", loss.note, remedy: loss.remedy(for: status.path))

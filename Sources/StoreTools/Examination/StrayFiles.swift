@@ -39,7 +39,8 @@ struct StrayFiles {
 
     private func finding(_ ending: String, name: String) -> Finding? {
         if ending == "-journal" {
-            // A path that is no file is found with the permissions.
+            // A path that is no file is found with the permissions, and a journal of a backup as no part of it.
+            guard BackupBundle(holding: paths.database) == nil else { return nil }
             guard (try? Files.kind(paths.journal)) == .regular else { return nil }
             let bytes = (try? Files.byteCount(paths.journal)) ?? nil
             return journal(bytes ?? 0 > 0 ? .risk : .note)
@@ -64,9 +65,14 @@ struct StrayFiles {
             return nil
         }
         if ending == "-restoring" {
+            // Where the store is, only --replace would run, and would replace it.
+            let removal = "remove it with `rm \(ShellWord.path(paths.database + ending))`: nothing refers to it"
             return Finding(
                 .risk, "restorationLeftover", "\"\(name)\" was left by a restoration that is running or was killed",
-                remedy: "run cipherctl restore again, or remove it: nothing refers to it")
+                remedy: Files.exists(paths.database)
+                    ? "if none is running, \(removal)"
+                    : "run `cipherctl restore DIR \(ShellWord.path(paths.database))` again; or, if none is running, \(removal)"
+            )
         }
         if ending.hasPrefix("-replaced-") {
             return Finding(

@@ -46,6 +46,8 @@ public struct StoreExport: StoreTool {
         public let contentHash: ContentHash
         /// The indexes that were not built, because they need what only the program has.
         public let leftOut: [LeftOutIndex]
+        /// The indexes of the source that do not fit their tables: the copy has sound ones.
+        public let damagedIndexes: [DamagedIndex]
         /// How long it took.
         public let duration: Duration
         /// Notices that are not failures.
@@ -80,7 +82,8 @@ public struct StoreExport: StoreTool {
         try publish(staging, at: place)
         return Report(
             path: target, rowCount: copied.rows, fileBytes: try Files.byteCount(target) ?? 0, contentHash: copied.hash,
-            leftOut: copied.leftOut, duration: .now - start, notices: run.notices)
+            leftOut: copied.leftOut, damagedIndexes: copied.damagedIndexes, duration: .now - start, notices: run.notices
+        )
     }
 
     private func removeAbandoned(_ place: TargetPlace) throws {

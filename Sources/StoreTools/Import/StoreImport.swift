@@ -61,6 +61,8 @@ public struct StoreImport: StoreTool {
         public let contentHash: ContentHash
         /// The indexes that were not built, because they need what only the program has.
         public let leftOut: [LeftOutIndex]
+        /// The indexes of the source that do not fit their tables: the copy has sound ones.
+        public let damagedIndexes: [DamagedIndex]
         /// How long it took.
         public let duration: Duration
         /// Notices that are not failures.
@@ -93,7 +95,7 @@ public struct StoreImport: StoreTool {
             path: target, storeID: store.storeID, rowCount: copied.rowCount,
             fileBytes: try Files.byteCount(target) ?? 0, pageBytes: copied.pageBytes,
             didEnlargePages: copied.didEnlargePages, contentHash: copied.hash, leftOut: copied.leftOut,
-            duration: .now - start,
+            damagedIndexes: copied.damagedIndexes, duration: .now - start,
             notices: run.notices)
     }
 
@@ -151,6 +153,7 @@ struct EncryptedCopy {
         let hash: ContentHash
         /// The indexes that were not built.
         let leftOut: [LeftOutIndex]
+        let damagedIndexes: [DamagedIndex]
     }
 
     /// - Parameter atEnd: Runs in the transaction that read the source.
@@ -190,7 +193,8 @@ struct EncryptedCopy {
         }
         let result = Result(
             rowCount: copied.rows, pageBytes: settings.pageBytes,
-            didEnlargePages: settings.pageBytes != layout.pageBytes, hash: copied.hash, leftOut: copied.leftOut)
+            didEnlargePages: settings.pageBytes != layout.pageBytes, hash: copied.hash, leftOut: copied.leftOut,
+            damagedIndexes: copied.damagedIndexes)
         return (result, fileKey.keys)
     }
 

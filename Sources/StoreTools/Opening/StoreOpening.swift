@@ -1,6 +1,7 @@
 import CipherDatabase
 import CipherStore
 import KeyCustody
+import PageFormat
 import StorePlatform
 import StoreSharing
 
@@ -39,11 +40,21 @@ package enum StoreOpening {
         onNotice: (String) -> Void
     ) throws -> SharedStore {
         let configuration = untrusting(configuration)
-        return try readOnly(path, onNotice) {
+        let store = try readOnly(path, onNotice) {
             try key.explainingRefusal {
                 try SharedStore.openReadOnly(at: path, unlockedBy: key.source, configuration: configuration)
             }
         }
+        noteLostCommits(path, onNotice)
+        return store
+    }
+
+    /// Reports the commits that SQLite does not read. An opening for writing keeps them, and reports them itself.
+    private static func noteLostCommits(_ path: String, _ onNotice: (String) -> Void) {
+        guard BackupBundle(holding: path) == nil, let loss = (try? WALContent.loss(of: path, nil)) ?? nil,
+            loss.needsAttention
+        else { return }
+        onNotice("\(loss.note): \(loss.remedy(for: path))")
     }
 
     /// Opens a store read-only with keys that its sidecar has already proved, which costs no derivation.
@@ -161,6 +172,12 @@ package enum StoreOpening {
         if let reason = (try? MissingDatabase.reason(paths)) ?? nil { return reason }
         if let interrupted = InterruptedRestoration.error(.saltMissing, paths) { return interrupted }
         if let emptied = (try? MissingDatabase.emptied(paths)) ?? nil { return emptied }
+        if let foreign = foreignFile(paths) { return foreign.error }
+        if let owner = (try? StorePaths.owner(of: path)) ?? nil {
+            return StoreError(
+                .noSuchStore, what: "There is no store at \"\(path)\".", why: "It is a file of the store \"\(owner)\".",
+                remedy: "Name the store: \(ShellWord.path(owner)).")
+        }
         let why =
             switch try? Files.kind(path) {
             case .regular:
@@ -175,6 +192,15 @@ package enum StoreOpening {
             }
         return StoreError(
             .noSuchStore, what: "There is no store at \"\(path)\".", why: why,
-            remedy: "Check the path, or make the store with `cipherctl create`.")
+            remedy: [.directory, .other].contains(try? Files.kind(path))
+                ? "Check the path." : "Check the path, or make the store with `cipherctl create`.")
+    }
+
+    /// A file with content that is no store.
+    private static func foreignFile(_ paths: StorePaths) -> ForeignFile? {
+        guard (try? Files.kind(paths.database)) == .regular, let bytes = (try? Files.byteCount(paths.database)) ?? nil,
+            bytes > 0, let first = try? RawFile(paths.database).bytes(at: 0, count: PageLayout.largestPageBytes)
+        else { return nil }
+        return ForeignFile(paths, DatabaseHeader.examine(first, fileBytes: bytes, settings: nil))
     }
 }

@@ -363,6 +363,11 @@ private struct SalvageLock {
         let live = try LiveFiles.descriptor(of: path)
         do {
             guard try live.tryLockSQLiteBytes() else { throw Self.inUse(path) }
+            // A connection that has not read yet holds no lock.
+            guard StoreHolders.strangers(of: StorePaths(path).database).isEmpty else {
+                try? live.unlockSQLiteBytes()
+                throw Self.inUse(path)
+            }
             file = live
         } catch let error as SystemError where error.isPermission {
             run.notice("the store could not be locked, because this user may not write it; no program may use it now")

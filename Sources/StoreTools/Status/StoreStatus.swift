@@ -71,6 +71,15 @@ public struct StoreStatus: StoreTool {
             package let copy: SidecarCopy
             /// `ok`, `missing`, `damaged`, `unreadable`, `stale`, `forged`, `other_key`, `differing`.
             package var state: String
+
+            /// The state as a part of a sentence.
+            var adjective: String {
+                switch state {
+                case "other_key": "sealed with another key"
+                case "differing": "another version with the number of the main copy"
+                default: state
+                }
+            }
         }
 
         /// The path that was examined.
@@ -403,11 +412,21 @@ extension StoreStatus.Report {
             + "`cipherctl salvage \(place) NEW`"
     }
 
+    /// The finding about a file that is no store; nil for one that is, or was.
+    var foreignFile: Finding? {
+        guard backup == nil, copies.allSatisfy({ $0.state == "missing" }) else { return nil }
+        return ForeignFile(StorePaths(path), verdict)?.finding
+    }
+
     /// - Parameter choice: The sidecar, if a key has authenticated it.
     private mutating func findRisks(_ choice: AuthenticatedSidecar? = nil) {
         if let interruptedRestoration {
             // The files belong to two stores and do not describe either.
             findings = [.restorationInterrupted(path, interruptedRestoration)]
+            return
+        }
+        if let foreignFile {
+            findings = [foreignFile]
             return
         }
         findCopies(choice)
@@ -427,7 +446,11 @@ extension StoreStatus.Report {
             add("wrongLength", lengthFault.text, (isMissing ? "" : verifying) + restoring)
         }
         findKeptWALs()
-        if backup == nil { findings += CompanionFindings(paths: StorePaths(path)).findings() }
+        if let backup {
+            findings += backup.companions.filter(\.mayHoldWrites).map(Finding.backupCompanion)
+        } else {
+            findings += CompanionFindings(paths: StorePaths(path)).findings()
+        }
         if let holders { findings += Self.findings(about: holders) }
         if !filesystem.isSafeForSharedWAL {
             add(
@@ -468,15 +491,18 @@ extension StoreStatus.Report {
     private mutating func findCopies(_ choice: AuthenticatedSidecar?) {
         let isRepairable = copies.contains { $0.state == "ok" }
         for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
-            // Who may not read it is a finding of its own.
+            // A file of another kind, and one that this user may not read, are findings of their own.
             let place = copy.copy == .main ? StorePaths(path).sidecar : StorePaths(path).sidecarBackup
+            if let kind = try? Files.kind(place), kind != .regular { continue }
             if backup == nil, Files.exists(place), !Files.canRead(file: place) { continue }
+            let isUnread = copy.state == "unreadable"
             add(
                 "sidecarCopy",
-                "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " "))",
-                isRepairable
-                    ? "the next opening for writing restores it from the other one"
-                    : "put it back: it is \"store.db-sidecar\" in the folder of a backup of this store")
+                "the \(copy.copy.rawValue) copy of the sidecar is \(copy.adjective)",
+                (isUnread ? "the system cannot read the file: check the disk; then \(Finding.moving(place)); " : "")
+                    + (isRepairable
+                        ? "the next opening for writing restores it from the other one"
+                        : "put it back: it is \"store.db-sidecar\" in the folder of a backup of this store"))
         }
         // A key that fits the pages proves the sidecar, and the key log is the foreign one.
         if choice == nil, backup == nil, let foreign = keyHealth.foreignSidecar(path) { findings.append(foreign) }
@@ -512,6 +538,17 @@ extension Finding {
     static func foreignSidecar(_ path: String, _ sidecar: Sidecar) -> Finding {
         let error = StoreError.foreignSidecar(StorePaths(path).database, sidecar)
         return Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
+    }
+
+    /// The remedy that moves a file away, under a name that means nothing to the library.
+    static func moving(_ path: String) -> String {
+        "move it away: `mv \(ShellWord.path(path)) \(ShellWord.path(path + ".moved"))`"
+    }
+
+    /// A file of SQLite in the folder of a backup.
+    static func backupCompanion(_ companion: BackupBundle.Companion) -> Finding {
+        Finding(
+            companion.mayHoldWrites ? .risk : .note, "backupCompanion", companion.what, remedy: companion.remedy)
     }
 
     /// A store of which no file may be removed, and that no process opens.

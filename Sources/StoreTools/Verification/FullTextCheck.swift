@@ -13,11 +13,14 @@ public struct FullTextFault: Hashable, Sendable {
     public let what: String
     /// The SQL statement that makes the index again; nil where the texts are stored nowhere.
     public let rebuilding: String?
+    /// The remedy where another one than a rebuilding is needed.
+    var ownRemedy: String?
 
     /// The remedy, as a sentence without its full stop.
     ///
     /// - Parameter path: The store.
     public func remedy(_ path: String) -> String {
+        if let ownRemedy { return ownRemedy }
         guard let rebuilding else {
             return "drop the table \"\(index)\", create it again, and insert its texts again: it keeps none"
         }
@@ -87,6 +90,9 @@ struct FullTextCheck {
                 if let missing = try missingTable(db) {
                     return (fault(isDamage: true, "its table \"\(missing)\" is missing", rebuilds: false), nil)
                 }
+                if case .table(let content) = index.content, try !exists(content, db) {
+                    return (missingTexts(content), nil)
+                }
                 let bytes = try copiedBytes(db)
                 if bytes > Limits.indexBytes {
                     return (nil, "it has \(bytes / 1_048_576) MB. To check it: \(index.checking())")
@@ -133,6 +139,19 @@ struct FullTextCheck {
             } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CORRUPT_VTAB {
                 return false
             }
+        }
+
+        /// Whether the table, or the view, of the texts is there.
+        private func exists(_ content: String, _ db: Database) throws -> Bool {
+            try db.tableExists(content, in: "main") || db.viewExists(content, in: "main")
+        }
+
+        private func missingTexts(_ content: String) -> FullTextFault {
+            FullTextFault(
+                index: index.name, isDamage: false,
+                what: "the full-text index \"\(index.name)\": the table \"\(content)\" of its texts is missing",
+                rebuilding: nil,
+                ownRemedy: "create \"\(content)\" again, or drop \"\(index.name)\": until then its queries fail")
         }
 
         private func fault(isDamage: Bool, _ what: String, rebuilds: Bool = true) -> FullTextFault {

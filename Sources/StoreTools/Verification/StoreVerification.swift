@@ -65,20 +65,23 @@ public struct StoreVerification: StoreTool {
             notChecked.map { "not checked: \($0)" } + impossible
                 + (walLoss.flatMap { $0.preventsOpening ? nil : [$0.note] } ?? [])
         }
+        /// Whether a WAL or a journal is in the folder of a backup, of which it is no part; a notice names it.
+        package internal(set) var hasForeignFiles = false
         /// The notices of opening the store.
         public internal(set) var notices: [String] = []
 
         /// Whether nothing is damaged.
         public var isSound: Bool { problems.isEmpty }
         /// Whether a sound store needs attention: rows refer to rows which do not exist, something could not be checked
-        /// for want of a part of the program, or commits are lost because the header or a frame of the WAL is damaged.
+        /// for want of a part of the program, commits are lost because the header or a frame of the WAL is damaged, or a
+        /// WAL is beside the database of a backup.
         public var needsAttention: Bool {
             !fullTextFaults.isEmpty || hasOtherFindings
         }
         /// Whether nothing but full-text indexes needs attention.
         public var hasOnlyFullTextFaults: Bool { !fullTextFaults.isEmpty && !hasOtherFindings }
         private var hasOtherFindings: Bool {
-            foreignKeyViolations ?? 0 > 0 || !notChecked.isEmpty || walLoss?.needsAttention == true
+            foreignKeyViolations ?? 0 > 0 || !notChecked.isEmpty || walLoss?.needsAttention == true || hasForeignFiles
         }
         /// Pages of the main file that were read and authenticated.
         public var pagesChecked: Int { scan.pagesChecked }
@@ -139,7 +142,9 @@ public struct StoreVerification: StoreTool {
             try KeyChange(of: path).requireNone(since: choice, file)
         }
         var report = try found.get()
-        if BackupBundle(holding: path) == nil {
+        if let bundle = BackupBundle(holding: path) {
+            report.hasForeignFiles = bundle.companions.contains(where: \.mayHoldWrites)
+        } else {
             report.walLoss = try WALContent.loss(of: path, choice.pageKey)
             // A rotation that ended since gives WAL and file another key.
             if report.walLoss?.preventsOpening == true { try KeyChange(of: path).requireNone(since: choice, file) }

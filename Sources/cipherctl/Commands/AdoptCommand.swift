@@ -25,6 +25,8 @@ struct AdoptCommand: Command {
                 + "former passphrase opens it with any SQLCipher until `cipherctl rotate` has run.",
             "The content hash is compared before the store takes the file's place. A run that is interrupted, by a "
                 + "kill or a power failure, leaves either the former file or the store; the same command completes it.",
+            "If an index of the source does not fit its table, it is named, and the exit code is 2. "
+                + "The rows are as they were: build the index anew with REINDEX.",
             "Programs that open the database without CipherStore need its salt and header size from now on: "
                 + "`cipherctl key reveal` prints them.",
         ])
@@ -64,8 +66,12 @@ struct AdoptCommand: Command {
         lines.append(
             "sidecar     \(path)-sidecar and its .bak: keep both with the store; they hold its salt from now on")
         lines += report.leftOut.map { "left out    \($0.text)" }
+        let damaged = report.damagedIndexes.map {
+            SuggestedCommand.completing(report.original == nil ? $0.textOfOriginal(path) : $0.textOfCopy)
+        }
+        lines += damaged.map { "damaged     \($0)" }
         // The lines have the sentences, the JSON has the names.
-        if console.isJSON { for index in report.leftOut { console.note(index.text) } }
+        if console.isJSON { for text in report.leftOut.map(\.text) + damaged { console.note(text) } }
         try console.report(
             json: .object([
                 "store": .string(path), "store_id": .string("\(report.storeID)"), "scheme": .string(scheme.rawValue),
@@ -73,9 +79,15 @@ struct AdoptCommand: Command {
                 "content_hash": .optional(report.contentHash) { .string($0.hex) }, "verified": .bool(!isCompletion),
                 "original": .optional(report.original, JSON.string),
                 "left_out": .array(report.leftOut.map { .string($0.name) }),
+                "damaged_indexes": .array(report.damagedIndexes.map(\.json)),
                 "seconds": .real(report.duration / .seconds(1)),
             ]),
             lines: lines)
-        return report.leftOut.isEmpty ? .ok : .needsAttention
+        return report.leftOut.isEmpty && damaged.isEmpty ? .ok : .needsAttention
     }
+}
+
+extension DamagedIndex {
+    /// The table and SQLite's findings.
+    var json: JSON { .string("\(table): \(findings.joined(separator: "; "))") }
 }

@@ -98,6 +98,8 @@ struct BackupVerifyCommand: Command {
             "It verifies the key, the authentication codes of manifest and sidecar, the hash of each file, and every "
                 + "page; then SQLite opens the database read-only and reads its schema. Nothing is locked, created or "
                 + "changed, so the backup may be on a read-only medium, and read permission is enough.",
+            "A -wal or -journal in the folder is no part of the backup. No command reads it; the exit code is 2, and a note "
+                + "says what to do.",
             "The key is one that opened the store when the backup was made. `cipherctl verify DIR` runs "
                 + "integrity_check and "
                 + "foreign_key_check as well, and `cipherctl sql DIR` reads rows.",
@@ -122,10 +124,14 @@ struct BackupVerifyCommand: Command {
                     at: folder, unlockedBy: key.source, progress: progress, isCancelled: isCancelled)
             }
         }
+        for notice in report.notices { console.note(notice) }
         try console.report(
-            json: .object([JSON.Member(name: "backup", value: .string(folder))] + report.members),
+            json: .object(
+                [JSON.Member(name: "backup", value: .string(folder))] + report.members + [
+                    JSON.Member(name: "foreign_files", value: .array(report.foreignFiles.map(JSON.string)))
+                ]),
             lines: ["verified     \(folder)"] + report.lines)
-        return .ok
+        return report.foreignFiles.isEmpty ? .ok : .needsAttention
     }
 }
 
@@ -142,6 +148,9 @@ struct RestoreCommand: Command {
         options: [
             OptionSyntax(
                 "--replace", "replace the store that is there; no process may have it open"),
+            OptionSyntax(
+                "--replace-any-file",
+                "with --replace: also replace a file that is not known to be a store, such as a text"),
             .yes, .json, .quiet, .progress,
         ] + KeyOptions.all,
         examples: [
@@ -160,11 +169,15 @@ struct RestoreCommand: Command {
     private let storePath: String
     private let arguments: ParsedArguments
     private var replaces: Bool { arguments.has("--replace") }
+    private var replacesAnyFile: Bool { arguments.has("--replace-any-file") }
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
         folder = arguments.operands[0]
         storePath = arguments.operands[1]
+        if replacesAnyFile, !replaces {
+            throw UsageError("--replace-any-file is given without --replace.", hint: "Give both, or neither.")
+        }
     }
 
     func run(_ console: Console) throws -> ExitCode {
@@ -178,8 +191,8 @@ struct RestoreCommand: Command {
         let report = try watch.run { progress, isCancelled in
             try explainingInterruption {
                 try SharedStore.restore(
-                    from: folder, to: storePath, unlockedBy: key.source, replacing: replaces, progress: progress,
-                    isCancelled: isCancelled)
+                    from: folder, to: storePath, unlockedBy: key.source, replacing: replaces,
+                    replacingAnyFile: replacesAnyFile, progress: progress, isCancelled: isCancelled)
             }
         }
         for notice in report.notices { console.note(notice) }
@@ -256,6 +269,8 @@ struct RestoreCommand: Command {
         if let owner = try StorePaths.owner(of: storePath) {
             try ToolError.requireForeign(storePath, to: owner, "store")
         }
+        // Before anything is asked.
+        if replaces, !replacesAnyFile { try ReplacedFile(paths: paths).requireStore() }
     }
 
     /// The sidecar of the store that is replaced; nil if there is none that can be read.

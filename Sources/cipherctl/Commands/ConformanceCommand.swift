@@ -10,7 +10,7 @@ struct ConformanceCommand: Command {
     static let syntax = CommandSyntax(
         name: "conformance",
         summary: "check every promise of a store's encryption, with evidence; exit code 65 or 2 when a check fails",
-        operands: [OperandSyntax("STORE", "the store; it may be in use. Or the folder of a backup, or any database")],
+        operands: [OperandSyntax("STORE", "the store, which may be in use, the folder of a backup, or any database")],
         options: [
             OptionSyntax("--report", value: "FILE", "write a page of HTML with a map of the file; FILE must not exist"),
             OptionSyntax("--junit", value: "FILE", "write the results as JUnit XML; FILE must not exist"),

@@ -23,6 +23,8 @@ struct ExportCommand: Command {
         notes: [
             "Everything is copied, as with import: the content hash is the same. The file's mode is 0600, and it "
                 + "appears as a whole or not at all.",
+            "If an index of the source does not fit its table, it is named, and the exit code is 2. "
+                + "The copy has the rows of the table and new indexes.",
             "Deleting it later does not erase it from the medium: export to a filesystem in memory, or to an encrypted "
                 + "one.",
         ])
@@ -47,13 +49,15 @@ struct ExportCommand: Command {
         let report = try console.run(tool, "exporting")
         console.warn("everything in \"\(plainPath)\" can be read without a key")
         // The lines have the sentences, the JSON has the names.
-        if console.isJSON { for index in report.leftOut { console.note(index.text) } }
+        let damaged = report.damagedIndexes.map(\.textOfCopy)
+        if console.isJSON { for text in report.leftOut.map(\.text) + damaged { console.note(text) } }
         try console.report(
             json: .object([
                 "store": .string(storePath), "plain": .string(plainPath), "rows": .int(report.rowCount),
                 "file_bytes": .int(report.fileBytes), "content_hash": .string(report.contentHash.hex),
                 "verified": .bool(true),
                 "left_out": .array(report.leftOut.map { .string($0.name) }),
+                "damaged_indexes": .array(report.damagedIndexes.map(\.json)),
                 "seconds": .real(report.duration / .seconds(1)),
             ]),
             lines: [
@@ -61,7 +65,7 @@ struct ExportCommand: Command {
                 "rows          \(report.rowCount)",
                 "content hash  \(report.contentHash.hex)",
                 "verified      the plain database, read back, has \(LeftOutIndex.sameContentHash(report.leftOut))",
-            ] + report.leftOut.map { "left out      \($0.text)" })
-        return report.leftOut.isEmpty ? .ok : .needsAttention
+            ] + report.leftOut.map { "left out      \($0.text)" } + damaged.map { "damaged       \($0)" })
+        return report.leftOut.isEmpty && damaged.isEmpty ? .ok : .needsAttention
     }
 }

@@ -71,9 +71,11 @@ enum Help {
 
             New keys come from the same options with --new- in front: --new-key-file F, --new-raw-key-file F, ...
             No key is ever taken from the command line itself, where every user of the machine can read it.
-            A key command that takes longer than 30 seconds is killed, with what it has started; the environment variable
-            CIPHERSTORE_KEY_COMMAND_TIMEOUT sets another limit, for example 5m. It gets PATH, HOME and a few more variables
-            of the environment; CIPHERSTORE_KEY_COMMAND_ENVIRONMENT names others that it needs.
+            A key command that takes longer than 30 seconds is killed, with the programs that it has started; the
+            environment variable CIPHERSTORE_KEY_COMMAND_TIMEOUT sets another limit, for example 5m. When the command ends,
+            its output is the key, and the programs that it has left in the background are killed. A program with a session
+            of its own, such as an agent, stays. The command gets PATH, HOME and a few more variables of the environment;
+            CIPHERSTORE_KEY_COMMAND_ENVIRONMENT names others that it needs.
 
             What to do in which case:
 

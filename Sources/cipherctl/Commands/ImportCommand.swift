@@ -26,6 +26,8 @@ struct ImportCommand: Command {
             "The store appears as a whole or not at all: it is made in a directory of its own beside STORE, read back "
                 + "and compared by content hash first. The plain database stays: delete it yourself when you no longer "
                 + "need it, and note that deleting does not erase it from the medium.",
+            "If an index of the source does not fit its table, it is named, and the exit code is 2. "
+                + "The store has the rows of the table and new indexes.",
             FileMode.note,
         ])
 
@@ -52,7 +54,8 @@ struct ImportCommand: Command {
             console.note("pages have \(report.pageBytes) bytes now; the source's were smaller")
         }
         // The lines have the sentences, the JSON has the names.
-        if console.isJSON { for index in report.leftOut { console.note(index.text) } }
+        let damaged = report.damagedIndexes.map(\.textOfCopy)
+        if console.isJSON { for text in report.leftOut.map(\.text) + damaged { console.note(text) } }
         try console.report(
             json: .object([
                 "store": .string(storePath), "store_id": .string("\(report.storeID)"),
@@ -60,6 +63,7 @@ struct ImportCommand: Command {
                 "file_bytes": .int(report.fileBytes), "page_bytes": .int(report.pageBytes),
                 "content_hash": .string(report.contentHash.hex), "verified": .bool(true),
                 "left_out": .array(report.leftOut.map { .string($0.name) }),
+                "damaged_indexes": .array(report.damagedIndexes.map(\.json)),
                 "seconds": .real(report.duration / .seconds(1)),
             ]),
             lines: [
@@ -67,7 +71,7 @@ struct ImportCommand: Command {
                 "rows          \(report.rowCount)",
                 "content hash  \(report.contentHash.hex)",
                 "verified      the store, read back, has \(LeftOutIndex.sameContentHash(report.leftOut))",
-            ] + report.leftOut.map { "left out      \($0.text)" })
-        return report.leftOut.isEmpty ? .ok : .needsAttention
+            ] + report.leftOut.map { "left out      \($0.text)" } + damaged.map { "damaged       \($0)" })
+        return report.leftOut.isEmpty && damaged.isEmpty ? .ok : .needsAttention
     }
 }

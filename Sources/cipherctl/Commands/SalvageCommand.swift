@@ -10,7 +10,7 @@ struct SalvageCommand: Command {
         summary:
             "copy every row of a damaged store that is still authentic into a new store; exit code 2 when some are lost",
         operands: [
-            OperandSyntax("STORE", "the damaged store, which no program may have open. Or the folder of a backup"),
+            OperandSyntax("STORE", "the damaged store, which no program may have open, or the folder of a backup"),
             OperandSyntax("OUT", "the store to create; nothing may exist there yet"),
         ],
         options: [
@@ -36,7 +36,7 @@ struct SalvageCommand: Command {
                 + "salt no page can be authenticated.",
             "An index that needs a function or a collation of a program is left out and named, and what could not be "
                 + "checked is listed. The exit code is 2 then too: let the program create the index.",
-            "Prefer a backup where there is a recent one: salvaged rows are authentic, but not complete.",
+            "If there is a recent backup, prefer it: salvaged rows are authentic, but not complete.",
         ])
 
     private let source: String

@@ -11,7 +11,7 @@ struct StatusCommand: Command {
         operands: [
             OperandSyntax(
                 "STORE",
-                "the store, or the folder of a backup; it may be in use, and is not opened. With --openmetrics several",
+                "the store, or the folder of a backup; it may be in use, and is not opened. --openmetrics takes several",
                 isRepeated: true)
         ],
         options: [

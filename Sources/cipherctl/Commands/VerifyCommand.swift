@@ -7,7 +7,7 @@ struct VerifyCommand: Command {
     static let syntax = CommandSyntax(
         name: "verify",
         summary: "authenticate every page and check the content",
-        operands: [OperandSyntax("STORE", "the store; it may be in use. Or the folder of a backup")],
+        operands: [OperandSyntax("STORE", "the store, which may be in use, or the folder of a backup")],
         options: [.json, .quiet, .progress] + KeyOptions.all,
         examples: [
             "cipherctl verify app.db --key-file app.key",
@@ -49,12 +49,17 @@ struct VerifyCommand: Command {
             throw CommandFailure(
                 .damagedData, "damaged", what: "\"\(path)\" is damaged.",
                 why: "\(count) problem\(count == 1 ? "" : "s"): \(report.problems[0]).",
-                hint: Self.hint(report))
+                hint: hint(report))
         }
         return report.needsAttention ? .needsAttention : .ok
     }
 
-    private static func hint(_ report: StoreVerification.Report) -> String {
+    private func hint(_ report: StoreVerification.Report) -> String {
+        // The database file may be sound, and a salvage would take the pages of the WAL.
+        if let loss = report.walLoss, loss.preventsOpening {
+            let remedy = loss.remedy(for: path)
+            return "Keep a copy of all files; then \(remedy), and verify again."
+        }
         // SQLite is asked only where every page is authentic.
         guard let integrity = report.integrity, integrity != ["ok"] else {
             return "Keep the file as it is, and restore the store from a backup; `cipherctl salvage` copies what is "

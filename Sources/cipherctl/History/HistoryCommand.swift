@@ -18,9 +18,8 @@ struct HistoryCommand: Command {
         notes: [
             "Without --since these are the last changes, with it the first ones after that place. Transactions are in "
                 + "the order of their commits. The result ends with the token of the place after it, for --since.",
-            "A store records changes from `cipherctl history record`, or from the program's own wish, on. Times are "
-                + "those of the writers' clocks, in UTC. Programs without this library are recorded without time and "
-                + "name.",
+            "A store records changes after `cipherctl history record`, or after its program has asked for that. Times are "
+                + "those of the writers' clocks, in UTC. Changes of programs without this library have neither time nor name.",
         ])
 
     private let path: String

@@ -20,10 +20,10 @@ struct WatchCommand: Command {
         notes: [
             "Every recorded change is printed once, in the order of the commits, whichever process has made it. Without "
                 + "--since it begins with the next commit. At the end it prints the token of the place that it has "
-                + "reached, with which the next run goes on. In JSON the last of the transactions that were read "
+                + "reached, with which the next run continues. In JSON the last of the transactions that were read "
                 + "together has that token, too.",
-            "It sleeps while nothing is committed. SIGINT (Ctrl-C), SIGTERM and SIGHUP end it with exit code 0. Where "
-                + "the store does not record changes: cipherctl history record.",
+            "It sleeps while nothing is committed. SIGINT (Ctrl-C), SIGTERM and SIGHUP end it with exit code 0. If "
+                + "the store does not record changes, begin with cipherctl history record.",
         ])
 
     private let path: String

@@ -11,9 +11,10 @@ struct KeyAcceptCommand: Command {
         options: [.yes, .json, .quiet] + KeyOptions.all,
         examples: ["cipherctl key accept app.db --key-file app.key --yes"],
         notes: [
-            "For stores that are refused with sidecarRolledBack, where every newer copy of the sidecar is lost: otherwise "
-                + "restore that one. Keys that were removed or changed since open the store again; all keys are listed.",
-            "A sidecar that is the newest is not changed. The store then remembers it, if it could not do so before.",
+            "Use it if a store is refused with sidecarRolledBack and every newer copy of its sidecar is lost. If a newer copy "
+                + "exists, restore that copy. Keys that were removed or changed since open the store again; all keys are "
+                + "listed.",
+            "The newest sidecar is never changed. If the store has not recorded its version yet, the command does so.",
         ])
 
     private let path: String

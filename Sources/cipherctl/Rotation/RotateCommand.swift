@@ -110,6 +110,6 @@ enum RotateNotes {
             + "opens the store.",
         "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the "
             + "former key. What to do in which case: cipherctl help keys",
-        "Of several stores each is rotated even if another one failed; the exit code is the one of the worst failure.",
+        "If the rotation of one store fails, those of the other stores still run; the exit code is that of the worst failure.",
     ]
 }

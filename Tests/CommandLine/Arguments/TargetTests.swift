@@ -14,6 +14,12 @@ struct TargetTests {
         try #require(try place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
     }
 
+    @Test("a file in the place of a directory is not called missing")
+    func fileAsDirectory() throws {
+        let outcome = try place.ctl("backup", place.path("s.db"), place.path("s.db/b"))
+        #expect(outcome.status == 66 && outcome.errors.contains("is not a directory"), "\(outcome.errors)")
+    }
+
     /// Every path in the folder with its content, without what reading a store touches.
     private func content() throws -> Set<String> {
         Set(try FileManager.default.subpathsOfDirectory(atPath: place.folder.url.path))

@@ -72,6 +72,36 @@ struct DamagedWALCommandTests {
         #expect(try place.ctl("status", store).status == 0)
     }
 
+    // An export "verified, same content hash" lacked commits, and nobody was told.
+    @Test("each command that reads says that commits are lost, with the command that reads them")
+    func readers() throws {
+        try commit("a", "bb", "ccc", "dddd")
+        try damageSecondFrame()
+        for words in [
+            ["export", store, place.path("e.db"), "--insecure-plaintext"], ["hash", store], ["sql", store, "SELECT 1"],
+        ] {
+            let outcome = try place.run(words + ["--raw-key-file", place.key])
+            #expect(
+                outcome.status == 0 && outcome.errors.contains("the WAL has commits"), "\(words): \(outcome.errors)")
+            #expect(outcome.errors.contains("cipherctl salvage"), "\(words): \(outcome.errors)")
+        }
+    }
+
+    // The hint of a foreign WAL was to restore a backup, or to salvage the pages of the WAL.
+    @Test("the hint of verify about the WAL of another state moves the WAL away, and the store is sound")
+    func foreignLog() throws {
+        try commit("a")
+        let log = try place.bytes("s.db-wal")
+        #expect(try place.ctl("rotate", store, "--no-backup", "--yes").status == 0)
+        try Workplace.write(log, to: place.path("s.db-wal"))
+        let outcome = try place.ctl("verify", store, "--json")
+        #expect(outcome.status == 65, "\(outcome.errors)")
+        let hint = try #require(outcome.errorJSON["hint"] as? String)
+        #expect(hint.contains("move it away") && !hint.contains("salvage"), "\(hint)")
+        try place.remove("s.db-wal")
+        #expect(try place.ctl("verify", store).status == 0)
+    }
+
     /// A rotation gives the store another key and an empty WAL, and a backup and an import are made from what is read.
     @Test(
         "every command that opens the store for writing keeps the WAL first",

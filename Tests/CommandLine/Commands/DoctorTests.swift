@@ -216,6 +216,19 @@ struct DoctorTests {
         #expect(try doctor("--no-key").status == 0)
     }
 
+    // The remedy was a restoration that ends with 64, or, with --replace, replaces a store that is in order.
+    @Test("the copy of a killed restoration beside a store is removed by the command of the remedy")
+    func restorationCopy() throws {
+        try place.write("left", to: "s.db-restoring")
+        let outcome = try doctor("--no-key")
+        let finding = try #require(outcome.output.range(of: "s.db-restoring"))
+        let rest = outcome.output[finding.upperBound...]
+        #expect(outcome.status == 2 && !rest.contains("cipherctl restore"), "\(rest)")
+        let command = try #require(rest.firstMatch(of: #/`(rm [^`]*)`/#)?.1)
+        #expect(try CommandRun(#require(SystemProgram.find("sh")), ["-c", String(command)]).finish().status == 0)
+        #expect(try doctor("--no-key").status == 0 && !place.exists("s.db-restoring"))
+    }
+
     @Test("what a killed import or adoption left is a risk; the work of a process that lives is none")
     func unfinishedWork() throws {
         let run = try CommandRun(#require(SystemProgram.find("true")), [])

@@ -27,6 +27,18 @@ struct HolderTests {
         try #require(try status("--json").json["holders"] as? [[String: Any]])
     }
 
+    @Test(
+        "a salvage is refused while a shell that has read nothing has the store open",
+        .enabled(if: AdoptionFixture.shell != nil, "needs the sqlcipher shell"))
+    func salvageBesideShell() throws {
+        let shell = try #require(AdoptionFixture.shell)
+        let run = try CommandRun(shell, ["-batch", place.path("s.db")], input: "SELECT 1;\n.shell sleep 60\n")
+        defer { run.send(SIGKILL) }
+        #expect(waitUntil { run.outputSoFar.contains("1") })
+        let outcome = try place.ctl("salvage", place.path("s.db"), place.path("new.db"))
+        #expect(outcome.status == 69 && !place.exists("new.db"), "\(outcome.errors)")
+    }
+
     @Test("nobody holds a store that is closed; one that is open shows who has it, and who writes")
     func holding() throws {
         #expect(try holders().isEmpty)

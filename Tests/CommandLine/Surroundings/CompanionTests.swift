@@ -88,6 +88,24 @@ struct CompanionTests {
         }
     }
 
+    // "The next opening for writing restores it from the other one" was said of a folder in its place, and did not happen.
+    @Test("the remedy for a copy of the sidecar that cannot be read works as it is printed", arguments: ["", ".bak"])
+    func unreadableSidecar(ending: String) throws {
+        let name = "s.db-sidecar\(ending)"
+        try place.remove(name)
+        try FileManager.default.createDirectory(atPath: place.path(name), withIntermediateDirectories: false)
+        let doctor = try place.ctl("doctor", store, "--json")
+        let findings = doctor.json["findings"] as? [[String: Any]] ?? []
+        let remedies = findings.filter { $0["severity"] as? String == "problem" }.compactMap { $0["remedy"] as? String }
+        #expect(remedies.count == 1, "\(doctor.output)")
+        let command = try #require(remedies.first?.firstMatch(of: #/`(mv [^`]*)`/#)?.1, "\(doctor.output)")
+        #expect(try CommandRun(#require(SystemProgram.find("sh")), ["-c", String(command)]).finish().status == 0)
+        #expect(try place.ctl("sql", store, "SELECT 1", "--write").status == 0)
+        #expect(try place.ctl("key", "label", store, "--slot", "1", "--label", "x").status == 0)
+        let after = try place.ctl("doctor", store)
+        #expect(after.status == 0 && place.exists(name), "\(after.output)")
+    }
+
     @Test("a folder with a slash at its end is backed up to, and a store's path with one is explained")
     func slash() throws {
         let backup = try place.ctl("backup", store, place.path("b") + "/")

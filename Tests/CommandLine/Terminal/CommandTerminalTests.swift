@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// Commands at a terminal, answered by a small script; a pseudo-terminal needs nothing but Python.
@@ -69,6 +70,25 @@ struct CommandTerminalTests {
         let quick = try play("", ["key", "recovery", store, "--yes"] + key)
         #expect(quick.status == 0, "\(quick.output)")
         #expect(try slots() == 3)
+    }
+
+    // In a process group of its own it would be stopped by the system when it reads from the terminal; in that of its parent
+    // nothing ended what it had left.
+    @Test("a program that prints the key asks at the terminal, and what it leaves in the background is killed")
+    func keyProgram() throws {
+        try place.write(
+            "#!/bin/sh\nsleep 1000 >/dev/null 2>&1 & echo $! > \"$1\"\n"
+                + "printf 'passphrase: ' > /dev/tty; read -r answer < /dev/tty; printf %s \"$answer\"\n", to: "ask",
+            mode: 0o700)
+        try place.write("typed words", to: "pass")
+        let added = try place.ctl("key", "add", store, "--new-key-file", place.path("pass"))
+        #expect(added.status == 0, "\(added.errors)")
+        let command = "'\(place.path("ask"))' '\(place.path("pid"))'"
+        let outcome = try play("typed words", ["sql", store, "SELECT 40 + 2", "--key-command", command])
+        #expect(outcome.status == 0 && outcome.output.contains("42"), "\(outcome.output)\(outcome.errors)")
+        let text = String(decoding: try place.bytes("pid"), as: UTF8.self)
+        let left = try #require(Int32(text.trimmingCharacters(in: .whitespacesAndNewlines)))
+        #expect(waitUntil { kill(left, 0) != 0 })
     }
 
     @Test("a passphrase that is tried on many keyslots is said to be, at a terminal and without --quiet")

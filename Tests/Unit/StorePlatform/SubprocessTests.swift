@@ -83,6 +83,47 @@ struct SubprocessTests {
         for process in processes { #expect(waitUntil { !ProcessInspector.isAlive(process) }, "\(process)") }
     }
 
+    // The output was waited for until its last holder closed it: `sleep 1000 & cat key` gave no key after 30 seconds, and
+    // `sleep` lived on.
+    @Test("the output of a program that has ended counts, and what it left in the background is killed")
+    func background() throws {
+        let folder = try TemporaryFolder()
+        let script =
+            "sleep 1000 & echo $! > \(folder.file("pid")); sleep 1000 >/dev/null 2>&1 & "
+            + "echo $! >> \(folder.file("pid")); echo key"
+        let start = ContinuousClock.now
+        #expect(try run(["sh", "-c", script]) == "key\n")
+        #expect(ContinuousClock.now - start < .seconds(20))
+        #expect(throws: Subprocess.Failure.exited(status: 3)) { try run(["sh", "-c", script + "; exit 3"]) }
+        try expectEnded(folder.file("pid"), count: 2)
+    }
+
+    private func expectEnded(_ file: String, count: Int) throws {
+        let processes = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n").compactMap {
+            Int32($0)
+        }
+        #expect(processes.count == count)
+        for process in processes { #expect(waitUntil { !ProcessInspector.isAlive(process) }, "\(process)") }
+    }
+
+    @Test("a program that has closed its output and ended is killed with all that it left, after a failure too")
+    func orphanedGrandchild() throws {
+        let folder = try TemporaryFolder()
+        let file = folder.file("pids")
+        // The parent of the second one has ended: it is no descendant any more.
+        let script = "sh -c 'sleep 1000 & echo $! >> \(file)' & wait; sleep 1000"
+        #expect(throws: Subprocess.Failure.timedOut(.seconds(2))) {
+            try run(["sh", "-c", script], timeout: .seconds(2))
+        }
+        try expectEnded(file, count: 1)
+    }
+
+    @Test("a long output is read to its end when the program has ended")
+    func longOutput() throws {
+        let text = try run(["sh", "-c", "sleep 1000 & head -c 60000 /dev/zero | tr '\\0' x"], limitBytes: 65_536)
+        #expect(text.count == 60_000)
+    }
+
     @Test("a program inherits the three standard descriptors and no other, whatever is open")
     func descriptors() throws {
         let null = try FileDescriptor(opening: "/dev/null", .readOnly)

@@ -117,6 +117,17 @@ struct FullTextCheckTests {
         #expect(report.unchecked.first?.contains("\"ghost\" was not checked") == true)
     }
 
+    // It was "not checked", and the store sound: every query of the index fails.
+    @Test("an index whose table of texts was dropped needs attention, and nothing is called damaged")
+    func missingTexts() throws {
+        try makeStore(Self.tables + Self.indexes + "DROP TABLE d")
+        let report = try verify()
+        #expect(report.isSound && report.needsAttention)
+        #expect(report.fullTextFaults.map(\.index).sorted() == ["five", "four"])
+        #expect(
+            report.fullTextFaults.allSatisfy { $0.what.contains("\"d\"") && $0.remedy("x").contains("create \"d\"") })
+    }
+
     @Test("an index of words that the program chose is no damage, and a backup is checked too")
     func chosenWords() throws {
         try makeStore(

@@ -96,21 +96,21 @@ struct ProgramKeyTests {
                     """)
         }
         try store.close()
-        func named(_ notices: [String]) -> [String] {
+        func named(_ indexes: [DamagedIndex]) -> [String] {
             ["key", "call", "made", "plain"].filter { name in
-                notices.contains { $0.contains("table \"\(name)\"") && $0.contains("REINDEX") }
+                indexes.contains { $0.table == name && $0.dependsOnProgram && $0.textOfCopy.contains("REINDEX") }
             }
         }
         var export = StoreExport(of: fixture.store, toInsecurePlaintext: fixture.plain, unlockedBy: fixture.source)
-        #expect(try named(export.run().notices) == ["key", "call", "made"])
+        #expect(try named(export.run().damagedIndexes) == ["key", "call", "made"])
         try FileManager.default.removeItem(atPath: fixture.plain)
         export.configuration = program
-        #expect(try named(export.run().notices) == [])
+        #expect(try named(export.run().damagedIndexes) == [])
         var tool = StoreImport(of: fixture.plain, to: fixture.path("copy.db"), unlockedBy: fixture.source)
-        #expect(try named(tool.run().notices) == ["key", "call", "made"])
+        #expect(try named(tool.run().damagedIndexes) == ["key", "call", "made"])
         tool = StoreImport(of: fixture.plain, to: fixture.path("other.db"), unlockedBy: fixture.source)
         tool.configuration = program
-        #expect(try named(tool.run().notices) == [])
+        #expect(try named(tool.run().damagedIndexes) == [])
     }
 
     // The error was SQLite's: UNIQUE constraint failed.
