@@ -129,19 +129,40 @@ public final class ChangesetRepository: @unchecked Sendable {
 
     /// Tracks the tables that the program has made since, and adopts their rows.
     func prepare() throws {
-        let isReady = try writer.unsafeReentrantWrite { db in
-            // Inside a commit it waits for the next one.
-            if db.captureSession.capture.isActive { return true }
-            if db.isInsideTransaction { throw EngineError(.insideTransaction) }
-            let schema = try db.schemaVersion()
-            if trackedSchema == schema { return true }
-            for name in try tableNames(db) { try replica.trackIfChanged(db, clock: clock(), name) }
-            trackedSchema = try db.schemaVersion()
-            return false
+        var isTracked = false
+        while !isTracked {
+            let isReady = try writer.unsafeReentrantWrite { db in
+                // Inside a commit it waits for the next one.
+                if db.captureSession.capture.isActive { return true }
+                if db.isInsideTransaction { throw EngineError(.insideTransaction) }
+                return try trackedSchema == db.schemaVersion()
+            }
+            if isReady { return }
+            isTracked = try trackTables()
         }
-        if isReady { return }
         // Each slice is a transaction, so others write in between.
         while try writer.unsafeReentrantWrite({ try replica.adopt($0, clock: clock()) }) {}
+    }
+
+    /// Keeps what the program has dropped, and then tracks what it has made.
+    ///
+    /// - Returns: false if the schema has changed in between.
+    private func trackTables() throws -> Bool {
+        var schema: Int32?
+        var hasMore = true
+        while hasMore {
+            hasMore = try writer.unsafeReentrantWrite { db in
+                let hasMore = try replica.keepDroppedValues(db, clock: clock())
+                schema = try db.schemaVersion()
+                return hasMore
+            }
+        }
+        return try writer.unsafeReentrantWrite { db in
+            if try db.schemaVersion() != schema { return false }
+            for name in try tableNames(db) { try replica.trackIfChanged(db, clock: clock(), name) }
+            trackedSchema = try db.schemaVersion()
+            return true
+        }
     }
 
     private func tableNames(_ db: Database) throws -> [String] {
