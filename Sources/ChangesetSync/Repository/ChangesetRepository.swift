@@ -1,6 +1,7 @@
 import CipherDatabase
 import Foundation
 import StoreCrypto
+import Synchronization
 
 /// The repository of a store: the commits of its tracked tables, for exchange with other devices.
 ///
@@ -35,6 +36,7 @@ public final class ChangesetRepository: @unchecked Sendable {
     let clock: @Sendable () -> HybridTime
     /// The version of the schema whose tables are tracked.
     private var trackedSchema: Int32?
+    private let limits = Mutex(HistoryLimits())
 
     /// Makes the tables of the repository if there are none, and tracks tables with the rows that they have.
     ///
@@ -80,6 +82,12 @@ public final class ChangesetRepository: @unchecked Sendable {
 
     /// Reads the rows, and the records ``Changeset`` and ``Head``.
     public var reader: any DatabaseReader { writer }
+
+    /// How long the store keeps deletions and the changes of commits. They are those of this object, and not stored.
+    public var historyLimits: HistoryLimits {
+        get { limits.withLock { $0 } }
+        set { limits.withLock { $0 = newValue } }
+    }
 
     /// The clock of this device.
     package enum Clock {
