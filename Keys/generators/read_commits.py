@@ -6,7 +6,9 @@ verifies the hash in its name, the signatures of members and authors, and that e
 Who was a member when is decided by what each record knew; the rules for records that do not know each other are not applied.
 
 Usage: read_commits.py FOLDER INVITATION --raw-key-file F     one JSON line for each member, epoch, snapshot and commit
-                                 --rows                        also one line for each key of a snapshot that is whole
+                                 --rows                        also one line for each key: the rows that the commits and the
+                                                               greatest snapshot give, and a row as a table without
+                                                               constraints shows it
        read_commits.py --example                              the examples of the documents
 
 The exit code is 1 where something is refused.
@@ -271,7 +273,7 @@ class SnapshotContent:
 
     def __init__(self, content: bytes):
         self.authors, self.commits, self.tables, self.columns, self.vectors = [], [], [], [], []
-        self.time, self.state, self.keys = None, None, []
+        self.time, self.state, self.keys, self.counters, self.removed = None, None, [], set(), {}
         reader = Reader(content)
         while not reader.ended():
             item = Reader(reader.take(reader.varint()))
@@ -303,7 +305,8 @@ class SnapshotContent:
         parent, begins = reader.varint(), reader.varint()
         check(number >= 1 and parent <= len(self.commits) and begins <= 1, "a commit is not valid")
         time, digest = reader.number(">Q"), reader.take(32)
-        self.commits.append({"author": author, "number": number, "time": time, "hash": digest, "begins": begins == 1})
+        self.commits.append({"author": author, "number": number, "time": time, "hash": digest, "begins": begins == 1,
+                             "parent": self.commits[parent - 1] if parent else None})
 
     def table(self, reader):
         name = self.rest(reader)
@@ -319,6 +322,7 @@ class SnapshotContent:
         check(commit <= len(self.commits) and reader.byte() <= 1, "a policy is not valid")
         columns = reader.list(lambda: self.entry(reader, self.columns))
         check(all(column[0] == table for column in columns), "a counter is of another table")
+        self.counters |= set(columns)
 
     def vector(self, reader):
         self.vectors.append(reader.list(lambda: self.dot(reader)))
@@ -329,8 +333,9 @@ class SnapshotContent:
 
     def read_state(self, reader):
         self.state = self.entry(reader, self.vectors)
-        reader.list(lambda: (self.dot(reader), self.entry(reader, self.vectors)))
-        reader.list(lambda: (self.entry(reader, self.authors), self.entry(reader, self.vectors)))
+        self.contexts = dict(reader.list(lambda: (self.dot(reader), self.entry(reader, self.vectors))))
+        removed = reader.list(lambda: (self.entry(reader, self.authors), self.entry(reader, self.vectors)))
+        self.removed = {author.hex(): vector for author, vector in removed}
 
     def stamp(self, reader):
         return {"era": reader.varint(), "dot": self.dot(reader)}
@@ -352,7 +357,8 @@ class SnapshotContent:
             lambda: (self.dot(reader), self.dot(reader), self.dot(reader), self.signed(reader)))))
         values = {column: value for column, _, value in cells}
         totals = {column: sum(entry[3] for entry in entries) for column, entries in sums}
-        return {"born": born, "cells": values, "stamps": {column: stamp for column, stamp, _ in cells}, "counters": totals}
+        return {"born": born, "cells": values, "stamps": {column: stamp for column, stamp, _ in cells}, "counters": totals,
+                "sums": dict(sums)}
 
     def tombstone(self, data, table):
         reader = Reader(data)
@@ -615,15 +621,202 @@ class Remote:
 
         return [s for s in (self.attempt(f"s/{name}", lambda: read(name)) for name in self.objects["s"]) if s]
 
-    def rows(self, snapshot: dict) -> list:
+    def rows(self) -> list:
+        """The joined rows of all commits, and of the greatest snapshot that is whole."""
+        count = lambda snapshot: sum(int(tip.split(":")[0]) for tips in snapshot["vector"].values() for tip in tips)
+        whole = sorted((s for s in self.snapshots() if s["isWhole"]), key=count)
+        join = self.attempt("the join", lambda: Join(self.read_snapshot(whole[-1]) if whole else None, self.commits()))
+        if join is None:
+            return []
+        for snapshot in whole:
+            tips = [(author, int(tip.split(":")[0]), tip.split(":")[1]) for author, own in snapshot["vector"].items() for tip in own]
+            if not all(join.covers(join.vector, tip) for tip in tips):
+                self.problems.append(f"s/{snapshot['snapshot']}: it has commits that the greatest snapshot lacks")
+        return join.keys()
+
+    def read_snapshot(self, snapshot: dict) -> SnapshotContent | None:
         def read():
             by_digest = {name[-32:]: name for name in self.objects["p"]}
             content = SnapshotContent(b"".join(self.content("p", by_digest[part]) for part in snapshot["parts"]))
             tips = sorted(f"{author}:{tip}" for author, tips in snapshot["vector"].items() for tip in tips)
             check(sorted(content.state) == tips, "the vector is not that of the manifest")
-            return content.keys
+            return content
 
-        return (self.attempt(f"s/{snapshot['snapshot']}", read) or []) if snapshot["isWhole"] else []
+        return self.attempt(f"s/{snapshot['snapshot']}", read)
+
+
+# The join (Docs/Sync.md): rows by the commits that a remote has
+
+Dot = tuple         # (author, number, tag): a commit, all in hexadecimal digits but the number
+
+
+def read_dot(text: str) -> Dot:
+    author, number, *tag = text.split(":")
+    return (author, int(number), tag[0] if tag else None)
+
+
+class Join:
+    """The rows of the greatest snapshot and of the commits that follow, each joined after all that it knew."""
+
+    def __init__(self, snapshot: SnapshotContent | None, commits: list):
+        self.parents, self.times, self.branches, self.contexts = {}, {}, {}, {}
+        self.vector, self.rows, self.dead, self.counters, self.removed = {}, {}, {}, set(), {}
+        if snapshot:
+            self.begin(snapshot)
+        waiting = {(c["author"], c["number"], c["hash"][:32]): c for c in commits}
+        waiting = {dot: c for dot, c in waiting.items() if not self.covers(self.vector, dot)}
+        while ready := [dot for dot in waiting if self.is_ready(dot, waiting)]:
+            dot = min(ready, key=lambda dot: (waiting[dot]["time"], dot))
+            self.join(dot, waiting.pop(dot))
+        self.missing = len(waiting)
+
+    # Knowledge
+
+    def ancestor(self, dot: Dot, number: int) -> Dot | None:
+        while dot and dot[1] > number:
+            dot = self.parents.get(dot)
+        return dot if dot and dot[1] == number else None
+
+    def covers(self, vector: dict, dot: Dot) -> bool:
+        return any(self.ancestor(tip, dot[1]) == dot for tip in vector.get(dot[0], ()))
+
+    def advance(self, vector: dict, dot: Dot) -> dict:
+        tips = {tip for tip in vector.get(dot[0], ()) if self.ancestor(dot, tip[1]) != tip}
+        return vector | {dot[0]: tips | {dot}}
+
+    def resolve(self, text: str, context: dict) -> Dot:
+        author, number, tag = read_dot(text)
+        if tag:
+            return (author, number, tag)
+        found = {self.ancestor(tip, number) for tip in context.get(author, ())}
+        check(len(found) == 1 and None not in found, "a commit names what its author cannot have known")
+        return found.pop()
+
+    def add(self, dot: Dot, parent: Dot | None, time: int, begins: bool) -> None:
+        self.parents[dot], self.times[dot] = parent, time
+        self.branches[dot] = dot if begins or parent is None else self.branches[parent]
+
+    def is_ready(self, dot: Dot, waiting: dict) -> bool:
+        commit = waiting[dot]
+        parent = (dot[0], dot[1] - 1, commit["previous"][:32]) if dot[1] > 1 else None
+        known = [(author, int(tip.split(":")[0]), tip.split(":")[1]) for author, tips in commit["context"].items() for tip in tips]
+        known += [read_dot(seen) for write in commit["writes"] for seen in write.get("seen", ()) if read_dot(seen)[2]]
+        if not all(self.covers(self.vector, other) for other in known + ([parent] if parent else [])):
+            return False
+        if dot[0] not in self.removed or self.covers(self.removed[dot[0]], dot):
+            return True
+        # A member vouches for what it had joined before it knew of the removal.
+        return any((dot[1], dot[2]) <= (int(tip.split(":")[0]), tip.split(":")[1]) for other, c in waiting.items()
+                   if other[0] not in self.removed for tip in c["context"].get(dot[0], ()))
+
+    # Snapshots
+
+    def begin(self, snapshot: SnapshotContent) -> None:
+        name = lambda commit: (commit["author"].hex(), commit["number"], commit["hash"][:16].hex())
+        for commit in snapshot.commits:
+            self.add(name(commit), name(commit["parent"]) if commit["parent"] else None, commit["time"], commit["begins"])
+        vector = lambda dots: {dot[0]: {d for d in map(read_dot, dots) if d[0] == dot[0]} for dot in map(read_dot, dots)}
+        self.vector = vector(snapshot.state)
+        self.removed = {author: vector(dots) for author, dots in snapshot.removed.items()}
+        self.contexts = {read_dot(tip): vector(dots) for tip, dots in snapshot.contexts.items()}
+        self.counters = set(snapshot.counters)
+        for key in snapshot.keys:
+            place = (key["table"], json.dumps(key["key"]))
+            self.dead[place] = {read_dot(dot) for dot in key["dead"]}
+            for living in key["living"]:
+                stamp = lambda given: self.stamp(given["era"], read_dot(given["dot"]))
+                self.rows.setdefault(place, {})[read_dot(living["incarnation"])] = {
+                    "cells": {c: (stamp(living["stamps"][c]), value) for c, value in living["cells"].items()},
+                    "sums": {c: {(read_dot(origin), read_dot(branch)): (read_dot(last)[1], total) for origin, branch, last, total in sums}
+                             for c, sums in living["sums"].items()}}
+
+    # Commits
+
+    def stamp(self, era: int, dot: Dot) -> tuple:
+        return (era, self.times[dot], dot)
+
+    def join(self, dot: Dot, commit: dict) -> None:
+        parent = (dot[0], dot[1] - 1, commit["previous"][:32]) if dot[1] > 1 else None
+        self.add(dot, parent, commit["time"], commit["beginsBranch"])
+        context = self.advance(self.contexts.get(parent, {}), parent) if parent else {}
+        for author, tips in commit["context"].items():
+            context = context | {author: {(author, int(tip.split(":")[0]), tip.split(":")[1]) for tip in tips}}
+        self.contexts[dot] = context
+        for write in commit["writes"]:
+            self.apply(dot, write, context)
+        self.vector = self.advance(self.vector, dot)
+        for event in commit["events"]:
+            if "remove" in event:
+                self.removed[event["remove"]] = context
+            if "policy" in event:
+                self.counters |= {(event["policy"]["table"], column) for column in event["policy"]["counters"]}
+
+    def apply(self, dot: Dot, write: dict, context: dict) -> None:
+        place = (write["table"], json.dumps(write["key"]))
+        rows, dead = self.rows.setdefault(place, {}), self.dead.setdefault(place, set())
+        incarnation = dot if write["kind"] == "insert" else self.resolve(write["incarnation"], context)
+        if write["kind"] == "delete":
+            rows.pop(incarnation, None)
+            dead.add(incarnation)
+            return
+        if incarnation in dead or write["kind"] == "update" and incarnation not in rows:
+            return
+        row = rows.setdefault(incarnation, {"cells": {}, "sums": {}})
+        if "copied" in write:
+            self.copy(write["copied"], row, context)
+        stamp = self.stamp(write.get("era", 0), dot)
+        for column, value in write["cells"].items():
+            if column not in row["cells"] or row["cells"][column][0] < stamp:
+                row["cells"][column] = (stamp, value)
+        for column, step in write.get("steps", {}).items():
+            sums, source = row["sums"].setdefault(column, {}), (incarnation, self.branches[dot])
+            number, total = sums.get(source, (0, 0))
+            if number < dot[1]:
+                sums[source] = (dot[1], total + step)
+
+    def copy(self, copied: dict, row: dict, context: dict) -> None:
+        for cell in copied["cells"]:
+            given = cell["stamp"]
+            stamp = (given["era"], given["time"], self.resolve(given["dot"], context))
+            row["cells"][cell["column"]] = (stamp, cell["value"])
+        for entry in copied["sums"]:
+            last = self.resolve(entry["last"], context)
+            source = (self.resolve(entry["origin"], context), self.branches[last])
+            row["sums"].setdefault(entry["column"], {})[source] = (last[1], entry["total"])
+
+    # Rows
+
+    def keys(self) -> list:
+        found = []
+        for place in sorted(set(self.rows) | set(self.dead)):
+            rows, dead = self.rows.get(place, {}), self.dead.get(place, set())
+            if not rows and not dead:
+                continue
+            living = [{"incarnation": ":".join(map(str, dot)), "cells": {c: value for c, (_, value) in sorted(row["cells"].items())},
+                       "counters": {c: sum(total for _, total in sums.values()) for c, sums in row["sums"].items()}}
+                      for dot, row in sorted(rows.items())]
+            found.append({"table": place[0], "key": json.loads(place[1]), "living": living,
+                          "dead": [":".join(map(str, dot)) for dot in sorted(dead)],
+                          "shown": self.shown(place[0], list(rows.values())) if rows else None})
+        return found
+
+    def shown(self, table: str, rows: list) -> dict:
+        """Of several insertions of one key, each cell has the greatest stamp. A counter adds its steps to its cell."""
+        cells, sums = {}, {}
+        for row in rows:
+            for column, cell in row["cells"].items():
+                cells[column] = max(cells.get(column, cell), cell, key=lambda cell: cell[0])
+            for column, own in row["sums"].items():
+                for source, counted in own.items():
+                    kept = sums.setdefault(column, {})
+                    kept[source] = max(kept.get(source, counted), counted)
+        values = {column: value for column, (_, value) in cells.items()}
+        for column in {name for own, name in self.counters if own == table}:
+            if column in sums or column not in values:
+                cell = values.get(column)
+                count = round(cell) if isinstance(cell, (int, float)) else 0
+                values[column] = count + sum(total for _, total in sums.get(column, {}).values())
+        return dict(sorted(values.items()))
 
 
 # Examples
@@ -710,9 +903,8 @@ def main() -> int:
                           "isReadable": identifier[:16] in remote.keys}))
     for entry in remote.snapshots() + remote.commits():
         print(json.dumps(entry))
-    for snapshot in remote.snapshots() if arguments.rows else []:
-        for key in remote.rows(snapshot):
-            print(json.dumps(key))
+    for key in remote.rows() if arguments.rows else []:
+        print(json.dumps(key))
     for problem in remote.problems:
         print(problem, file=sys.stderr)
     return 1 if remote.problems or remote.members.missing else 0

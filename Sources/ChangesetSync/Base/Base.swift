@@ -45,6 +45,9 @@ final class Base {
         if !isRecorded { unrecordedRows.updateValue(old, forKey: place) }
     }
 
+    /// Whether the program has written the row in this transaction: its foreign keys have acted.
+    func isWrittenByProgram(_ place: RowPlace) -> Bool { rowsAfterProgram.index(forKey: place) != nil }
+
     /// Gives a row in the place of that in the program's table, which somebody has written.
     func noteForeign(_ place: RowPlace, _ row: [CellValue]) { rowsBeforeProgram.updateValue(row, forKey: place) }
 

@@ -81,8 +81,18 @@ struct BaseRow: Hashable, Sendable {
         return one.total < other.total ? other : one
     }
 
-    /// The shown value of a counter.
+    /// The steps of a counter.
     func total(of column: Int64) -> Int64 { (sums[column] ?? [:]).values.reduce(0) { $0 &+ $1.total } }
+
+    /// The shown value of a counter: the cell that was written before the column became one, and the steps since (F26).
+    ///
+    /// - Returns: nil if the cell is shown as it is: nobody has added to it.
+    func count(of column: Int64) -> Int64? {
+        guard let cell = cells[column] else { return total(of: column) }
+        return sums[column] == nil ? nil : (cell.value.rounded ?? 0) &+ total(of: column)
+    }
+
+    func shownCount(of column: Int64) -> Int64 { count(of: column) ?? cells[column]?.value.rounded ?? 0 }
 
     /// The row that several incarnations of one key show.
     static func merged(_ rows: [BaseRow], _ index: CommitIndex) throws -> BaseRow? {
@@ -92,6 +102,17 @@ struct BaseRow: Hashable, Sendable {
             if try index.precedes(row.born, whole.born) { whole.born = row.born }
         }
         return whole
+    }
+}
+
+extension CellValue {
+    /// The value as a part of a counter; nil for NULL and for values that are no number: they count as nothing.
+    var rounded: Int64? {
+        switch self {
+        case .integer(let number): number
+        case .real(let number): Int64(exactly: number.rounded())
+        default: nil
+        }
     }
 }
 

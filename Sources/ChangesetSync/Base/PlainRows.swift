@@ -91,10 +91,10 @@ final class PlainRows {
     /// The range that was found last.
     private var found: PlainRange?
 
-    init(_ table: BaseTable, _ db: Database) {
-        self.db = db
-        isRowID = table.local?.isRowID ?? false
-        (rangeTable, rowTable) = (EngineTables.range(table.n), EngineTables.row(table.n))
+    /// - Parameter isRowID: Whether the key is the row id.
+    init(_ table: Int64, isRowID: Bool, _ db: Database) {
+        (self.db, self.isRowID) = (db, isRowID)
+        (rangeTable, rowTable) = (EngineTables.range(table), EngineTables.row(table, isRowID: isRowID))
     }
 
     private func argument(_ key: RowKey) -> ExactValue? {

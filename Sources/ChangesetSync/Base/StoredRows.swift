@@ -20,7 +20,7 @@ final class StoredRows {
 
     func plainRows(_ table: BaseTable) -> PlainRows {
         if let known = plainRows[table.n] { return known }
-        let rows = PlainRows(table, db)
+        let rows = PlainRows(table.n, isRowID: table.local?.isRowID ?? false, db)
         plainRows[table.n] = rows
         return rows
     }
@@ -99,27 +99,64 @@ final class StoredRows {
         guard table.local != nil, let stamps = try plainRows(table).stamps(of: place.key) else { return nil }
         guard let values = try present() else { throw EngineError(.damagedStore) }
         var row = BaseRow(born: stamps.born)
-        for n in try catalog.columns(ofShape: stamps.shape) {
-            guard let value = table.columns[n]?.place.map({ values[$0] }) else { continue }
-            row.cells[n] = BaseRow.BaseCell(stamp: stamps.insertion, value: value)
+        let counters = try has(EngineTables.sum, place.table) ? counters(of: place) : Counters()
+        row.sums = counters.sums
+        func add(_ n: Int64, _ stamp: LocalStamp) {
+            guard let column = table.columns[n], let index = column.place else { return }
+            row.cells[n] = BaseRow.BaseCell(stamp: stamp, value: counters.cells[n] ?? values[index])
         }
-        for (n, stamp) in stamps.others {
-            guard let value = table.columns[n]?.place.map({ values[$0] }) else { continue }
-            row.cells[n] = BaseRow.BaseCell(stamp: stamp, value: value)
-        }
-        if try has(EngineTables.sum, place.table) { row.sums = try sums(of: place) }
+        for n in try catalog.columns(ofShape: stamps.shape) { add(n, stamps.insertion) }
+        for (n, stamp) in stamps.others { add(n, stamp) }
         return (stamps.incarnation, row)
     }
 
-    private func sums(of place: RowPlace) throws -> [Int64: [BaseRow.Source: BaseRow.Sum]] {
+    /// The stored counters of a plain row.
+    struct Counters {
         var sums: [Int64: [BaseRow.Source: BaseRow.Sum]] = [:]
+        /// The values that the columns had before they became counters.
+        var cells: [Int64: CellValue] = [:]
+    }
+
+    /// No commit has this number: the record is the cell of the column.
+    private static let cellOrigin: Int64 = 0
+
+    func counters(of place: RowPlace) throws -> Counters {
+        var found = Counters()
         try db.cachedStatement(
             sql: "SELECT col, origin, branch, last, total FROM \(EngineTables.sum) WHERE tbl = ? AND key = ?"
         ).forEach([.integer(place.table), ExactValue(place.key.stored)]) { row in
+            if row.integer(1) == Self.cellOrigin {
+                found.cells[row.integer(0)] = .integer(row.integer(4))
+                return
+            }
             let source = BaseRow.Source(origin: row.integer(1), branch: row.integer(2))
-            sums[row.integer(0), default: [:]][source] = BaseRow.Sum(last: row.integer(3), total: row.integer(4))
+            found.sums[row.integer(0), default: [:]][source] = BaseRow.Sum(last: row.integer(3), total: row.integer(4))
         }
-        return sums
+        return found
+    }
+
+    /// Keeps the cell of a plain row whose column becomes a counter: the table shows it with the steps.
+    func keepCell(_ place: RowPlace, _ incarnation: Int64, _ column: Int64, _ value: Int64) throws {
+        note(EngineTables.sum, place.table)
+        try db.cachedStatement(
+            sql: """
+                INSERT OR REPLACE INTO \(EngineTables.sum) (tbl, key, incarnation, col, origin, branch, last, total)
+                VALUES (?, ?, ?, ?, \(Self.cellOrigin), 0, 0, ?)
+                """
+        ).execute(exact: [
+            .integer(place.table), ExactValue(place.key.stored), .integer(incarnation), .integer(column),
+            .integer(value),
+        ])
+    }
+
+    /// The cells of columns that are counters.
+    private func counterCells(_ row: BaseRow, _ table: BaseTable) -> [Int64: Int64] {
+        guard table.hasCounters else { return [:] }
+        var found: [Int64: Int64] = [:]
+        for (n, cell) in row.cells where table.columns[n]?.isCounter == true {
+            if case .integer(let number) = cell.value { found[n] = number }
+        }
+        return found
     }
 
     // MARK: Vectors of tombstones
@@ -176,7 +213,9 @@ final class StoredRows {
         }
         if !wasAside, !former.rows.isEmpty, !isPlain {
             try plainRows(table).remove(place.key)
-            if former.rows.values.contains(where: { !$0.sums.isEmpty }) { try removeSums(key) }
+            if former.rows.values.contains(where: { !$0.sums.isEmpty || !counterCells($0, table).isEmpty }) {
+                try removeSums(key)
+            }
         }
         guard case .aside(let reason) = form else {
             if let (incarnation, row) = state.rows.first {
@@ -219,9 +258,26 @@ final class StoredRows {
             stamps.others[column] = cell.stamp
         }
         if stamps != known { try rows.set(stamps, of: place.key, isNew: known == nil) }
-        if row.sums != rowsBefore.values.first?.sums ?? [:] || former == nil && !row.sums.isEmpty {
+        let cells = counterCells(row, table)
+        let before = rowsBefore.values.first
+        if row.sums != before?.sums ?? [:] || cells != before.map({ counterCells($0, table) }) ?? [:]
+            || former == nil && !(row.sums.isEmpty && cells.isEmpty)
+        {
             try storeSums(place, incarnation, row.sums)
+            for (column, value) in cells { try keepCell(place, incarnation, column, value) }
         }
+    }
+
+    /// Keeps a row aside that was plain, and whose stamps are removed.
+    func setAside(_ place: RowPlace, _ incarnation: Int64, _ row: BaseRow, _ reason: HiddenReason) throws {
+        let key = [ExactValue.integer(place.table), ExactValue(place.key.stored)]
+        if try has(EngineTables.sum, place.table) { try removeSums(key) }
+        note(EngineTables.aside, place.table)
+        try db.cachedStatement(
+            sql: """
+                INSERT OR REPLACE INTO \(EngineTables.aside) (tbl, key, incarnation, reason, row) VALUES (?, ?, ?, ?, ?)
+                """
+        ).execute(exact: key + [.integer(incarnation), .integer(reason.rawValue), ExactValue(row.bytes)])
     }
 
     private func removeSums(_ key: [ExactValue]) throws {
@@ -300,6 +356,8 @@ package enum HiddenReason: Int64, Sendable, Hashable {
     case foreignKey = 14
     /// The program has no such table.
     case unknownTable = 15
+    /// The program's table has other key columns.
+    case otherKey = 16
 
     package var isHidden: Bool { rawValue >= 10 }
 }

@@ -4,6 +4,17 @@ import StoreCrypto
 extension Exchange {
     func fetchRecords() throws {
         var found: [MemberRecord] = []
+        do {
+            try fetchRecords(into: &found)
+        } catch let failure as RemoteFailure {
+            // The records before the failure are kept: they count as held from here on.
+            try add(found)
+            throw failure
+        }
+        try add(found)
+    }
+
+    private func fetchRecords(into found: inout [MemberRecord]) throws {
         for name in listed.sorted() where name.content == .memberRecord && isWanted(name) {
             try step {
                 do {
@@ -24,6 +35,9 @@ extension Exchange {
                 }
             }
         }
+    }
+
+    private func add(_ found: [MemberRecord]) throws {
         let new = try list.add(found)
         guard !new.isEmpty else { return }
         try store.add(new)

@@ -72,6 +72,31 @@ extension Exchange {
         }.map { ($0.key, $0.value) }
     }
 
+    /// The vector of the whole snapshot of the remote with the most commits; nil if it has none.
+    var greatestSnapshot: VersionVector? {
+        wholeSnapshots().map(\.manifest.vector).max { $0.commitCount < $1.commitCount }
+    }
+
+    /// Whether the remote has many commits that no snapshot of it stands for, and this store may make one.
+    ///
+    /// - Parameter count: So many.
+    func needsSnapshot(after count: Int) -> Bool {
+        guard list.members[store.keys.id].map({ $0.role >= .writer }) == true else { return false }
+        let snapshots = wholeSnapshots().map(\.manifest)
+        let least = max(count, 1_000 * (snapshots.map(\.parts.count).max() ?? 0))
+        var found = 0
+        for (tag, segments) in heldSegments() {
+            guard let author = author(ofTag: tag) else { continue }
+            var end = snapshots.compactMap { $0.vector.tips[author]?.last?.number }.max() ?? 0
+            for segment in segments.sorted(by: { $0.range.lowerBound < $1.range.lowerBound })
+            where segment.range.upperBound > end {
+                found += Int(clamping: segment.range.upperBound - max(end, segment.range.lowerBound - 1))
+                end = segment.range.upperBound
+            }
+        }
+        return found >= least
+    }
+
     // MARK: Making
 
     /// Makes a snapshot of the store and puts it, the manifest last.

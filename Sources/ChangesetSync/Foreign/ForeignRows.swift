@@ -103,7 +103,12 @@ struct ForeignRows {
     private func known(
         _ column: BaseColumn, _ row: BaseRow, _ former: [Int64: CellValue], _ found: Found
     ) -> CellValue? {
-        if column.isCounter { return .integer(row.total(of: column.n)) }
+        if column.isCounter {
+            guard let place = column.place, let count = row.count(of: column.n) else {
+                return row.cells[column.n]?.value
+            }
+            return definition.columns[place].affinity.stored(count)
+        }
         guard let cell = row.cells[column.n] else {
             return column.place.map { definition.columns[$0].defaultValue }
         }

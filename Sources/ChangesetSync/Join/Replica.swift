@@ -19,6 +19,9 @@ package final class Replica {
     private var joining: Joining?
     /// The last row that was adopted, of the table that is being adopted.
     private var adopted: RowKey?
+    private var dropped = DroppedValues.Progress()
+    /// Whether the file of the store is known to be the one in which the last commit was made.
+    private var hasExaminedFile = false
     /// The schema for which all tracked tables are known to have a history.
     private var examinedSchema: Int32?
     /// Whether nothing has to be suspended, for one state of the schema.
@@ -52,8 +55,11 @@ package final class Replica {
             try db.execute(sql: "DELETE FROM main.\(name.quotedDatabaseIdentifier)")
         }
         try db.execute(
-            sql: "UPDATE \(EngineTables.table) SET local = NULL, deletions_win = 0, ruled = NULL, adopting = 0")
-        try db.execute(sql: "UPDATE \(EngineTables.column) SET local = NULL, counter = 0")
+            sql: """
+                UPDATE \(EngineTables.table)
+                SET local = NULL, deletions_win = 0, ruled = NULL, adopting = 0, definition = NULL, dropped = NULL
+                """)
+        try db.execute(sql: "UPDATE \(EngineTables.column) SET local = NULL, counter = 0, dropped = NULL, lost = 0")
         try ReplicaState.create(db, repository: repository, author: author)
         try db.execute(
             sql: "UPDATE \(EngineTables.state) SET catalog = ? + 1, revision = ? + 1",
@@ -133,6 +139,7 @@ package final class Replica {
         try db.writingOwnRows {
             try db.inTransaction(.immediate) {
                 let work = try Work(db, settings, definitions, clock: clock)
+                if !hasExaminedFile { try StoreFile.note(work) }
                 if keepsRules { work.paused = try pauseHistory(work) }
                 // SQLite commits nothing before the history is resumed.
                 defer { db.resumeHistory() }
@@ -142,6 +149,7 @@ package final class Replica {
             }
         }
         guard let result else { throw EngineError(.damagedStore) }
+        hasExaminedFile = true
         return result
     }
 
@@ -474,6 +482,18 @@ package final class Replica {
     /// Tracks a table of the program that may have rows, unless its columns are tracked already.
     func trackIfChanged(_ db: Database, clock: HybridTime, _ table: String) throws {
         try inTransaction(db, clock, seesForeign: false) { try $0.trackIfChanged(table) }
+    }
+
+    /// Keeps the next values that the program's schema lacks a place for.
+    ///
+    /// - Returns: Whether there may be more.
+    func keepDroppedValues(_ db: Database, clock: HybridTime) throws -> Bool {
+        var progress = dropped
+        let hasMore = try inTransaction(db, clock, seesForeign: false) { work in
+            try DroppedValues(work).keep(after: &progress, limit: sliceLimit == .max ? Int(Int32.max) : sliceLimit)
+        }
+        dropped = hasMore ? progress : DroppedValues.Progress()
+        return hasMore
     }
 
     /// Makes a commit of the next rows that tables had before they were tracked.

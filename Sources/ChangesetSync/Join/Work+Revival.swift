@@ -59,12 +59,12 @@ extension Work {
 
     /// Notes a dead row that living children refer to.
     func findChildren(of place: RowPlace, _ incarnation: Int64, _ losses: inout [Loss]) throws {
-        let references = try restricting(references.ofParent[place.table] ?? [])
+        let references = (references.ofParent[place.table] ?? []).filter { $0.onDelete == .restrict }
         if references.isEmpty { return }
         let state = try base.state(place)
         guard state.rows.isEmpty, let corpse = state.graves[incarnation]?.row else { return }
         var authors: Set<Int64> = []
-        for reference in references { authors.formUnion(try authorsOfChildren(reference, place)) }
+        for reference in references { authors.formUnion(try authorsOfChildren(reference, place, corpse)) }
         if authors.isEmpty { return }
         var lost = Lost(incarnation, corpse, [])
         lost.authors = authors
@@ -80,8 +80,25 @@ extension Work {
         }
     }
 
-    private func authorsOfChildren(_ reference: Reference, _ parent: RowPlace) throws -> Set<Int64> {
-        let key = parent.key.values
+    /// The values of a dead row by which children refer to it; nil if it had none.
+    private func values(_ reference: Reference, _ parent: RowPlace, _ corpse: BaseRow) throws -> [CellValue]? {
+        let table = try catalog.table(parent.table)
+        guard let definition = table.local, parent.key.values.count == definition.keyColumns.count else { return nil }
+        var values: [CellValue] = []
+        for column in reference.parentColumns {
+            if let place = definition.keyColumns.firstIndex(of: column) {
+                values.append(parent.key.values[place])
+            } else if let base = table.columnsOfPlaces[column] {
+                values.append(corpse.cells[base.n]?.value ?? definition.columns[column].defaultValue)
+            }
+        }
+        return values.count == reference.parentColumns.count ? values : nil
+    }
+
+    private func authorsOfChildren(
+        _ reference: Reference, _ parent: RowPlace, _ corpse: BaseRow
+    ) throws -> Set<Int64> {
+        guard let key = try values(reference, parent, corpse) else { return [] }
         guard let child = try catalog.table(reference.child).local,
             let form = try reference.comparison.form(key, in: db)
         else { return [] }

@@ -65,6 +65,7 @@ final class Work {
     /// Shows and stores what has changed.
     func finish() throws {
         try Shown(base).update()
+        try UntrackedChildren(work: self).follow()
         try history.note(base.unrecordedRows, base)
         try history.flush()
         if catalog.isChanged { state.catalog += 1 }
@@ -255,7 +256,7 @@ final class Work {
         case .remove(let member):
             try state.remove(index.author(member), knowing: context, index)
             vouchedTips = nil
-        case .policy(let policy): try catalog.apply(policy, of: n, index)
+        case .policy(let policy): try adopt(policy, of: n)
         case .rename, .vouch: break
         }
     }

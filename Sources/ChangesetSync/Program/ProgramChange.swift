@@ -59,20 +59,24 @@ extension Work {
 
     /// The living incarnations of a key, in the order of their insertions' names.
     private func incarnations(_ place: RowPlace) throws -> [Int64] {
-        try base.state(place).rows.keys.sorted { try index.entry($0).dot < index.entry($1).dot }
+        // A row of another member under another key is none of the program's.
+        try Candidate.rows(of: base.state(place), catalog.table(place.table)).keys
+            .sorted { try index.entry($0).dot < index.entry($1).dot }
     }
 
     /// An insertion. If the key has a hidden row, the insertion overwrites it (F24).
     private func insertion(
         _ place: RowPlace, _ table: BaseTable, _ definition: TableDefinition, _ new: [CellValue]
     ) throws -> LocalWrite {
-        let hidden = try base.state(place).merged(index)
-        let incarnation = try hidden == nil ? nil : incarnations(place).last
+        let known = try incarnations(place)
+        let rows = try base.state(place).rows
+        let hidden = try BaseRow.merged(known.sorted().compactMap { rows[$0] }, index)
+        let incarnation = known.last
         var write = LocalWrite(kind: incarnation == nil ? .insert : .update, place: place, incarnation: incarnation)
         for case let (column?, value) in zip(table.columnsOfPlaces, new) {
             if !column.isCounter {
                 write.cells.append((column.n, value))
-            } else if let step = Self.step(from: hidden?.total(of: column.n) ?? 0, to: value) {
+            } else if let step = Self.step(from: hidden?.shownCount(of: column.n) ?? 0, to: value) {
                 write.steps.append((column.n, step))
             }
         }
@@ -89,24 +93,15 @@ extension Work {
             guard let column = table.columnsOfPlaces[place] else { continue }
             if !column.isCounter {
                 write.cells.append((column.n, new[place]))
-            } else if changed.contains(place), let step = Self.step(from: Self.count(old[place]), to: new[place]) {
+            } else if changed.contains(place), let step = Self.step(from: old[place].rounded ?? 0, to: new[place]) {
                 write.steps.append((column.n, step))
             }
         }
         return write.cells.isEmpty && write.steps.isEmpty ? nil : write
     }
 
-    /// NULL and what is no number count as nothing.
-    private static func count(_ value: CellValue) -> Int64 {
-        switch value {
-        case .integer(let number): number
-        case .real(let number): Int64(exactly: number.rounded()) ?? 0
-        default: 0
-        }
-    }
-
     private static func step(from old: Int64, to new: CellValue) -> Int64? {
-        let step = count(new) &- old
+        let step = (new.rounded ?? 0) &- old
         return step == 0 ? nil : step
     }
 }

@@ -24,17 +24,25 @@ extension Work {
         }
         let n = try catalog.number(of: Name(definition.name))
         try db.execute(sql: EngineTables.creation(of: n, isRowID: definition.isRowID))
-        // Rows that are not plain may be shown otherwise, after foreign writes were found: the table has other columns, or is
-        // there at last.
-        try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = adopting | 2 WHERE n = ?", arguments: [n])
+        // Rows that are not plain may be shown otherwise, after foreign writes were found: the table has other columns or
+        // constraints, or is there at last. Rows of other tables may refer to it.
+        try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = adopting | 2")
         try db.cachedStatement(
-            sql: "UPDATE \(EngineTables.table) SET local = ?, deletions_win = max(deletions_win, ?) WHERE n = ?"
+            sql: """
+                UPDATE \(EngineTables.table)
+                SET local = ?, key = ?, definition = ?, deletions_win = max(deletions_win, ?) WHERE n = ?
+                """
         )
-        .execute(exact: [ExactValue(text: definition.name), .integer(table.deletionsWin ? 1 : 0), .integer(n)])
+        .execute(exact: [
+            ExactValue(text: definition.name), ExactValue(text: TrackedKey(definition).text),
+            ExactValue(text: definitionText(of: definition.name)), .integer(table.deletionsWin ? 1 : 0), .integer(n),
+        ])
         for (place, column) in definition.columns.enumerated() where !definition.keyColumns.contains(place) {
             let number = try catalog.column(try table.identities[column.name] ?? newID(column.name, of: n), of: n)
             try db.cachedStatement(
-                sql: "UPDATE \(EngineTables.column) SET local = ?, counter = max(counter, ?) WHERE n = ?"
+                sql: """
+                    UPDATE \(EngineTables.column) SET local = ?, counter = max(counter, ?), dropped = NULL WHERE n = ?
+                    """
             )
             .execute(exact: [
                 ExactValue(text: column.name), .integer(table.counters.contains(column.name) ? 1 : 0),
@@ -43,6 +51,18 @@ extension Work {
         }
         try recordHistory(of: definition.name)
         try catalog.read()
+    }
+
+    /// The definitions of a table and of its indexes, as the schema has them.
+    func definitionText(of name: String) throws -> String {
+        try String.fetchAll(
+            db,
+            sql: """
+                SELECT sql FROM main.sqlite_schema
+                WHERE tbl_name = ? COLLATE NOCASE AND type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type, name
+                """,
+            arguments: [name]
+        ).joined(separator: ";\n")
     }
 
     /// Begins the change history of a table, by which writes outside of commits are found.

@@ -7,7 +7,7 @@ extension Work {
         if let known = catalog.local(name), let definition = known.local {
             let places = Set(known.columnsOfPlaces.indices.filter { known.columnsOfPlaces[$0] != nil })
             let isComplete = places.union(definition.keyColumns).count == definition.columns.count
-            if try isComplete && !hasWaitedForTable(known.n) { return }
+            if try isComplete && !hasWaitedForTable(known.n) && isShownByDefinition(known.n, definition.name) { return }
         }
         let isNew = catalog.local(name) == nil
         try track(withPresentRules(name))
@@ -20,6 +20,12 @@ extension Work {
         let sql = "SELECT EXISTS (SELECT 1 FROM \(EngineTables.aside) WHERE tbl = ? AND reason = ?)"
         let reason = ExactValue.integer(HiddenReason.unknownTable.rawValue)
         return try db.cachedStatement(sql: sql).first([.integer(table), reason]) { $0.integer(0) != 0 } ?? false
+    }
+
+    /// Whether the definition of a table and its indexes is the one by which its rows were shown.
+    private func isShownByDefinition(_ table: Int64, _ name: String) throws -> Bool {
+        try db.cachedStatement(sql: "SELECT definition FROM \(EngineTables.table) WHERE n = ?")
+            .first([.integer(table)]) { $0.optionalText(0) } == .some(definitionText(of: name))
     }
 
     /// A table with the counters and the rule of deletions that commits have given to it.

@@ -15,6 +15,8 @@ public struct SyncConflict: Hashable, Sendable {
         /// Values of columns that are not here, or of several insertions of one key.
         case composed
         case missingTable
+        /// The primary key has other columns here than the writer's table.
+        case otherKey
     }
 
     /// The name of the table in commits.
@@ -41,6 +43,7 @@ extension SyncConflict.Reason {
             case .unique: .unique
             case .foreignKey: .foreignKey
             case .unknownTable: .missingTable
+            case .otherKey: .otherKey
             }
     }
 }

@@ -4,8 +4,8 @@ import CipherDatabase
 extension ChangesetRepository {
     /// Sets the rules of a table for all devices, by a commit. Of concurrent settings the later one counts.
     ///
-    /// A column that becomes a counter keeps its values: the commit adds them to the counters of its rows. So one device
-    /// makes a column a counter, before others write it or do the same: each of two devices would add the values.
+    /// A column that becomes a counter keeps its values, and later changes are added to them. Several devices may make one
+    /// column a counter at once. A device that does not know it yet sets the value, and changes by others are added to that.
     ///
     /// - Parameters:
     ///   - counters: Columns of integers whose changes are added up. A column stays a counter once it is one.
@@ -24,8 +24,7 @@ extension ChangesetRepository {
                 return column
             }
             let policy = TablePolicy(table: known.name, counters: columns.map(\.id), deletionsWin: deletionsWin)
-            let writes = try work.firstSteps(of: columns.filter { !$0.isCounter }, in: known, local)
-            try work.commit(writes, events: [.policy(policy)])
+            try work.commit([], events: [.policy(policy)])
         }
     }
 }
@@ -33,36 +32,38 @@ extension ChangesetRepository {
 extension Work {
     private static let batch = 1_000
 
-    /// The writes that give the counters of each row the values that its columns have.
-    fileprivate func firstSteps(
-        of columns: [BaseColumn], in table: BaseTable, _ local: TableDefinition
-    ) throws -> [LocalWrite] {
-        var writes: [LocalWrite] = []
-        var last: RowKey?
-        while !columns.isEmpty {
-            let rows = try self.rows(of: local, after: last, limit: Self.batch)
-            for row in rows {
-                let place = RowPlace(table: table.n, key: local.key(of: row))
-                let steps = columns.compactMap { column -> (column: Int64, step: Int64)? in
-                    guard let place = column.place, let step = Self.count(row[place]) else { return nil }
-                    return (column.n, step)
-                }
-                let incarnations = try base.state(place).rows.keys.map { ($0, try index.entry($0).dot) }
-                guard !steps.isEmpty, let latest = incarnations.max(by: { $0.1 < $1.1 })?.0 else { continue }
-                writes.append(LocalWrite(kind: .update, place: place, incarnation: latest, steps: steps))
-            }
-            guard let end = rows.last else { break }
-            last = local.key(of: end)
+    /// Adopts the rules of a table.
+    ///
+    /// - Parameter n: The commit that has set whether deletions win; nil if none has.
+    func adopt(_ policy: TablePolicy, of n: Int64?) throws {
+        let table = try catalog.number(of: policy.table)
+        let former = try catalog.table(table)
+        try catalog.apply(policy, of: n, index)
+        let columns = try catalog.table(table).columns.values.filter {
+            $0.isCounter && former.columns[$0.n]?.isCounter != true
         }
-        return writes
+        if !columns.isEmpty { try keepCells(of: columns, in: catalog.table(table)) }
     }
 
-    /// NULL and what is no number count as nothing.
-    private static func count(_ value: CellValue) -> Int64? {
-        switch value {
-        case .integer(let number): number == 0 ? nil : number
-        case .real(let number): Int64(exactly: number.rounded()).flatMap { $0 == 0 ? nil : $0 }
-        default: nil
+    /// Keeps the cells of columns that become counters, of plain rows: the table will show them with the steps.
+    private func keepCells(of columns: [BaseColumn], in table: BaseTable) throws {
+        guard let local = table.local else { return }
+        let stamps = base.stored.plainRows(table)
+        var last: RowKey?
+        while true {
+            let rows = try self.rows(of: local, after: last, limit: Self.batch)
+            for row in rows {
+                let key = local.key(of: row)
+                guard let stamp = try stamps.stamps(of: key) else { continue }
+                let written = Set(try catalog.columns(ofShape: stamp.shape)).union(stamp.others.keys)
+                for column in columns where written.contains(column.n) {
+                    guard let place = column.place, case .integer(let value) = row[place] else { continue }
+                    try base.stored.keepCell(
+                        RowPlace(table: table.n, key: key), stamp.incarnation, column.n, value)
+                }
+            }
+            guard let end = rows.last else { return }
+            last = local.key(of: end)
         }
     }
 }

@@ -32,6 +32,7 @@ extension ChangesetRepository {
         do {
             let report = try exchange.run(now: clock().milliseconds, direction)
             try note(report, exchange, last: direction == .fetching ? nil : last)
+            if direction != .fetching { try keepLimits(exchange, report) }
             return report
         } catch let failure as RemoteFailure {
             var report = ExchangeReport()
@@ -46,7 +47,8 @@ extension ChangesetRepository {
         try writer.unsafeReentrantWrite { db in
             try db.writingOwnRows {
                 try db.inTransaction(.immediate) {
-                    try RemoteRows(db: db).note(report, of: exchange.remoteName, last: last, time: time)
+                    try RemoteRows(db: db).note(
+                        report, of: exchange.remoteName, last: last, time: time, snapshot: exchange.greatestSnapshot)
                     return .commit
                 }
             }

@@ -1,6 +1,7 @@
 import CipherDatabase
 import Foundation
 import StoreCrypto
+import Synchronization
 
 /// The repository of a store: the commits of its tracked tables, for exchange with other devices.
 ///
@@ -35,6 +36,7 @@ public final class ChangesetRepository: @unchecked Sendable {
     let clock: @Sendable () -> HybridTime
     /// The version of the schema whose tables are tracked.
     private var trackedSchema: Int32?
+    private let limits = Mutex(HistoryLimits())
 
     /// Makes the tables of the repository if there are none, and tracks tables with the rows that they have.
     ///
@@ -80,6 +82,12 @@ public final class ChangesetRepository: @unchecked Sendable {
 
     /// Reads the rows, and the records ``Changeset`` and ``Head``.
     public var reader: any DatabaseReader { writer }
+
+    /// How long the store keeps deletions and the changes of commits. They are those of this object, and not stored.
+    public var historyLimits: HistoryLimits {
+        get { limits.withLock { $0 } }
+        set { limits.withLock { $0 = newValue } }
+    }
 
     /// The clock of this device.
     package enum Clock {
@@ -129,19 +137,40 @@ public final class ChangesetRepository: @unchecked Sendable {
 
     /// Tracks the tables that the program has made since, and adopts their rows.
     func prepare() throws {
-        let isReady = try writer.unsafeReentrantWrite { db in
-            // Inside a commit it waits for the next one.
-            if db.captureSession.capture.isActive { return true }
-            if db.isInsideTransaction { throw EngineError(.insideTransaction) }
-            let schema = try db.schemaVersion()
-            if trackedSchema == schema { return true }
-            for name in try tableNames(db) { try replica.trackIfChanged(db, clock: clock(), name) }
-            trackedSchema = try db.schemaVersion()
-            return false
+        var isTracked = false
+        while !isTracked {
+            let isReady = try writer.unsafeReentrantWrite { db in
+                // Inside a commit it waits for the next one.
+                if db.captureSession.capture.isActive { return true }
+                if db.isInsideTransaction { throw EngineError(.insideTransaction) }
+                return try trackedSchema == db.schemaVersion()
+            }
+            if isReady { return }
+            isTracked = try trackTables()
         }
-        if isReady { return }
         // Each slice is a transaction, so others write in between.
         while try writer.unsafeReentrantWrite({ try replica.adopt($0, clock: clock()) }) {}
+    }
+
+    /// Keeps what the program has dropped, and then tracks what it has made.
+    ///
+    /// - Returns: false if the schema has changed in between.
+    private func trackTables() throws -> Bool {
+        var schema: Int32?
+        var hasMore = true
+        while hasMore {
+            hasMore = try writer.unsafeReentrantWrite { db in
+                let hasMore = try replica.keepDroppedValues(db, clock: clock())
+                schema = try db.schemaVersion()
+                return hasMore
+            }
+        }
+        return try writer.unsafeReentrantWrite { db in
+            if try db.schemaVersion() != schema { return false }
+            for name in try tableNames(db) { try replica.trackIfChanged(db, clock: clock(), name) }
+            trackedSchema = try db.schemaVersion()
+            return true
+        }
     }
 
     private func tableNames(_ db: Database) throws -> [String] {

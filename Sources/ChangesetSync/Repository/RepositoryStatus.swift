@@ -35,10 +35,13 @@ public struct RepositoryStatus: Hashable, Sendable {
 public enum Obstacle: Hashable, Sendable {
     /// The program has no table of this name. The rows are kept, and shown when it has.
     case missingTable(String, rows: Int)
-    /// The table of the program has no such column. The values are kept and passed on.
-    case missingColumn(table: String, column: String)
+    /// The table of the program has no such column, and rows have values of it. They are kept and passed on. Values from
+    /// before the program has dropped the column do not count.
+    case missingColumn(table: String, column: String, rows: Int)
     /// Rows of a table that a constraint hides, or that are shown altered.
     case conflict(table: String, SyncConflict.Reason, rows: Int)
+    /// Rows of a table that is not tracked refer to rows that are not here: its ON DELETE does not say what to do with them.
+    case orphans(table: String, parent: String, rows: Int)
     /// Commits of an author wait for one that is not here.
     case waiting(author: String, commits: Int, missing: CommitPlace)
     /// Commits that a member has made after its removal: they are not joined.
@@ -125,23 +128,52 @@ private struct Obstacles {
     let work: Work
 
     func all() throws -> [Obstacle] {
-        try schema() + conflicts() + waiting() + authors()
+        try schema() + conflicts() + orphans() + waiting() + authors()
+    }
+
+    private func orphans() throws -> [Obstacle] {
+        try UntrackedChildren(work: work).orphans().map { .orphans(table: $0.child, parent: $0.parent, rows: $0.rows) }
     }
 
     private func schema() throws -> [Obstacle] {
         var found: [Obstacle] = []
         for table in work.catalog.tables.values.sorted(by: { $0.name < $1.name }) {
-            guard table.local != nil else {
-                let rows = try work.count(
-                    "(SELECT DISTINCT key FROM \(EngineTables.aside) WHERE tbl = ?)", [.integer(table.n)])
-                found.append(.missingTable(table.name.text, rows: rows))
+            if table.local == nil {
+                let rows = try asideRows(of: table) { row in row.isNewer(than: table.dropped) ? [0] : [] }
+                if let count = rows[0] { found.append(.missingTable(table.name.text, rows: count)) }
                 continue
             }
-            for column in table.columns.values.sorted(by: { $0.id < $1.id }) where column.place == nil {
-                found.append(.missingColumn(table: table.name.text, column: column.id.name.text))
+            let missing = table.columns.values.filter { $0.place == nil && !table.columnsOfKey.contains($0.n) }
+            if missing.isEmpty { continue }
+            let rows = try asideRows(of: table) { row in
+                missing.filter { column in
+                    let counted = row.sums[column.n]?.values.map(\.last) ?? []
+                    let written = counted + [row.cells[column.n]?.stamp.commit].compactMap { $0 }
+                    return written.contains { $0 > column.dropped ?? -1 }
+                }.map(\.n)
+            }
+            for column in missing.sorted(by: { $0.id < $1.id }) {
+                guard let count = rows[column.n] else { continue }
+                found.append(
+                    .missingColumn(table: table.name.text, column: column.id.name.text, rows: count))
             }
         }
         return found
+    }
+
+    /// Counts the keys whose rows are kept aside, by what their rows have.
+    private func asideRows(of table: BaseTable, _ body: (BaseRow) throws -> [Int64]) throws -> [Int64: Int] {
+        var counts: [Int64: Int] = [:]
+        var last: (key: [UInt8], found: Set<Int64>) = ([], [])
+        try work.db.cachedStatement(
+            sql: "SELECT key, row FROM \(EngineTables.aside) WHERE tbl = ? ORDER BY key"
+        ).forEach([.integer(table.n)]) { row in
+            if row.bytes(0) != last.key { last = (row.bytes(0), []) }
+            for n in try body(BaseRow(row.bytes(1))) where last.found.insert(n).inserted {
+                counts[n, default: 0] += 1
+            }
+        }
+        return counts
     }
 
     private func conflicts() throws -> [Obstacle] {

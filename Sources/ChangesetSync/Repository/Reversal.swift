@@ -117,7 +117,11 @@ struct Reversal {
             if !commits.contains(owner) {
                 keep(place, column, .changedLater)
             } else if let value = former?.cells[column]?.value {
-                write.cells.append((column, value))
+                if table.columns[column]?.isCounter == true {
+                    steps[column, default: 0] &+= (value.rounded ?? 0) &- (row.cells[column]?.value.rounded ?? 0)
+                } else {
+                    write.cells.append((column, value))
+                }
             } else if former == nil || partial.contains(Incarnation(place: place, commit: incarnation)) {
                 keep(place, column, .forgotten)
             } else {
@@ -136,8 +140,11 @@ struct Reversal {
         else { return keep(place, nil, .forgotten) }
         let whole = partial.contains(Incarnation(place: place, commit: dead)) ? state.graves[dead]?.row ?? row : row
         var write = LocalWrite(kind: .insert, place: place, incarnation: nil)
-        write.cells = whole.cells.sorted { $0.key < $1.key }.map { ($0.key, $0.value.value) }
-        write.steps = whole.sums.keys.sorted().map { ($0, whole.total(of: $0)) }.filter { $0.1 != 0 }
+        let columns = try work.catalog.table(place.table).columns
+        let counters = Set(columns.values.filter(\.isCounter).map(\.n)).union(whole.sums.keys)
+        write.cells = whole.cells.filter { !counters.contains($0.key) }.sorted { $0.key < $1.key }
+            .map { ($0.key, $0.value.value) }
+        write.steps = counters.sorted().map { ($0, whole.shownCount(of: $0)) }.filter { $0.1 != 0 }
         writes.append(write)
     }
 

@@ -113,8 +113,8 @@ struct Closure {
             for other in try links.rows(of: table, key: key, form) { add(other) }
             guard key != Reference.rowID else { continue }
             let unique = definition.uniqueKeys[key]
-            let sought = unique.columns.map { values[$0] }
-            for other in try writer.keys(of: definition, having: sought, in: unique.columns, unique.comparison) {
+            guard let sought = try links.uniqueValues(unique, definition, values) else { continue }
+            for other in try writer.keys(of: definition, having: sought, in: unique) {
                 add(RowPlace(table: table, key: other))
             }
         }

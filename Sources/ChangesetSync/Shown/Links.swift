@@ -87,11 +87,27 @@ struct Links {
             if let form = try KeyComparison.rowID.form(key, in: db) { forms.append((Reference.rowID, form)) }
         }
         for (number, key) in definition.uniqueKeys.enumerated() {
-            if let form = try key.comparison.form(key.columns.map { values[$0] }, in: db) {
-                forms.append((number, form))
-            }
+            guard let parts = try uniqueValues(key, definition, values) else { continue }
+            if let form = try key.comparison.form(parts, in: db) { forms.append((number, form)) }
         }
         return forms
+    }
+
+    /// The values that a row has in a unique key; nil if the key is over other rows.
+    func uniqueValues(
+        _ key: TableDefinition.UniqueKey, _ table: TableDefinition, _ values: [CellValue]
+    ) throws -> [CellValue]? {
+        if key.isPlain { return key.columns.map { values[$0] } }
+        // The first SELECT has no rows: it gives the columns the affinities and collations of the table.
+        let given = values.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
+        let sql = """
+            SELECT \(key.terms.map { "(\($0))" }.joined(separator: ", ")) FROM (
+                SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE 0 UNION ALL SELECT \(given)
+            ) AS \(table.name.quotedDatabaseIdentifier) \(key.condition.map { "WHERE \($0)" } ?? "")
+            """
+        return try db.cachedStatement(sql: sql).first(values.map(\.exact)) { row in
+            key.terms.indices.map { row.value($0) }
+        }
     }
 
     /// The forms of the values that refer to parents.

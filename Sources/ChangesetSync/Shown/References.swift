@@ -55,7 +55,8 @@ struct References: Sendable {
         if definition.isRowID, named == definition.keyColumns {
             return made(Reference.rowID, definition.keyColumns, ["BINARY"])
         }
-        for (target, unique) in definition.uniqueKeys.enumerated() where Set(unique.columns) == Set(named) {
+        for (target, unique) in definition.uniqueKeys.enumerated()
+        where unique.isPlain && Set(unique.columns) == Set(named) {
             return made(target, unique.columns, unique.comparison.parts.map(\.collation))
         }
         return nil

@@ -64,14 +64,31 @@ final class RowWriter {
         }
     }
 
-    /// The keys of rows that have values in columns, at most `limit`.
+    /// The keys of rows that have values in columns.
     func keys(
         of table: TableDefinition, having values: [CellValue], in columns: [Int], _ comparison: KeyComparison?
     ) throws -> [RowKey] {
-        let terms = columns.enumerated().map { place, column in
+        try keys(of: table, having: values, in: columns.map(table.quoted), comparison, [])
+    }
+
+    /// The keys of rows that have values in a unique key.
+    func keys(
+        of table: TableDefinition, having values: [CellValue], in key: TableDefinition.UniqueKey
+    ) throws -> [RowKey] {
+        try keys(
+            of: table, having: values, in: key.terms.map { "(\($0))" }, key.comparison,
+            key.condition.map { ["(\($0))"] } ?? [])
+    }
+
+    private func keys(
+        of table: TableDefinition, having values: [CellValue], in terms: [String], _ comparison: KeyComparison?,
+        _ conditions: [String]
+    ) throws -> [RowKey] {
+        let equalities = terms.enumerated().map { place, term in
             let collation = comparison.map { " COLLATE " + $0.parts[place].collation.quotedDatabaseIdentifier } ?? ""
-            return "\(table.quoted(column))\(collation) = ?"
+            return "\(term)\(collation) = ?"
         }
+        let terms = equalities + conditions
         let key = table.keyColumns.map(table.quoted).joined(separator: ", ")
         let sql = "SELECT \(key) FROM \(table.qualifiedName) WHERE \(terms.joinedAsExpression(by: " AND "))"
         var found: [RowKey] = []

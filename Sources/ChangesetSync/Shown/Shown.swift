@@ -62,7 +62,7 @@ struct Shown {
             return true
         }
         guard let candidate = try Candidate(place, state, table, base.index), !candidate.isComposed,
-            !candidate.isConverted
+            !candidate.isConverted, !Candidate.hasOtherKey(place, state, table)
         else { return false }
         do {
             try write(candidate.values, over: present, place, definition)
@@ -140,7 +140,11 @@ struct Shown {
         for place in closure.places {
             let isHidden = outcome.hidden[place]
             let reason: HiddenReason? =
-                if let isHidden {
+                if try Candidate.hasOtherKey(
+                    place, base.state(place), base.catalog.table(place.table))
+                {
+                    .otherKey
+                } else if let isHidden {
                     isHidden
                 } else if failed.contains(place) {
                     .unique

@@ -22,9 +22,10 @@ final class SnapshotMaker {
     private var numbers = Translation()
     private var vectors: [LocalVector: Int64] = [:]
 
-    /// - Returns: nil between two slices: the rows are ahead of the vector (F9).
+    /// - Returns: nil between two slices: the rows are ahead of the vector (F9); and if the store lacks values that the
+    ///   program has dropped (``DroppedValues``).
     init?(_ work: Work, partBytes: Int = ExchangeLimits.segmentBytes) throws {
-        if try work.state.isAhead(work.index) { return nil }
+        if try work.state.isAhead(work.index) || DroppedValues.areLacking(work) { return nil }
         self.work = work
         vector = try work.state.vector.vector(work.index)
         time = work.state.time

@@ -102,8 +102,8 @@ extension Work {
             return known.id
         }
         let commit = try policy.commit == 0 ? nil : joining.numbers.commit(policy.commit)
-        try catalog.apply(
-            TablePolicy(table: table.name, counters: counters, deletionsWin: policy.deletionsWin), of: commit, index)
+        try adopt(
+            TablePolicy(table: table.name, counters: counters, deletionsWin: policy.deletionsWin), of: commit)
     }
 
     // MARK: Keys
@@ -190,16 +190,20 @@ extension Work {
                 places.insert(RowPlace(table: row.integer(0), key: RowKey(stored: row.bytes(1))))
             }
         }
+        for place in places { try forgetTombstones(of: place, nil, graves: graves) }
+    }
+
+    /// - Parameter incarnations: The dead insertions that are forgotten; nil for all.
+    func forgetTombstones(of place: RowPlace, _ incarnations: Set<Int64>?, graves: Bool) throws {
         let (vector, index) = (state.vector, self.index)
-        for place in places {
-            try base.modify(place) { state in
-                state.dead = try state.dead.filter { incarnation, tombstone in
-                    try !tombstone.owed.isEmpty || !vector.covers(incarnation, index)
-                }
-                guard graves else { return }
-                for (incarnation, grave) in state.graves where !grave.isOwn && state.dead[incarnation] == nil {
-                    state.graves[incarnation] = nil
-                }
+        try base.modify(place) { state in
+            state.dead = try state.dead.filter { incarnation, tombstone in
+                try !tombstone.owed.isEmpty || !vector.covers(incarnation, index)
+                    || incarnations?.contains(incarnation) == false
+            }
+            guard graves else { return }
+            for (incarnation, grave) in state.graves where !grave.isOwn && state.dead[incarnation] == nil {
+                state.graves[incarnation] = nil
             }
         }
     }

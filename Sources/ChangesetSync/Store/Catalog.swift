@@ -7,6 +7,10 @@ struct BaseColumn: Hashable, Sendable {
     /// The place in the program's table.
     var place: Int?
     let isCounter: Bool
+    /// The last commit of this store when the program had dropped the column; nil if it has not.
+    var dropped: Int64?
+    /// Whether the program has had the column.
+    var wasHere = false
 }
 
 /// A table of the base. The program may not have it.
@@ -21,6 +25,15 @@ struct BaseTable: Sendable {
     var columns: [Int64: BaseColumn]
     /// The columns of the base by their places in the program's table; nil for those of the key.
     let columnsOfPlaces: [BaseColumn?]
+    /// The last commit of this store when the program had dropped the table, or had given it another key; nil if it has not.
+    var dropped: Int64?
+    /// The columns of other members that are of the key here. A row that has one was written under another key.
+    var columnsOfKey: Set<Int64> = []
+
+    /// Whether a row was written under a key of other columns than the program's table has.
+    func hasOtherKey(_ row: BaseRow) -> Bool {
+        !columnsOfKey.isEmpty && row.cells.keys.contains(where: columnsOfKey.contains)
+    }
 
     var hasCounters: Bool { columns.values.contains(where: \.isCounter) }
 }
@@ -36,6 +49,8 @@ final class Catalog {
     private var schema: Int32?
 
     var tables: [Int64: BaseTable] { content.tables }
+    /// References of tables that are not tracked, by the number of the parent.
+    var untrackedReferences: [Int64: [UntrackedReference]] { content.untracked }
 
     /// - Parameter version: The version of the tables of the engine that the catalog reads.
     init(_ db: Database, _ definitions: DefinitionCache, version: Int64) throws {
@@ -59,14 +74,15 @@ final class Catalog {
         content = CatalogContent()
         (content.shapes, content.columnsOfShapes) = shapes
         var rows: [StoredTable] = []
-        try db.cachedStatement(sql: "SELECT n, name, local, deletions_win, ruled FROM \(EngineTables.table)").forEach([]
-        ) {
-            rows.append(
-                StoredTable(
-                    n: $0.integer(0), name: $0.text(1), local: $0.optionalText(2), deletionsWin: $0.integer(3) != 0,
-                    ruled: $0.optionalInteger(4)))
-        }
+        try db.cachedStatement(sql: "SELECT n, name, local, deletions_win, ruled, dropped FROM \(EngineTables.table)")
+            .forEach([]) {
+                rows.append(
+                    StoredTable(
+                        n: $0.integer(0), name: $0.text(1), local: $0.optionalText(2), deletionsWin: $0.integer(3) != 0,
+                        ruled: $0.optionalInteger(4), dropped: $0.optionalInteger(5)))
+            }
         for row in rows { try add(row) }
+        content.untracked = try UntrackedReference.all(db, content.tables)
         schema = definitions.schema
     }
 
@@ -76,27 +92,37 @@ final class Catalog {
         let local: String?
         let deletionsWin: Bool
         let ruled: Int64?
+        let dropped: Int64?
     }
 
     private func add(_ table: StoredTable) throws {
         let (n, name) = (table.n, table.name)
         let definition = try table.local.flatMap { try definitions.definition(of: $0, db) }
         var columns: [Int64: BaseColumn] = [:]
-        try db.cachedStatement(sql: "SELECT n, name, reuse, local, counter FROM \(EngineTables.column) WHERE tbl = ?")
+        let sql = "SELECT n, name, reuse, local, counter, dropped FROM \(EngineTables.column) WHERE tbl = ?"
+        try db.cachedStatement(sql: sql)
             .forEach([.integer(n)]) { row in
-                let place = row.optionalText(3).flatMap { definition?.column(named: $0) }
+                var place = row.optionalText(3).flatMap { definition?.column(named: $0) }
+                if let known = place, definition?.keyColumns.contains(known) == true { place = nil }
                 columns[row.integer(0)] = BaseColumn(
                     n: row.integer(0), id: ColumnID(Name(row.text(1)), reuse: UInt32(row.integer(2))), place: place,
-                    isCounter: row.integer(4) != 0)
+                    isCounter: row.integer(4) != 0, dropped: row.optionalInteger(5), wasHere: !row.isNull(3))
             }
         var places = [BaseColumn?](repeating: nil, count: definition?.columns.count ?? 0)
         for column in columns.values { if let place = column.place { places[place] = column } }
         content.tables[n] = BaseTable(
             n: n, name: Name(name), deletionsWin: table.deletionsWin, ruled: table.ruled, local: definition,
-            columns: columns, columnsOfPlaces: places)
+            columns: columns, columnsOfPlaces: places, dropped: table.dropped,
+            columnsOfKey: Self.columnsOfKey(definition, columns))
         content.numbers[Name(name)] = n
         if let definition { content.locals[definition.name.lowercased()] = n }
         content.columnNumbers[n] = Dictionary(uniqueKeysWithValues: columns.values.map { ($0.id, $0.n) })
+    }
+
+    private static func columnsOfKey(_ table: TableDefinition?, _ columns: [Int64: BaseColumn]) -> Set<Int64> {
+        guard let table else { return [] }
+        let names = Set(table.keyColumns.map { table.columns[$0].name.lowercased() })
+        return Set(columns.values.filter { $0.place == nil && names.contains($0.id.name.text.lowercased()) }.map(\.n))
     }
 
     func table(_ n: Int64) throws -> BaseTable {
@@ -130,6 +156,9 @@ final class Catalog {
         isChanged = true
         content.columnNumbers[table, default: [:]][id] = n
         content.tables[table]?.columns[n] = BaseColumn(n: n, id: id, isCounter: false)
+        if let known = content.tables[table] {
+            content.tables[table]?.columnsOfKey = Self.columnsOfKey(known.local, known.columns)
+        }
         return n
     }
 
@@ -191,6 +220,8 @@ struct CatalogContent {
     var columnNumbers: [Int64: [ColumnID: Int64]] = [:]
     var shapes: [[Int64]: Int64] = [:]
     var columnsOfShapes: [Int64: [Int64]] = [:]
+    /// References of tables that are not tracked, by the number of the parent.
+    var untracked: [Int64: [UntrackedReference]] = [:]
 }
 
 /// The definitions of the program's tables and what the catalog makes of them, as long as the schema stays. One for each

@@ -26,7 +26,8 @@ extension EngineTables {
         CREATE TABLE \(merge) (
             n INTEGER PRIMARY KEY, uuid BLOB NOT NULL, parent BLOB, other BLOB, vector BLOB NOT NULL);
         CREATE TABLE \(remote) (
-            name TEXT NOT NULL PRIMARY KEY, upto INTEGER NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID;
+            name TEXT NOT NULL PRIMARY KEY, upto INTEGER NOT NULL, time INTEGER NOT NULL,
+            snapshot BLOB) WITHOUT ROWID;
         CREATE TABLE \(problem) (
             remote TEXT NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, detail INTEGER NOT NULL,
             PRIMARY KEY (remote, kind, name)) WITHOUT ROWID;

@@ -9,8 +9,8 @@ import CipherDatabase
 /// | `author`, `commit` | commits that are joined, or that a stamp names; `line` and `branch` see ``CommitIndex`` |
 /// | `inbox` | fetched commits that wait, each by the first commit that it needs and that is not joined |
 /// | `state`, `removed` | one row for the replica; the removed members |
-/// | `table`, `column`, `shape` | names of tables and columns, and the sets of columns that an insertion wrote |
-/// | `range_T`, `row_T` | the stamps of plain rows (``PlainRows``), for each table T |
+/// | `table`, `column`, `shape` | names of tables and columns, and the sets of columns that an insertion wrote; `dropped` and `lost` see ``DroppedValues`` |
+/// | `range_T`, `row_T`, or `key_T` | the stamps of plain rows (``PlainRows``), for each table T |
 /// | `aside` | the rows that are not plain, whole, with the reason |
 /// | `sum` | the sums of counters |
 /// | `dead`, `known`, `grave` | tombstones, the vectors that they knew, and the rows as they died |
@@ -34,7 +34,8 @@ package enum EngineTables {
     static let link = "main.\(prefix)link"
 
     static func range(_ table: Int64) -> String { "main.\(prefix)range_\(table)" }
-    static func row(_ table: Int64) -> String { "main.\(prefix)row_\(table)" }
+    /// A table that gets another key may have both, one of them empty.
+    static func row(_ table: Int64, isRowID: Bool) -> String { "main.\(prefix)\(isRowID ? "row" : "key")_\(table)" }
 
     static let creation = """
         CREATE TABLE \(author) (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE);
@@ -54,14 +55,17 @@ package enum EngineTables {
             id INTEGER PRIMARY KEY CHECK (id = 1), repository BLOB NOT NULL, author INTEGER NOT NULL, tip INTEGER,
             former BLOB NOT NULL, time INTEGER NOT NULL, vector BLOB NOT NULL, ahead BLOB NOT NULL, head BLOB,
             branches INTEGER NOT NULL, catalog INTEGER NOT NULL DEFAULT 0, revision INTEGER NOT NULL DEFAULT 1,
-            history INTEGER NOT NULL DEFAULT 0, history_name TEXT);
+            history INTEGER NOT NULL DEFAULT 0, history_name TEXT, file INTEGER,
+            tidied INTEGER);
         CREATE TABLE \(removed) (author INTEGER PRIMARY KEY, known BLOB NOT NULL);
         CREATE TABLE \(table) (
             n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, local TEXT, deletions_win INTEGER NOT NULL DEFAULT 0,
-            ruled INTEGER, adopting INTEGER NOT NULL DEFAULT 0);
+            ruled INTEGER, adopting INTEGER NOT NULL DEFAULT 0, definition TEXT,
+            key TEXT, dropped INTEGER);
         CREATE TABLE \(column) (
             n INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, name TEXT NOT NULL, reuse INTEGER NOT NULL, local TEXT,
-            counter INTEGER NOT NULL DEFAULT 0, UNIQUE (tbl, name, reuse));
+            counter INTEGER NOT NULL DEFAULT 0, dropped INTEGER, lost INTEGER NOT NULL DEFAULT 0,
+            UNIQUE (tbl, name, reuse));
         CREATE TABLE \(shape) (n INTEGER PRIMARY KEY, columns BLOB NOT NULL UNIQUE);
         CREATE TABLE \(aside) (
             tbl INTEGER NOT NULL, key BLOB NOT NULL, incarnation INTEGER NOT NULL, reason INTEGER NOT NULL,
@@ -93,11 +97,11 @@ package enum EngineTables {
             """
             CREATE TABLE IF NOT EXISTS \(range(table)) (
                 lo INTEGER PRIMARY KEY, hi INTEGER NOT NULL, incarnation INTEGER NOT NULL, shape INTEGER NOT NULL);
-            CREATE TABLE IF NOT EXISTS \(row(table)) (key INTEGER PRIMARY KEY, stamps BLOB NOT NULL);
+            CREATE TABLE IF NOT EXISTS \(row(table, isRowID: true)) (key INTEGER PRIMARY KEY, stamps BLOB NOT NULL);
             """
         } else {
             """
-            CREATE TABLE IF NOT EXISTS \(row(table)) (key BLOB PRIMARY KEY, stamps BLOB NOT NULL) WITHOUT ROWID;
+            CREATE TABLE IF NOT EXISTS \(row(table, isRowID: false)) (key BLOB PRIMARY KEY, stamps BLOB NOT NULL) WITHOUT ROWID;
             """
         }
     }

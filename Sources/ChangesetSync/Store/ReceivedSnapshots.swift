@@ -21,10 +21,8 @@ struct ReceivedSnapshots {
 
     private func begin(_ form: Form, _ vector: VersionVector) throws -> Int64 {
         try removeAll(form)
-        var bytes: [UInt8] = []
-        for entry in vector.entries { bytes.append(entry) }
         try db.cachedStatement(sql: "INSERT INTO \(EngineTables.received) (vector, whole) VALUES (?, ?)")
-            .execute(exact: [ExactValue(bytes), .integer(form.rawValue)])
+            .execute(exact: [ExactValue(vector.bytes), .integer(form.rawValue)])
         return db.lastInsertedRowID
     }
 
@@ -60,9 +58,7 @@ struct ReceivedSnapshots {
         var found: [(n: Int64, vector: VersionVector)] = []
         try db.cachedStatement(sql: "SELECT n, vector FROM \(EngineTables.received) WHERE whole = ? ORDER BY n")
             .forEach([.integer(form.rawValue)]) { row in
-                var (entries, reader) = ([AuthorTips](), ByteReader(row.bytes(1)))
-                while !reader.isAtEnd { entries.append(try reader.authorTips()) }
-                found.append((row.integer(0), VersionVector(entries)))
+                found.append((row.integer(0), try VersionVector(bytes: row.bytes(1))))
             }
         return found
     }
@@ -103,4 +99,19 @@ struct ReceivedParts: SnapshotParts {
     }
 
     func remove(_ db: Database) throws { try ReceivedSnapshots(db: db).remove(snapshot) }
+}
+
+extension VersionVector {
+    /// The vector as tables of the engine have it.
+    var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        for entry in entries { bytes.append(entry) }
+        return bytes
+    }
+
+    init(bytes: [UInt8]) throws {
+        var (entries, reader) = ([AuthorTips](), ByteReader(bytes))
+        while !reader.isAtEnd { entries.append(try reader.authorTips()) }
+        self.init(entries)
+    }
 }

@@ -37,6 +37,15 @@ struct RemoteRows {
     /// The commits that every remote has, by local numbers; nil without a remote.
     func sentUpTo() throws -> Int64? { try all().map(\.upto).min() }
 
+    /// The vector of the greatest snapshot of each remote at the last exchange; nil if it had none.
+    func snapshots() throws -> [VersionVector?] {
+        var found: [VersionVector?] = []
+        try db.cachedStatement(sql: "SELECT snapshot FROM \(EngineTables.remote)").forEach([]) { row in
+            found.append(row.isNull(0) ? nil : try VersionVector(bytes: row.bytes(0)))
+        }
+        return found
+    }
+
     /// The local number of the latest commit.
     func lastCommit() throws -> Int64 {
         try db.cachedStatement(sql: "SELECT max(n) FROM \(EngineTables.commit)").first([]) { $0.integer(0) } ?? 0
@@ -44,8 +53,12 @@ struct RemoteRows {
 
     // MARK: After an exchange
 
-    /// - Parameter last: ``lastCommit()`` when the exchange began; nil if it did not end.
-    func note(_ report: ExchangeReport, of remote: String, last: Int64?, time: Int64) throws {
+    /// - Parameters:
+    ///   - last: ``lastCommit()`` when the exchange began; nil if it did not end.
+    ///   - snapshot: The vector of the greatest snapshot of the remote; nil if it has none.
+    func note(
+        _ report: ExchangeReport, of remote: String, last: Int64?, time: Int64, snapshot: VersionVector?
+    ) throws {
         let former = try all().first { $0.name == remote }?.upto ?? 0
         let upto =
             if let last, report.unsent == 0, report.failures.isEmpty {
@@ -56,8 +69,10 @@ struct RemoteRows {
                 former
             }
         try db.cachedStatement(
-            sql: "INSERT OR REPLACE INTO \(EngineTables.remote) (name, upto, time) VALUES (?, ?, ?)"
-        ).execute(exact: [ExactValue(text: remote), .integer(upto), .integer(time)])
+            sql: "INSERT OR REPLACE INTO \(EngineTables.remote) (name, upto, time, snapshot) VALUES (?, ?, ?, ?)"
+        ).execute(exact: [
+            ExactValue(text: remote), .integer(upto), .integer(time), snapshot.map { ExactValue($0.bytes) } ?? .null,
+        ])
         try db.cachedStatement(sql: "DELETE FROM \(EngineTables.problem) WHERE remote = ?")
             .execute(exact: [ExactValue(text: remote)])
         for name in report.damaged { try add(.damaged, name, 0, remote) }

@@ -12,8 +12,16 @@ struct TableDefinition: Sendable {
 
     /// Columns of which no two rows have equal values.
     struct UniqueKey: Hashable, Sendable {
+        /// Empty if a part is an expression.
         let columns: [Int]
         let comparison: KeyComparison
+        /// The parts in SQL.
+        let terms: [String]
+        /// Which rows have the key, in SQL; nil for all.
+        let condition: String?
+
+        /// Whether the key is one of columns of all rows, so that a foreign key may refer to it.
+        var isPlain: Bool { condition == nil && !columns.isEmpty }
     }
 
     struct ForeignKey: Hashable, Sendable {
@@ -33,8 +41,7 @@ struct TableDefinition: Sendable {
     let keyColumns: [Int]
     /// Whether the key is an integer that is the row id.
     let isRowID: Bool
-    /// The primary key, unless it is the row id, and then the others. Keys over expressions and over a part of the rows are
-    /// left out: the table itself decides them.
+    /// The primary key, unless it is the row id, and then the others, also over expressions and over a part of the rows.
     let uniqueKeys: [UniqueKey]
     let foreignKeys: [ForeignKey]
     /// The sets of columns that share a CHECK, with more than one column each.
@@ -134,17 +141,29 @@ extension TableDefinition {
         let indexes = try Row.fetchAll(
             db,
             sql: """
-                SELECT name, origin, partial FROM pragma_index_list(?, 'main') WHERE "unique" ORDER BY name
+                SELECT l.name, l.origin, s.sql FROM pragma_index_list(?, 'main') AS l
+                LEFT JOIN main.sqlite_schema AS s ON s.type = 'index' AND s.name = l.name
+                WHERE l."unique" ORDER BY l.name
                 """,
             arguments: [name])
         for index in indexes {
             let parts = try Row.fetchAll(
                 db, sql: "SELECT name, coll FROM pragma_index_xinfo(?, 'main') WHERE key ORDER BY seqno",
                 arguments: [index[0] as String])
-            let places = parts.compactMap { part in (part[0] as String?).flatMap { columns.firstIndex(of: $0) } }
-            guard places.count == parts.count, !(index[2] as Bool) else { continue }
+            let places = parts.map { part in (part[0] as String?).flatMap { columns.firstIndex(of: $0) } }
+            let scanned = (index[2] as String?).map(IndexScanner.init)
+            var terms: [String] = []
+            for (number, part) in parts.enumerated() {
+                // A generated column has a name and no place.
+                let name = (part[0] as String?)?.quotedDatabaseIdentifier
+                if let term = name ?? scanned?.terms[number] { terms.append(term) }
+            }
+            guard terms.count == parts.count else { continue }
             let comparison = KeyComparison(parts.map { KeyComparison.Part(collation: $0[1] as String? ?? "BINARY") })
-            let key = UniqueKey(columns: places, comparison: comparison)
+            let whole = places.compactMap { $0 }
+            let key = UniqueKey(
+                columns: whole.count == parts.count ? whole : [], comparison: comparison, terms: terms,
+                condition: scanned?.condition)
             if index[1] as String == "pk" { primary = key } else { others.append(key) }
         }
         return (primary, others)

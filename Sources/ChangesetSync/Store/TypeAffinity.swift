@@ -41,6 +41,15 @@ enum TypeAffinity: Sendable {
         }
     }
 
+    /// A whole number as the column stores it.
+    func stored(_ number: Int64) -> CellValue {
+        switch self {
+        case .none, .numeric: .integer(number)
+        case .text: .string(String(number))
+        case .real: .real(Double(number))
+        }
+    }
+
     /// Whether a text is that of a number, with spaces around it.
     static func isNumber(_ text: some Collection<UInt8>) -> Bool {
         var rest = Substring(decoding: text, as: UTF8.self).drop(while: isSpace)

@@ -80,13 +80,17 @@ struct SyncStatusReport {
         case .missingTable(let table, let rows):
             return "The store has no table \"\(table)\", or does not track it: \(CountText.text(rows, "row")) of it "
                 + "\(rows == 1 ? "waits" : "wait"). Update the program, or track the table: cipherctl sync init --table T"
-        case .missingColumn(let table, let column):
+        case .missingColumn(let table, let column, let rows):
             return
-                "Table \"\(table)\" has no column \"\(column)\", which others have written. The values are kept, and "
-                + "shown when the column is there: update the program."
+                "Table \"\(table)\" has no column \"\(column)\", which others have written in "
+                + "\(CountText.text(rows, "row")). The values are kept, and shown when the column is there: update the program."
         case .conflict(let table, let reason, let rows):
             return "\(CountText.text(rows, "row")) of \"\(table)\" \(rows == 1 ? "is" : "are") not shown as written "
                 + "(\(reason.meaning)): cipherctl sync conflicts"
+        case .orphans(let table, let parent, let rows):
+            return
+                "\(CountText.text(rows, "row")) of \"\(table)\", which is not tracked, \(rows == 1 ? "refers" : "refer") to "
+                + "rows of \"\(parent)\" that are not here. Delete or change them, or give the table an ON DELETE action."
         case .waiting(let author, let commits, let missing):
             return
                 "\(CountText.text(commits, "commit")) of \(member(author)) \(commits == 1 ? "waits" : "wait") for commit "
@@ -190,8 +194,15 @@ struct SyncStatusReport {
         switch obstacle {
         case .missingTable(let table, let rows):
             .object(["kind": .string("missingTable"), "table": .string(table), "rows": .int(rows)])
-        case .missingColumn(let table, let column):
-            .object(["kind": .string("missingColumn"), "table": .string(table), "column": .string(column)])
+        case .missingColumn(let table, let column, let rows):
+            .object([
+                "kind": .string("missingColumn"), "table": .string(table), "column": .string(column),
+                "rows": .int(rows),
+            ])
+        case .orphans(let table, let parent, let rows):
+            .object([
+                "kind": .string("orphans"), "table": .string(table), "parent": .string(parent), "rows": .int(rows),
+            ])
         case .conflict(let table, let reason, let rows):
             .object([
                 "kind": .string("conflict"), "table": .string(table), "reason": .string(reason.rawValue),
@@ -263,6 +274,7 @@ extension SyncConflict.Reason {
         case .foreignKey: "a FOREIGN KEY"
         case .composed: "several insertions of one key, or columns that are not here"
         case .missingTable: "the table is not here"
+        case .otherKey: "its primary key has other columns here"
         }
     }
 }

@@ -96,6 +96,82 @@ struct CommitReaderTests {
         #expect(after.contains { $0["isWhole"] as? Bool == true } && !after.contains { $0["hash"] != nil })
     }
 
+    /// The rows of the program and of the base, as the reader prints them.
+    private func rows(_ device: Device) throws -> (shown: [String], base: Int) {
+        var shown: [String] = []
+        for table in ["player", "team"] {
+            let key = table == "player" ? "id" : "code"
+            let columns = try device.pool.read { db in
+                try String.fetchAll(
+                    db, sql: "SELECT name FROM pragma_table_info(?) WHERE pk = 0 ORDER BY name", arguments: [table])
+            }
+            let cells = columns.map { "'\($0)', \($0)" }.joined(separator: ", ")
+            shown += try device.texts(
+                "SELECT '\(table) ' || json_array(\(key)) || ' ' || json_object(\(cells)) FROM \(table) ORDER BY \(key)"
+            )
+        }
+        let living = try device.pool.writeWithoutTransaction { db in
+            try device.repository.replica.inspect(db, clock: device.repository.clock()) { try $0.rows().living.count }
+        }
+        return (shown, living)
+    }
+
+    private static func text(_ value: Any?) throws -> String {
+        let data = try JSONSerialization.data(
+            withJSONObject: value ?? NSNull(), options: [.sortedKeys, .fragmentsAllowed, .withoutEscapingSlashes])
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    @Test(
+        "it joins the commits of a remote with members, epochs, counters and a snapshot, and has the rows of the stores",
+        .enabled(if: CommitReaderTests.isPossible), arguments: 0..<4)
+    func joinedRows(_ index: Int) throws {
+        try FileManager.default.createDirectory(
+            at: folder.url.appending(path: "remote"), withIntermediateDirectories: true)
+        let a = try Device(folder.path("a.db"))
+        let remote = FolderStore(path: folder.path("remote"), repository: try a.repository.store().repository)
+        let (b, c) = (
+            try Device(folder.path("b.db"), invitedBy: a, at: remote),
+            try Device(folder.path("c.db"), invitedBy: a, at: remote)
+        )
+        let seed = Seed()
+        var numbers = seed.numbers(index)
+        var devices = [a, b, c]
+        for step in 0..<40 {
+            guard let device = devices.randomElement(using: &numbers) else { continue }
+            let id = Int.random(in: 1...6, using: &numbers)
+            switch Int.random(in: 0..<8, using: &numbers) {
+            case 0, 1: try device.write("INSERT OR REPLACE INTO player VALUES (\(id), 'n\(step)', \(step))")
+            case 2: try device.write("UPDATE player SET name = 'u\(step)' WHERE id > \(id)")
+            case 3: try device.write("UPDATE player SET score = coalesce(score, 0) + \(step) WHERE id = \(id)")
+            case 4: try device.write("DELETE FROM player WHERE id = \(id)")
+            case 5: try device.write("INSERT OR REPLACE INTO team VALUES ('t\(id)', NULL)")
+            default: try device.sync(remote)
+            }
+            if step == 12 { try device.repository.setRules(of: "player", counters: ["score"]) }
+            if step == 20, index > 0 { try a.repository.compact(remote, named: "remote") }
+            if step == 30 {
+                for device in [c, a, b] { try device.sync(remote) }
+                try c.write("UPDATE player SET name = 'of the removed member' WHERE id = \(id)")
+                try c.sync(remote)
+                if index > 1 { try b.sync(remote) }
+                let member = try #require(c.repository.members().first { $0.isThisStore })
+                try a.repository.removeMember(member.id)
+                devices = [a, b]
+            }
+        }
+        let invitation = try a.repository.invite(as: .reader, until: .max)
+        for _ in 0..<3 { for device in [a, b] { try device.sync(remote) } }
+        let (shown, living) = try rows(a)
+        let found = try read(invitation, ["--rows"]).filter { $0["living"] != nil }
+        let lines = try found.filter { !($0["shown"] is NSNull) }.map {
+            "\($0["table"] ?? "") \(try Self.text($0["key"])) \(try Self.text($0["shown"]))"
+        }
+        #expect(lines.sorted() == shown.sorted(), "\(seed)")
+        #expect(found.reduce(0) { $0 + (($1["living"] as? [Any])?.count ?? 0) } == living, "\(seed)")
+        #expect(try b.rows() == a.rows(), "\(seed)")
+    }
+
     @Test("it reads the rows of a snapshot", .enabled(if: CommitReaderTests.isPossible))
     func snapshotRows() throws {
         try FileManager.default.createDirectory(

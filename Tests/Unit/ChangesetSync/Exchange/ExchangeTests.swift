@@ -26,6 +26,23 @@ struct ExchangeTests {
         #expect(remote.calls == ["list": 1] && report.isComplete && report.sentObjects == 0)
     }
 
+    /// Schedule 1000672: the records of the list counted as held, were never added, and were not fetched again. All objects
+    /// of the new epoch waited for its secret for ever.
+    @Test("records that were fetched before a remote fails are kept")
+    func recordsBeforeFailure() throws {
+        let remote = MemoryRemote()
+        let a = try TestStore.founder()
+        let b = try a.admit()
+        for name in ["c", "d", "e", "f", "g", "h"] { try a.remove(a.admit(named: name).keys.id) }
+        try a.commit()
+        try a.sync(remote)
+        for first in 1...8 {
+            _ = try? b.sync(FailingRemote(remote, afterGets: first))
+        }
+        try b.sync(remote)
+        #expect(b.list.records.count == a.list.records.count && b.hashes == a.hashes)
+    }
+
     @Test("a folder is a remote, and an object in it has its whole content under its name")
     func folder() throws {
         let folder = TemporaryFolder()

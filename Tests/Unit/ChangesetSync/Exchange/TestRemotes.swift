@@ -59,6 +59,32 @@ final class MemoryRemote: ObjectStore {
     }
 }
 
+/// A remote that gives so many objects and then fails.
+final class FailingRemote: ObjectStore {
+    private let remote: MemoryRemote
+    private let left: Mutex<Int>
+    let description = "failing"
+
+    struct Failure: Error {}
+
+    init(_ remote: MemoryRemote, afterGets count: Int) {
+        self.remote = remote
+        left = Mutex(count)
+    }
+
+    func put(_ name: String, _ bytes: [UInt8]) throws -> PutOutcome { throw Failure() }
+    func list(_ prefix: String) throws -> [ListedObject] { try remote.list(prefix) }
+    func delete(_ name: String) throws { throw Failure() }
+    func get(_ name: String, limitBytes: Int) throws -> [UInt8]? {
+        let isLast = left.withLock { count in
+            count -= 1
+            return count < 0
+        }
+        if isLast { throw Failure() }
+        return try remote.get(name, limitBytes: limitBytes)
+    }
+}
+
 /// A remote that fails, lies, repeats, reorders, loses its answers and is late, by a seed.
 final class FaultyRemote: ObjectStore {
     enum Fault: CaseIterable {
