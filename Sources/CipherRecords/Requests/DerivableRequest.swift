@@ -178,17 +178,25 @@ extension TableRequest where Self: FilteredRequest, Self: TypedRequest {
         return filtering(Term(.deferred(Deferred { db in [RecordKey.condition(try stored(db, table))] })))
     }
 
-    /// The row with the columns of a unique key; none for nil.
+    /// The row with the columns of a unique key; none for nil. UUIDs, dates and data have the form in which the records
+    /// store them.
     public func filter(key: [String: (any DatabaseValueConvertible)?]?) -> Self { filter(keys: key.map { [$0] } ?? []) }
 
-    /// The rows with the columns of unique keys.
+    /// The rows with the columns of unique keys. UUIDs, dates and data have the form in which the records store them.
     public func filter(keys: [[String: (any DatabaseValueConvertible)?]]) -> Self {
         if keys.isEmpty { return none() }
         // Keys of the same columns are one operation; each has its columns in one order.
         var groups: [UniqueKeys] = []
         for key in keys {
-            let columns = key.keys.sorted()
-            let values = columns.map { Term((key[$0] ?? nil)?.databaseValue ?? .null) }
+            let stored: [String: DatabaseValue]
+            do {
+                stored = try RecordKey.stored(key, for: RowDecoder.self)
+            } catch {
+                // The statement throws it.
+                return filtering(Term(.deferred(Deferred { _ in throw error })))
+            }
+            let columns = stored.keys.sorted()
+            let values = columns.map { Term(stored[$0] ?? .null) }
             if let index = groups.firstIndex(where: { $0.columns == columns }) {
                 groups[index].add(values)
             } else {
