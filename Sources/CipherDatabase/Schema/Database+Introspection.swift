@@ -148,10 +148,10 @@ extension Database {
     }
 
     private func hasRowID(_ table: DatabaseObjectID) throws -> Bool {
-        let isWithoutRowID = try Bool.fetchOne(
-            self, sql: "SELECT wr FROM pragma_table_list(?) WHERE schema = ? COLLATE NOCASE",
-            arguments: [table.name, table.schemaID.name])
-        return isWithoutRowID != true
+        let flags = try Row.fetchAll(self, sql: "SELECT schema, wr FROM pragma_table_list(?)", arguments: [table.name])
+        let name = table.schemaID.name.lowercasedASCII
+        let row = flags.first { ($0[0] as String).lowercasedASCII == name }
+        return (row?[1] as Bool?) != true
     }
 
     private func indexes(on table: DatabaseObjectID) throws -> [IndexInfo]? {
@@ -260,14 +260,24 @@ extension Database {
 
     /// Whether an object exists, according to the cache.
     func exists(_ type: String, _ object: DatabaseObjectID) throws -> Bool {
-        try objects(of: object.schemaID).contains(
-            SchemaCache.Object(type: type, name: object.name.lowercasedASCII))
+        try stored(type, object) != nil
     }
 
-    private func objects(of schemaID: DatabaseSchemaID) throws -> Set<SchemaCache.Object> {
+    /// An object as the schema has it; nil for none of this type and name, ignoring case.
+    func stored(_ type: String, _ object: DatabaseObjectID) throws -> SchemaCache.StoredObject? {
+        try objects(of: object.schemaID)[SchemaCache.Object(type: type, name: object.name.lowercasedASCII)]
+    }
+
+    // The library compares names itself: a program may replace the functions and collations of SQLite that do.
+    private func objects(of schemaID: DatabaseSchemaID) throws -> [SchemaCache.Object: SchemaCache.StoredObject] {
         if let objects = schemaCache.schemas[schemaID]?.objects { return objects }
-        let rows = try Row.fetchAll(self, sql: "SELECT type, name FROM \(schemaID.schemaTable)")
-        let objects = Set(rows.map { SchemaCache.Object(type: $0[0], name: ($0[1] as String).lowercasedASCII) })
+        var objects: [SchemaCache.Object: SchemaCache.StoredObject] = [:]
+        let rows = try Row.fetchCursor(self, sql: "SELECT type, name, rootpage FROM \(schemaID.schemaTable)")
+        while let row = try rows.next() {
+            let name: String = row[1]
+            objects[SchemaCache.Object(type: row[0], name: name.lowercasedASCII)] = SchemaCache.StoredObject(
+                name: name, hasPages: (row[2] as Int64?) ?? 0 > 0)
+        }
         schemaCache.schemas[schemaID, default: SchemaCache.Entries()].objects = objects
         return objects
     }

@@ -23,10 +23,12 @@ struct SchemaCache {
     var generatedColumns: [String: Set<String>] = [:]
     /// How tables are recorded; nil before the first request.
     var history: HistoryCatalog?
+    /// The definitions with the word `replace`, by their schemas.
+    var replacing: [DatabaseSchemaID: [ReplacingDefinition]] = [:]
 
     /// The cache of one schema. Tables are keyed by their names in lower case, with nil where there is no such table.
     struct Entries {
-        var objects: Set<Object>?
+        var objects: [Object: StoredObject]?
         var columns: [String: [ColumnInfo]?] = [:]
         var primaryKeys: [String: PrimaryKeyInfo?] = [:]
         var indexes: [String: [IndexInfo]?] = [:]
@@ -38,6 +40,14 @@ struct SchemaCache {
         let type: String
         /// In lower case.
         let name: String
+    }
+
+    /// An object as the schema has it.
+    struct StoredObject {
+        /// The name as it was created.
+        let name: String
+        /// Whether it has a b-tree: views, triggers and virtual tables have none.
+        let hasPages: Bool
     }
 
     /// Records the present version, and clears the cache when the version has changed.
