@@ -50,12 +50,22 @@ public struct SQL: Sendable {
         var values: [DatabaseValue] = []
         let (text, given) = (Array(plain.text.utf8), plain.arguments.values)
         var (offset, count) = (0, 0)
-        for insertion in plain.insertions {
-            bytes += text[offset..<insertion.textOffset]
+        let ends = plain.insertions.dropFirst().map(\.textOffset) + [text.count]
+        for (insertion, end) in zip(plain.insertions, ends) {
+            let former = text[offset..<insertion.textOffset]
+            bytes += former
             values += given[count..<insertion.argumentCount]
             (offset, count) = (insertion.textOffset, insertion.argumentCount)
             let fragment = try insertion.fragment.sql(db)
+            let form = insertion.fragment.form
+            let isGrouped =
+                form != .single
+                && form.needsParentheses(
+                    between: String(decoding: former, as: UTF8.self),
+                    and: String(decoding: text[offset..<end], as: UTF8.self))
+            if isGrouped { bytes.append(UInt8(ascii: "(")) }
             bytes += fragment.text.utf8
+            if isGrouped { bytes.append(UInt8(ascii: ")")) }
             values += fragment.values
         }
         return SQL(

@@ -38,10 +38,10 @@ extension SQLInterpolation {
     /// A column that is a coding key as well.
     public mutating func appendInterpolation(_ column: some ColumnExpression & CodingKey) { append(Term(column)) }
 
-    /// An expression, without parentheses.
+    /// An expression; in parentheses where operators stand beside it: `WHERE \(first || second) AND active`.
     public mutating func appendInterpolation(_ expression: some SQLSpecificExpressible) { append(Term(expression)) }
 
-    /// An expression, without parentheses; a value becomes a parameter.
+    /// An expression; in parentheses where operators stand beside it. A value becomes a parameter.
     @_disfavoredOverload
     public mutating func appendInterpolation(_ expression: (any SQLExpressible)?) {
         append(expression.map { Term($0.sqlExpression) } ?? Term(DatabaseValue.null))

@@ -84,6 +84,26 @@ final class Node: SQLFragment, Hashable {
     static func == (left: Node, right: Node) -> Bool { left === right || left.operation == right.operation }
     func hash(into hasher: inout Hasher) { hasher.combine(operation) }
 
+    /// SQL text of the program stays as it is.
+    var form: FragmentForm {
+        switch operation {
+        case .apply(let function, let operands):
+            switch function {
+            case .function, .cast, .named: .single
+            case .like: operands.count == 2 ? .pattern : .comparison
+            case .between, .among, .inRows, .exists: .pattern
+            case .chain(.and): .conjunction
+            case .collate: operands[0].isComparison ? .comparison : .single
+            default: Term.node(self).isComparison ? .comparison : .operation
+            }
+        case .deferred: .operation
+        case .located(_, .node(let node)), .inTable(_, .node(let node)), .json(.node(let node)): node.form
+        case .column, .fastKey, .subquery, .bareQuery, .tableName, .definition, .columns, .located, .inTable, .json,
+            .literal:
+            .single
+        }
+    }
+
     /// The operation in SQL text that stands alone, without a table that its columns could belong to.
     func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
         var generator = SQLGenerator(facts: SchemaFacts(db))
@@ -303,6 +323,12 @@ struct LiteralText: Hashable, Sendable {
     }
 
     var pieces: [Piece] = []
+
+    /// The text that is one of the pieces; nil for another piece, and for none.
+    func text(at index: Int) -> String? {
+        guard pieces.indices.contains(index), case .text(let text, _) = pieces[index] else { return nil }
+        return text
+    }
 
     /// Whether the text of the program may have a query of its own.
     var hasQueryText: Bool {

@@ -59,10 +59,15 @@ extension SQLGenerator {
         let outer = qualifiesAliases
         qualifiesAliases = outer || literal.hasQueryText
         defer { qualifiesAliases = outer }
-        for piece in literal.pieces {
+        for (index, piece) in literal.pieces.enumerated() {
             switch piece {
             case .text(let text, let values): write(text, values: values.lazy.map(\.value))
-            case .node(let node): try write(node.operation)
+            case .node(let node):
+                let (former, next) = (literal.text(at: index - 1), literal.text(at: index + 1))
+                let isGrouped = node.form.needsParentheses(between: former, and: next)
+                if isGrouped { write("(") }
+                try write(node.operation)
+                if isGrouped { write(")") }
             case .failure(let message): throw misuse(message)
             }
         }
