@@ -98,6 +98,14 @@ extension SQLInterpolation {
         appendList(expressions.map { Term($0) })
     }
 
+    /// Several stored values in parentheses, as after `IN`; for none, a query without rows.
+    // More special than the forms for values and for expressions: their elements may be both.
+    @_disfavoredOverload
+    public mutating func appendInterpolation<Expressions: Sequence>(_ expressions: Expressions)
+    where Expressions.Element: SQLSpecificExpressible & DatabaseValueConvertible {
+        appendList(expressions.map { Term($0) })
+    }
+
     /// Several expressions and values in parentheses, as after `IN`; for none, a query without rows.
     @_disfavoredOverload
     public mutating func appendInterpolation<Expressions: Sequence>(_ expressions: Expressions)
