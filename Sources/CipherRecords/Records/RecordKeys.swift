@@ -9,7 +9,7 @@ enum RecordKey {
     static func condition(_ values: [DatabaseValue]) -> Term {
         let terms = values.map { Term($0) }
         if terms.count > ListedValues.mostParameters, let list = ListedValues.query(of: terms) {
-            return Term(.apply(.primaryKey, [list]))
+            return Term(.apply(.primaryKey, [list] + (ListedValues.exactQuery(of: terms).map { [$0] } ?? [])))
         }
         return Term(.apply(.primaryKey, terms))
     }

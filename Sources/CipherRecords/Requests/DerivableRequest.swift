@@ -225,7 +225,9 @@ private struct UniqueKeys {
     var conditions: [Term] {
         let isLong = keys.count > ListedValues.mostParameters * max(1, columns.count)
         if isLong, let list = ListedValues.query(of: keys, width: columns.count) {
-            let listed = Term(.apply(.uniqueKeys(columns), [list]))
+            // The same rows, compared once more as a short list is, if a REAL column rounds one of the values.
+            let exact = keys.contains(where: ListedValues.isRounded) ? [list] : []
+            let listed = Term(.apply(.uniqueKeys(columns), [list] + exact))
             return [listed] + (keysWithNull.isEmpty ? [] : [Term(.apply(.uniqueKeys(columns), keysWithNull))])
         }
         return [Term(.apply(.uniqueKeys(columns), keys + keysWithNull))]

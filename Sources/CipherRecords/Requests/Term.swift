@@ -200,9 +200,10 @@ enum Operator: Hashable, Sendable {
     case function(Function)
     /// `CASE`: pairs of condition and result, and a last operand for all else where `hasElse` says so.
     case choice(hasBase: Bool, hasElse: Bool)
-    /// The row's primary key is among the operands.
+    /// The row's primary key is among the operands: values; or a query, with a second one for a key that is a double.
     case primaryKey
-    /// The columns have the values of one of several keys, one after another.
+    /// The columns have the values of one of several keys: values, one after another; or a query, with the same query for
+    /// a key that has a double.
     case uniqueKeys([String])
     /// The operand, by its name in the result: `expression AS name`.
     case named(String)

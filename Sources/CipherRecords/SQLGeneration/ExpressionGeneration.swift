@@ -313,7 +313,17 @@ extension SQLGenerator {
             throw DatabaseError.compositeKey(columns, of: current.table)
         }
         write(column: columns[0])
-        if operands.count == 1 {
+        if operands.count == 2, operands[1].isSubquery {
+            write(" IN ")
+            try write(operands[0])
+            write(" AND (TYPEOF(")
+            write(column: columns[0])
+            write(") <> 'real' OR ")
+            write(column: columns[0])
+            write(" IN ")
+            try write(operands[1])
+            write(")")
+        } else if operands.count == 1 {
             write(operands[0].isSubquery ? " IN " : " = ")
             try write(operands[0])
         } else {
@@ -330,11 +340,8 @@ extension SQLGenerator {
                 "table \(current.table) has no unique key on \(columns.joined(separator: ", ")): make a unique index on "
                     + "these columns, or use filter(_:)")
         }
-        if operands.count == 1, operands[0].isSubquery {
-            write("(")
-            write(columns) { $0.write(column: $1) }
-            write(") IN ")
-            return try write(operands[0])
+        if let list = operands.first, list.isSubquery {
+            return try writeListedKeys(columns, list, operands.dropFirst().first)
         }
         // In the order of the key; columns that it does not have come last.
         let order = columns.indices.sorted { left, right in
@@ -344,6 +351,36 @@ extension SQLGenerator {
             Term.conjunction(order.map { Term(.column(columns[$0], .request)).equals(operands[start + $0]) })
         }
         try write(Term.chain(.or, rows))
+    }
+}
+
+extension SQLGenerator {
+    /// Writes that the columns have the values of a row of a query.
+    ///
+    /// - Parameter exact: The query again, if a column of type REAL rounds one of its values: then rows with a double are
+    ///   compared once more, value by value.
+    fileprivate mutating func writeListedKeys(_ columns: [String], _ list: Term, _ exact: Term?) throws {
+        write("(")
+        write(columns) { $0.write(column: $1) }
+        write(") IN ")
+        try write(list)
+        guard let exact else { return }
+        write(" AND (TRUE")
+        for column in columns {
+            write(" AND TYPEOF(")
+            write(column: column)
+            write(") <> 'real'")
+        }
+        write(" OR EXISTS (WITH listed (")
+        write(columns.indices) { $0.write("c\($1)") }
+        write(") AS ")
+        try write(exact)
+        write(" SELECT 1 FROM listed WHERE ")
+        write(columns.indices, separator: " AND ") { generator, index in
+            generator.write(column: columns[index], qualifier: generator.current.qualifier ?? generator.current.table)
+            generator.write(" = listed.c\(index)")
+        }
+        write("))")
     }
 }
 
