@@ -40,7 +40,7 @@ enum RecordKey {
         private func value(of key: EncodedKey, column: String) throws -> DatabaseValue {
             switch key {
             case .uuid(let uuid): record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
-            case .date(let date): record.databaseDateEncodingStrategy(for: column).value(of: date)
+            case .date(let date): try record.databaseDateEncodingStrategy(for: column).value(of: date)
             case .data(let data): try record.databaseDataEncodingStrategy(for: column).value(of: data)
             case .other(let value): value
             }
