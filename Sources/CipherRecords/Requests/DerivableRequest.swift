@@ -258,8 +258,9 @@ extension TableRequest where Self: FilteredRequest {
     /// The rows that fit a full-text pattern as well; none for nil.
     public func matching(_ pattern: (any FullTextPattern)?) -> Self {
         guard let pattern else { return none() }
-        let table = Term(.tableName(sqlRelation.content.table))
-        return filtering(Term(.apply(.infix(.match), [table, Term(pattern.databaseValue)])))
+        // A full-text table has a column of its own name.
+        let index = Term(.column(sqlRelation.content.table, .request))
+        return filtering(Term(.apply(.infix(.match), [index, Term(pattern.databaseValue)])))
     }
 }
 

@@ -33,10 +33,7 @@ extension SQLGenerator {
             try write(query)
             write(")")
         case .bareQuery(let query): try write(query)
-        case .tableName(let name):
-            // A full-text table has a column of its own name: under an alias it is found by that.
-            let isAliased = name == current.table && current.qualifier != nil && current.qualifier != name
-            write(column: name, qualifier: isAliased ? current.qualifier : nil)
+        case .tableName(let name): write(identifier: name)
         case .definition(let table): try write(table)
         case .columns(let selections, let table, let qualifier):
             // `columnsOf` stands in statements of any tables: it always says which one it means.
