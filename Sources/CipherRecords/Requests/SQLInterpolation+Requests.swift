@@ -29,7 +29,7 @@ extension SQLInterpolation {
     public mutating func appendInterpolation<Record: TableRecord>(
         columnsOf type: Record.Type, tableAlias alias: String? = nil
     ) {
-        append(Node(.columns(Record.relation.selection, table: Record.databaseTableName, qualifier: alias)))
+        append(Term(.columns(Record.relation.selection, table: Record.databaseTableName, qualifier: alias)))
     }
 
     /// A column: `WHERE \(Column("score")) > \(score)`.
@@ -64,7 +64,7 @@ extension SQLInterpolation {
 
     /// The selection of a request, with its name: `SELECT \(max(Column("score")).forKey("best"))`.
     public mutating func appendInterpolation(_ selection: SQLSelection) {
-        append(Node(.columns([selection.content], table: "", qualifier: nil)))
+        append(Term(.columns([selection.content], table: "", qualifier: nil)))
     }
 
     /// All columns: `*`.
@@ -78,7 +78,7 @@ extension SQLInterpolation {
 
     /// A request as a query, without parentheses: `SELECT COUNT(*) FROM (\(request))`.
     public mutating func appendInterpolation(_ request: some SQLSubqueryable) {
-        append(Node(.bareQuery(request.sqlSubquery.content)))
+        append(Term(.bareQuery(request.sqlSubquery.content)))
     }
 
     /// The name of a common table expression: `SELECT * FROM \(best)`.
@@ -88,7 +88,7 @@ extension SQLInterpolation {
 
     /// A common table expression as it stands after `WITH`: `WITH \(definitionFor: best) SELECT ...`.
     public mutating func appendInterpolation<T>(definitionFor cte: CommonTableExpression<T>) {
-        append(Node(.definition(cte.table)))
+        append(Term(.definition(cte.table)))
     }
 
     /// Several expressions in parentheses, as after `IN`; for none, a query without rows.

@@ -27,9 +27,7 @@ enum Term: Hashable, Sendable {
             self = .node(node)
         } else {
             // Expressions are walked by recursion, which deeper ones would drive beyond the end of the stack.
-            self = .failure(
-                "an expression has more than \(Node.mostLevels) operators in one another: join long chains with "
-                    + "joined(operator:), or look for values with contains(_:)")
+            self = .failure(Node.tooManyLevels)
         }
     }
 
@@ -71,6 +69,15 @@ final class Node: SQLFragment, Hashable {
     /// the thread that writes the SQL, and a thread has 8 MB or less.
     /// - SeeAlso: <https://www.sqlite.org/limits.html#max_expr_depth>
     static let mostLevels = 250
+
+    /// How many operations a query is as deep as. A join is as deep as one.
+    static let levelsOfQuery = 4
+
+    /// The mistake of an expression or request that is deeper.
+    static let tooManyLevels =
+        "there are more than \(mostLevels) operators in one another, or more than \(mostLevels / levelsOfQuery) requests: "
+        + "join long chains with joined(operator:), look for values with contains(_:), and follow long paths with a "
+        + "recursive common table expression"
 
     let operation: Operation
     /// How many operations are in one another, this one included.
@@ -153,22 +160,78 @@ enum Operation: Hashable, Sendable {
 }
 
 extension Operation {
-    /// How many operations are in one another below this one, queries aside.
+    /// How many operations are in one another below this one.
     fileprivate var innerDepth: Int {
         switch self {
         case .apply(_, let operands): operands.reduce(0) { max($0, $1.depth) }
         case .located(_, let term), .inTable(_, let term), .json(let term): term.depth
-        case .literal(let literal):
-            literal.pieces.reduce(0) { depth, piece in
-                if case .node(let node) = piece { max(depth, node.depth) } else { depth }
-            }
-        case .column, .fastKey, .subquery, .bareQuery, .tableName, .definition, .columns, .deferred: 0
+        case .literal(let literal): literal.depth
+        case .subquery(let query), .bareQuery(let query): query.depth
+        case .definition(let table): table.query.depth
+        case .columns(let selections, _, _): selections.reduce(0) { max($0, $1.depth) }
+        case .column, .fastKey, .tableName, .deferred: 0
         }
     }
 }
 
 extension Term {
     fileprivate var depth: Int { if case .node(let node) = self { node.depth } else { 0 } }
+}
+
+extension LiteralText {
+    fileprivate var depth: Int {
+        pieces.reduce(0) { depth, piece in
+            if case .node(let node) = piece { max(depth, node.depth) } else { depth }
+        }
+    }
+}
+
+extension Selection {
+    fileprivate var depth: Int {
+        switch self {
+        case .expression(let term): term.depth
+        case .literal(let literal): literal.depth
+        case .located(_, let selections), .inTable(_, let selections): selections.reduce(0) { max($0, $1.depth) }
+        case .allColumns, .allColumnsExcluding, .primaryKey, .deferred, .one: 0
+        }
+    }
+}
+
+extension Subquery {
+    /// How many operations are in one another.
+    var depth: Int {
+        switch self {
+        case .relation(let relation): relation.depth
+        case .literal(let literal): Node.levelsOfQuery + literal.depth
+        case .deferred: Node.levelsOfQuery
+        }
+    }
+
+    /// The query, or one that cannot be written if it is too deep.
+    var checked: Subquery {
+        if depth <= Node.mostLevels { return self }
+        var literal = LiteralText(SQL(sql: ""))
+        literal.pieces = [.failure(Node.tooManyLevels)]
+        return .literal(literal)
+    }
+}
+
+extension Relation {
+    /// How many operations, queries and joins are in one another.
+    var depth: Int {
+        var depth = 0
+        func see(_ inner: Int) { depth = max(depth, inner) }
+        for table in commonTables { see(table.query.depth) }
+        for selected in selection { see(selected.depth) }
+        for terms in [filters, groups, having] { for term in terms { see(term.depth) } }
+        for case .term(let term, _) in ordering.elements { see(term.depth) }
+        for join in joins {
+            if case .condition(let condition?, _, _) = join.link { see(condition.depth) }
+            see(join.relation.depth + 1 - Node.levelsOfQuery)
+        }
+        for prefetch in prefetches { see(prefetch.relation.depth) }
+        return Node.levelsOfQuery + depth
+    }
 }
 
 /// A query within an expression.
@@ -352,7 +415,12 @@ struct LiteralText: Hashable, Sendable {
     }
 
     private static func piece(_ fragment: any SQLFragment) -> Piece {
-        if let query = fragment as? NestedQuery { return .node(Node(.bareQuery(.literal(LiteralText(query.literal))))) }
+        if let query = fragment as? NestedQuery {
+            guard case .node(let node) = Term(.bareQuery(.literal(LiteralText(query.literal)))) else {
+                return .failure(Node.tooManyLevels)
+            }
+            return .node(node)
+        }
         return (fragment as? Node).map(Piece.node) ?? .failure("this part of an SQL literal is no expression")
     }
 
