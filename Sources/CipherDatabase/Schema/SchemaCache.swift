@@ -25,6 +25,10 @@ struct SchemaCache {
     var history: HistoryCatalog?
     /// The definitions with the word `replace`, by their schemas.
     var replacing: [DatabaseSchemaID: [ReplacingDefinition]] = [:]
+    /// How many objects the largest list had, also one that was cleared.
+    private(set) var mostObjects = 0
+    /// How many objects were looked up one by one since the last change of the schema.
+    private var singleLookups = 0
 
     /// The cache of one schema. Tables are keyed by their names in lower case, with nil where there is no such table.
     struct Entries {
@@ -50,6 +54,22 @@ struct SchemaCache {
         let hasPages: Bool
     }
 
+    /// The list of all objects of a schema.
+    mutating func keep(_ objects: [Object: StoredObject], of schemaID: DatabaseSchemaID) {
+        mostObjects = max(mostObjects, objects.count)
+        schemas[schemaID, default: Entries()].objects = objects
+    }
+
+    /// Whether an object is looked up by itself, without the list of all.
+    ///
+    /// A program that defines tables one after another would otherwise read all objects after each definition. A list is
+    /// read after as many lookups as it costs.
+    mutating func takesSingleLookup() -> Bool {
+        guard singleLookups < mostObjects / Limits.objectsForSingleLookup else { return false }
+        singleLookups += 1
+        return true
+    }
+
     /// Records the present version, and clears the cache when the version has changed.
     mutating func compare(_ current: Int32) {
         if isProvisional || version != current { clear() }
@@ -63,9 +83,10 @@ struct SchemaCache {
     }
 
     mutating func clear() {
-        let next = generation &+ 1
+        let (next, most) = (generation &+ 1, mostObjects)
         self = SchemaCache()
         generation = next
+        mostObjects = most
     }
 }
 
