@@ -6,6 +6,10 @@ enum Limits {
     static let pressureInterval = DispatchTimeInterval.seconds(10)
     /// The memory pressure, in percent of the last ten seconds spent waiting, from which databases release memory.
     static let pressurePercent = 10.0
+    /// The most SQL requests with expressions that are in one another: they are written by recursion.
+    static let nestedQueries = 60
+    /// Objects of a schema that cost as much to list as one costs to be looked up by itself.
+    static let objectsForSingleLookup = 20
     /// The longest SQL text that the description of an error has, in characters.
     static let reportedSQLCharacters = 200
     /// The longest path of a database: SQLite's 512 bytes (MAX_PATHNAME), less those that it keeps for its suffixes.

@@ -29,3 +29,14 @@ extension Statement {
         return (name, reader.skip("drop"))
     }
 }
+
+extension String {
+    /// An SQL condition: the expression, which this is, begins with a text. Programs may replace `LIKE` and `GLOB`.
+    ///
+    /// - Parameter prefix: ASCII without quotes.
+    func sqlBegins(with prefix: String) -> String {
+        var next = Array(prefix.utf8)
+        if let last = next.popLast() { next.append(last + 1) }
+        return "\(self) >= '\(prefix)' AND \(self) < '\(String(decoding: next, as: UTF8.self))'"
+    }
+}

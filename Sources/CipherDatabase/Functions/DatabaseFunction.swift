@@ -33,6 +33,9 @@ public final class DatabaseFunction: Identifiable, Sendable {
     private let use: FunctionUse
     private let definition: Definition
 
+    /// Whether it computes one value from the values of many rows.
+    package var isAggregate: Bool { if case .aggregate = definition { true } else { false } }
+
     public var id: ID { ID(name: name.lowercasedASCII, argumentCount: argumentCount) }
 
     /// A function.

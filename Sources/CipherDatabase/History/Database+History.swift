@@ -131,10 +131,8 @@ extension Database {
 
     /// Whether there are triggers that record changes.
     func hasHistoryTriggers() throws -> Bool {
-        let sql = """
-            SELECT EXISTS (
-                SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB '\(HistoryTables.history)_*')
-            """
+        let isOwn = "name".sqlBegins(with: HistoryTables.history + "_")
+        let sql = "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND \(isOwn))"
         return try withoutWatching { try Bool.fetchOne(self, sql: sql) ?? false }
     }
 

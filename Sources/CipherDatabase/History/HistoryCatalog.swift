@@ -181,10 +181,8 @@ extension Database {
 
     /// The triggers that have the condition. An earlier version of this library may have made some again without it.
     private func pausingTriggers() throws -> Set<String> {
-        let sql = """
-            SELECT name FROM main.sqlite_schema
-            WHERE type = 'trigger' AND name GLOB '\(HistoryTables.history)_*' AND instr(sql, ?)
-            """
+        let isOwn = "name".sqlBegins(with: HistoryTables.history + "_")
+        let sql = "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND \(isOwn) AND instr(sql, ?)"
         return Set(try String.fetchAll(self, sql: sql, arguments: [HistoryTriggers.isNoCommit]))
     }
 

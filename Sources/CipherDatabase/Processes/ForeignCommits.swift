@@ -200,21 +200,16 @@ extension Database {
     }
 
     private func historyTriggerNames() throws -> Set<String> {
-        try Set(
-            String.fetchAll(
-                self,
-                sql: """
-                    SELECT name FROM main.sqlite_schema
-                    WHERE type = 'trigger' AND name GLOB '\(HistoryTables.history)_*'
-                    """))
+        let isOwn = "name".sqlBegins(with: HistoryTables.history + "_")
+        return try Set(
+            String.fetchAll(self, sql: "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND \(isOwn)"))
     }
 
     private func areAllTables(_ tables: Set<String>) throws -> Bool {
         // Virtual tables and their shadow tables have no history, nor has a table whose name begins with "pragma_".
-        try String.fetchAll(
-            self, sql: "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
-        ).allSatisfy { name in
-            tables.contains(name.lowercasedASCII) || Self.isStoreInternalObject(name) || Self.isGRDBInternalTable(name)
+        try String.fetchAll(self, sql: "SELECT name FROM main.sqlite_schema WHERE type = 'table'").allSatisfy { name in
+            name.hasPrefix("sqlite_") || tables.contains(name.lowercasedASCII) || Self.isStoreInternalObject(name)
+                || Self.isGRDBInternalTable(name)
         }
     }
 

@@ -50,12 +50,22 @@ public struct SQL: Sendable {
         var values: [DatabaseValue] = []
         let (text, given) = (Array(plain.text.utf8), plain.arguments.values)
         var (offset, count) = (0, 0)
-        for insertion in plain.insertions {
-            bytes += text[offset..<insertion.textOffset]
+        let ends = plain.insertions.dropFirst().map(\.textOffset) + [text.count]
+        for (insertion, end) in zip(plain.insertions, ends) {
+            let former = text[offset..<insertion.textOffset]
+            bytes += former
             values += given[count..<insertion.argumentCount]
             (offset, count) = (insertion.textOffset, insertion.argumentCount)
             let fragment = try insertion.fragment.sql(db)
+            let form = insertion.fragment.form
+            let isGrouped =
+                form != .single
+                && form.needsParentheses(
+                    between: String(decoding: former, as: UTF8.self),
+                    and: String(decoding: text[offset..<end], as: UTF8.self))
+            if isGrouped { bytes.append(UInt8(ascii: "(")) }
             bytes += fragment.text.utf8
+            if isGrouped { bytes.append(UInt8(ascii: ")")) }
             values += fragment.values
         }
         return SQL(
@@ -217,7 +227,9 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
 
     /// A request as a query within this one, without parentheses: `SELECT COUNT(*) FROM (\(request))`.
     public mutating func appendInterpolation<Decoder>(_ request: SQLRequest<Decoder>) {
-        if request.literal.insertions.isEmpty { sql += request.literal } else { append(NestedQuery(request.literal)) }
+        if request.literal.insertions.isEmpty { return sql += request.literal }
+        let query = NestedQuery(request.literal)
+        append(query.levels <= Limits.nestedQueries ? query : RefusedQuery())
     }
 
     /// Several values as parameters in parentheses: `WHERE id IN \(ids)`. Without any it is a query without rows, so
@@ -245,11 +257,24 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
 /// A query within SQL, with fragments in it that belong to its own tables.
 package final class NestedQuery: SQLFragment {
     package let literal: SQL
+    /// How many such queries are in one another, this one included.
+    fileprivate let levels: Int
 
-    init(_ literal: SQL) { self.literal = literal }
+    init(_ literal: SQL) {
+        self.literal = literal
+        levels = 1 + literal.insertions.reduce(0) { max($0, ($1.fragment as? NestedQuery)?.levels ?? 0) }
+    }
 
     package func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
         try literal.written(db).positional()
+    }
+}
+
+/// A query in too many others: a mistake that was found when there was no way to throw.
+private final class RefusedQuery: SQLFragment {
+    func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
+        throw DatabaseError(
+            resultCode: .SQLITE_MISUSE, message: "more than \(Limits.nestedQueries) SQL requests are in one another")
     }
 }
 

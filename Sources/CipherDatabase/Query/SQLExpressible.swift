@@ -57,6 +57,13 @@ extension Optional where Wrapped: DatabaseValueConvertible {
 /// A part of an SQL text that is written when its statement is made, because it may depend on the database: what the
 /// query interface of the layer above interpolates into ``SQL``.
 package protocol SQLFragment: AnyObject, Sendable {
+    /// How the text holds together among operators.
+    var form: FragmentForm { get }
+
     /// The text and the values of its parameters.
     func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue])
+}
+
+extension SQLFragment {
+    package var form: FragmentForm { .single }
 }

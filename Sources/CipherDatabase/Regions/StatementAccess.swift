@@ -180,14 +180,13 @@ extension Database {
             if let known = schemaCache.generatedColumns[wanted] { return known }
             var found: Set<String> = []
             for schemaID in try schemaIDs(named: nil) {
-                // A virtual table has no root page, and its module may be missing.
-                found.formUnion(
-                    try String.fetchAll(
-                        self,
-                        sql: """
-                            SELECT lower(c.name) FROM \(schemaID.schemaTable) AS t, pragma_table_xinfo(t.name, ?) AS c
-                            WHERE t.type = 'table' AND t.rootpage > 0 AND lower(t.name) = ? AND c.hidden IN (2, 3)
-                            """, arguments: [schemaID.name, wanted]))
+                // A virtual table has no pages, and its module may be missing.
+                let stored = try stored("table", DatabaseObjectID(schemaID: schemaID, name: wanted))
+                guard let stored, stored.hasPages else { continue }
+                let names = try String.fetchAll(
+                    self, sql: "SELECT name FROM pragma_table_xinfo(?, ?) WHERE hidden IN (2, 3)",
+                    arguments: [stored.name, schemaID.name])
+                found.formUnion(names.map(\.lowercasedASCII))
             }
             if schemaCache.generatedColumns.count >= 1_000 { schemaCache.generatedColumns = [:] }
             schemaCache.generatedColumns[wanted] = found
@@ -212,10 +211,8 @@ extension Database {
     private func findNameOfTable(_ wanted: String) throws -> String? {
         guard try tableExists(wanted) else { return nil }
         for schemaID in try schemaIDs(named: nil) {
-            let found = try String.fetchOne(
-                self, sql: "SELECT name FROM \(schemaID.schemaTable) WHERE type = 'table' AND lower(name) = ?",
-                arguments: [wanted])
-            if let found { return found }
+            let found = try stored("table", DatabaseObjectID(schemaID: schemaID, name: wanted))
+            if let found { return found.name }
         }
         return nil
     }

@@ -10,6 +10,15 @@ package struct UnseenChanges {
     package let replaces: Bool
 }
 
+/// The definition of a table or trigger that has the word `replace`.
+struct ReplacingDefinition {
+    let isTrigger: Bool
+    /// In lower case.
+    let name: String
+    /// The definition of a trigger, in lower case.
+    let sql: String
+}
+
 extension Database {
     /// Reads in the schema which changes of a table are not reported.
     package func unseenChanges(of table: String) -> UnseenChanges {
@@ -25,16 +34,34 @@ extension Database {
         let name = table.lowercasedASCII
         // A name with one of these is written with escapes.
         let isEscaped = name.contains { "\"'`[]".contains($0) }
+        try compareSchema()
         return try schemaIDs(named: nil).contains { schemaID in
-            try Bool.fetchOne(
-                self,
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM \(schemaID.schemaTable) WHERE sql LIKE '%replace%' AND (
-                        (type = 'table' AND lower(name) = ?1) OR
-                        (type = 'trigger' AND (?2 OR instr(lower(sql), ?1)))))
-                    """,
-                arguments: [name, isEscaped]) ?? true
+            try replacingDefinitions(of: schemaID).contains { definition in
+                definition.isTrigger ? isEscaped || definition.sql.contains(name) : definition.name == name
+            }
         }
+    }
+
+    /// The tables and triggers whose definitions have the word `replace`.
+    private func replacingDefinitions(of schemaID: DatabaseSchemaID) throws -> [ReplacingDefinition] {
+        if let known = schemaCache.replacing[schemaID] { return known }
+        var found: [ReplacingDefinition] = []
+        let rows = try Row.fetchCursor(
+            self,
+            sql: """
+                SELECT type, name, sql FROM \(schemaID.schemaTable)
+                WHERE type IN ('table', 'trigger') AND sql IS NOT NULL
+                """)
+        while let row = try rows.next() {
+            let sql = (row[2] as String).lowercasedASCII
+            if !sql.contains("replace") { continue }
+            let isTrigger = (row[0] as String) == "trigger"
+            found.append(
+                ReplacingDefinition(
+                    isTrigger: isTrigger, name: (row[1] as String).lowercasedASCII, sql: isTrigger ? sql : ""))
+        }
+        schemaCache.replacing[schemaID] = found
+        return found
     }
 }
 

@@ -112,6 +112,16 @@ struct ConnectionHandle {
         return code == SQLITE_OK ? name.map { String(cString: $0) } : nil
     }
 
+    /// Whether a name is that of a column of a table, or of its rowid.
+    func hasColumn(_ column: String, in table: String, _ schema: String) -> Bool {
+        sqlite3_table_column_metadata(pointer, schema, table, column, nil, nil, nil, nil, nil) == SQLITE_OK
+    }
+
+    /// Whether a schema has a table of this name: no view.
+    func isTable(_ name: String, in schema: String) -> Bool {
+        sqlite3_table_column_metadata(pointer, schema, name, nil, nil, nil, nil, nil, nil) == SQLITE_OK
+    }
+
     var lastMessage: String { String(cString: sqlite3_errmsg(pointer)) }
     /// The system's error number behind the last `SQLITE_CANTOPEN` or `SQLITE_IOERR`; 0 where there is none.
     var lastSystemErrorNumber: Int32 { sqlite3_system_errno(pointer) }

@@ -125,7 +125,7 @@ extension Database {
                 }
                 return PrimaryKeyInfo(columnInfos: nil, rowIDColumn: nil, tableHasRowID: true, rowIDName: visible)
             }
-            let hasRowID = try hasRowID(table)
+            let hasRowID = try hasRowID(table, visibleName: visible)
             let isRowID = hasRowID && key.count == 1 && first.type.lowercasedASCII == "integer"
             return PrimaryKeyInfo(
                 columnInfos: key, rowIDColumn: isRowID ? first.name : nil, tableHasRowID: hasRowID,
@@ -147,11 +147,14 @@ extension Database {
         return PrimaryKeyInfo(columnInfos: key, rowIDColumn: nil, tableHasRowID: false, rowIDName: nil)
     }
 
-    private func hasRowID(_ table: DatabaseObjectID) throws -> Bool {
-        let isWithoutRowID = try Bool.fetchOne(
-            self, sql: "SELECT wr FROM pragma_table_list(?) WHERE schema = ? COLLATE NOCASE",
-            arguments: [table.name, table.schemaID.name])
-        return isWithoutRowID != true
+    /// - Parameter visibleName: A name of the rowid that no column has; nil for none.
+    private func hasRowID(_ table: DatabaseObjectID, visibleName: String?) throws -> Bool {
+        // The pragma walks through all tables.
+        if let visibleName { return handle.hasColumn(visibleName, in: table.name, table.schemaID.name) }
+        let flags = try Row.fetchAll(self, sql: "SELECT schema, wr FROM pragma_table_list(?)", arguments: [table.name])
+        let name = table.schemaID.name.lowercasedASCII
+        let row = flags.first { ($0[0] as String).lowercasedASCII == name }
+        return (row?[1] as Bool?) != true
     }
 
     private func indexes(on table: DatabaseObjectID) throws -> [IndexInfo]? {
@@ -260,15 +263,42 @@ extension Database {
 
     /// Whether an object exists, according to the cache.
     func exists(_ type: String, _ object: DatabaseObjectID) throws -> Bool {
-        try objects(of: object.schemaID).contains(
-            SchemaCache.Object(type: type, name: object.name.lowercasedASCII))
+        if type != "trigger", let found = foundType(of: object) { return found == type }
+        return try stored(type, object) != nil
     }
 
-    private func objects(of schemaID: DatabaseSchemaID) throws -> Set<SchemaCache.Object> {
+    /// An object as the schema has it; nil for none of this type and name, ignoring case.
+    func stored(_ type: String, _ object: DatabaseObjectID) throws -> SchemaCache.StoredObject? {
+        try objects(of: object.schemaID)[SchemaCache.Object(type: type, name: object.name.lowercasedASCII)]
+    }
+
+    /// The type of a table or view that is looked up by itself, or empty for none; nil if the list of all objects tells.
+    private func foundType(of object: DatabaseObjectID) -> String? {
+        let isPlainName = !object.name.lowercasedASCII.hasPrefix("sqlite_") && !object.name.utf8.contains(0)
+        guard isPlainName, schemaCache.schemas[object.schemaID]?.objects == nil, schemaCache.takesSingleLookup() else {
+            return nil
+        }
+        // SQLite reads the schema anew for the columns, if another connection has changed it.
+        do {
+            guard try columns(in: object) != nil else { return "" }
+            return handle.isTable(object.name, in: object.schemaID.name) ? "table" : "view"
+        } catch {
+            // As of a virtual table without its module.
+            return nil
+        }
+    }
+
+    // The library compares names itself: a program may replace the functions and collations of SQLite that do.
+    private func objects(of schemaID: DatabaseSchemaID) throws -> [SchemaCache.Object: SchemaCache.StoredObject] {
         if let objects = schemaCache.schemas[schemaID]?.objects { return objects }
-        let rows = try Row.fetchAll(self, sql: "SELECT type, name FROM \(schemaID.schemaTable)")
-        let objects = Set(rows.map { SchemaCache.Object(type: $0[0], name: ($0[1] as String).lowercasedASCII) })
-        schemaCache.schemas[schemaID, default: SchemaCache.Entries()].objects = objects
+        var objects: [SchemaCache.Object: SchemaCache.StoredObject] = [:]
+        let rows = try Row.fetchCursor(self, sql: "SELECT type, name, rootpage FROM \(schemaID.schemaTable)")
+        while let row = try rows.next() {
+            let name: String = row[1]
+            objects[SchemaCache.Object(type: row[0], name: name.lowercasedASCII)] = SchemaCache.StoredObject(
+                name: name, hasPages: (row[2] as Int64?) ?? 0 > 0)
+        }
+        schemaCache.keep(objects, of: schemaID)
         return objects
     }
 

@@ -44,7 +44,7 @@ package struct ProgramTables {
             db,
             sql: "SELECT name, sql FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0 AND sql IS NOT NULL")
         if entries.isEmpty { return [] }
-        let known = try Set(String.fetchAll(db, sql: "SELECT lower(name) FROM pragma_module_list"))
+        let known = try Set(String.fetchAll(db, sql: "SELECT name FROM pragma_module_list").map(\.lowercasedASCII))
         return entries.compactMap { row in
             guard let module = module(ofDefinition: row[1]), !known.contains(module) else { return nil }
             return (row[0], module)

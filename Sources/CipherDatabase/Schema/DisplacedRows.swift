@@ -91,9 +91,10 @@ package struct DisplacedRows {
     private func refusals(_ db: Database, schema: String) throws -> [String] {
         let columns = try db.columns(in: content, in: schema)
         let required = columns.filter { $0.isNotNull && $0.name != rowID }
+        let table = DatabaseObjectID(schemaID: DatabaseSchemaID(name: schema), name: content)
         let definition = try String.fetchOne(
-            db, sql: "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE",
-            arguments: [content])
+            db, sql: "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'table' AND name = ?",
+            arguments: [db.stored("table", table)?.name])
         return required.map { "new.\($0.name.quotedDatabaseIdentifier) IS NULL" }
             + CheckConstraints.violations(of: definition ?? "", columns: columns.map(\.name))
     }
@@ -230,10 +231,8 @@ extension DisplacedRows {
     package func create(_ db: Database) throws -> Bool {
         let all = try triggers(db)
         let rows = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT name, sql FROM \(schema).sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
-                """, arguments: [content])
+            db, sql: "SELECT name, sql, tbl_name FROM \(schema).sqlite_schema WHERE type = 'trigger'"
+        ).filter { ($0[2] as String).lowercasedASCII == content.lowercasedASCII }
         let existing = Dictionary(rows.map { ($0[0] as String, $0[1] as String) }) { first, _ in first }
         let name = Self.prefix + index.name
         let changed = all.filter { existing[$0.name] != $0.definition }
@@ -270,7 +269,8 @@ extension DisplacedRows {
     /// The triggers of a schema that no longer fit the keys of their tables.
     static func misfits(_ db: Database) throws -> [DisplacedRows] {
         try ["main", "temp"].flatMap { schema in
-            let sql = "SELECT name FROM \(schema).sqlite_schema WHERE type = 'table' AND name GLOB '\(prefix)*'"
+            let isNote = "name".sqlBegins(with: prefix)
+            let sql = "SELECT name FROM \(schema).sqlite_schema WHERE type = 'table' AND \(isNote)"
             let names = try String.fetchAll(db.statement(forFetching: sql))
             if names.isEmpty { return [DisplacedRows]() }
             let indexes = try FullTextIndex.all(in: schema, db)
@@ -284,8 +284,10 @@ extension DisplacedRows {
     /// The full-text tables of the main database whose triggers are those of a version that did not follow `REPLACE`,
     /// unchanged: they have no notes.
     static func outdated(_ db: Database) throws -> [DisplacedRows] {
-        let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB '__*_a[iu]'"
-        if try String.fetchAll(db.statement(forFetching: sql)).isEmpty { return [] }
+        let isOwn = "name".sqlBegins(with: "__")
+        let names = try String.fetchAll(
+            db.statement(forFetching: "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND \(isOwn)"))
+        if !names.contains(where: { $0.hasSuffix("_ai") || $0.hasSuffix("_au") }) { return [] }
         let existing = try Set(
             String.fetchAll(db, sql: "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL"))
         return try FullTextIndex.all(db).compactMap { index in

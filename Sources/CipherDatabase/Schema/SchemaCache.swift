@@ -23,10 +23,16 @@ struct SchemaCache {
     var generatedColumns: [String: Set<String>] = [:]
     /// How tables are recorded; nil before the first request.
     var history: HistoryCatalog?
+    /// The definitions with the word `replace`, by their schemas.
+    var replacing: [DatabaseSchemaID: [ReplacingDefinition]] = [:]
+    /// How many objects the largest list had, also one that was cleared.
+    private(set) var mostObjects = 0
+    /// How many objects were looked up one by one since the last change of the schema.
+    private var singleLookups = 0
 
     /// The cache of one schema. Tables are keyed by their names in lower case, with nil where there is no such table.
     struct Entries {
-        var objects: Set<Object>?
+        var objects: [Object: StoredObject]?
         var columns: [String: [ColumnInfo]?] = [:]
         var primaryKeys: [String: PrimaryKeyInfo?] = [:]
         var indexes: [String: [IndexInfo]?] = [:]
@@ -38,6 +44,30 @@ struct SchemaCache {
         let type: String
         /// In lower case.
         let name: String
+    }
+
+    /// An object as the schema has it.
+    struct StoredObject {
+        /// The name as it was created.
+        let name: String
+        /// Whether it has a b-tree: views, triggers and virtual tables have none.
+        let hasPages: Bool
+    }
+
+    /// The list of all objects of a schema.
+    mutating func keep(_ objects: [Object: StoredObject], of schemaID: DatabaseSchemaID) {
+        mostObjects = max(mostObjects, objects.count)
+        schemas[schemaID, default: Entries()].objects = objects
+    }
+
+    /// Whether an object is looked up by itself, without the list of all.
+    ///
+    /// A program that defines tables one after another would otherwise read all objects after each definition. A list is
+    /// read after as many lookups as it costs.
+    mutating func takesSingleLookup() -> Bool {
+        guard singleLookups < mostObjects / Limits.objectsForSingleLookup else { return false }
+        singleLookups += 1
+        return true
     }
 
     /// Records the present version, and clears the cache when the version has changed.
@@ -53,9 +83,10 @@ struct SchemaCache {
     }
 
     mutating func clear() {
-        let next = generation &+ 1
+        let (next, most) = (generation &+ 1, mostObjects)
         self = SchemaCache()
         generation = next
+        mostObjects = most
     }
 }
 

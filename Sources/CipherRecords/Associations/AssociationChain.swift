@@ -229,6 +229,7 @@ extension SchemaFacts {
 extension Relation {
     /// Adds a join. If the relation has the same one, with the same key, both become one, which is the last.
     mutating func add(_ join: Join) {
+        if !admits(join.relation, levels: 1) { return }
         var join = join
         if let index = joins.firstIndex(where: { $0.isSame(as: join) }) { join = joins.remove(at: index).merged(join) }
         joins.append(join)
@@ -236,6 +237,7 @@ extension Relation {
 
     /// Adds rows that are fetched with those of the relation. If it has the same ones, both become one.
     mutating func add(_ prefetch: Prefetch) {
+        if !admits(prefetch.relation, levels: Node.levelsOfQuery) { return }
         var prefetch = prefetch
         if let index = prefetches.firstIndex(where: { $0.isSame(as: prefetch) }) {
             prefetch = prefetches.remove(at: index).merged(prefetch)
@@ -243,8 +245,23 @@ extension Relation {
         prefetches.append(prefetch)
     }
 
+    /// Whether a relation may be joined. Relations are walked by recursion, so one that is too deep is left out, and the
+    /// statement cannot be written.
+    private mutating func admits(_ relation: Relation, levels: Int) -> Bool {
+        if !relation.isTooDeep && levels + relation.depth <= Node.mostLevels { return true }
+        refuse()
+        return false
+    }
+
+    private mutating func refuse() {
+        if isTooDeep { return }
+        isTooDeep = true
+        filters.append(.failure(Node.tooManyLevels))
+    }
+
     /// Takes over what another relation of the same table says.
     mutating func merge(_ other: Relation) {
+        if other.isTooDeep { refuse() }
         for alias in other.aliases where !aliases.contains(alias) { aliases.append(alias) }
         if !other.selection.isEmpty { selection = other.selection }
         filters += other.filters

@@ -132,8 +132,11 @@ public enum DatabaseDateEncodingStrategy: Sendable {
     case secondsSince1970
     /// As a whole number of milliseconds since 1970, rounded down.
     case millisecondsSince1970
-    /// As a TEXT of ISO 8601, as in `2026-01-31T12:30:00Z`.
+    /// As a TEXT of ISO 8601, as in `2026-01-31T12:30:00Z`. A date that is no point in time, or has no such text, is
+    /// refused with an `EncodingError`.
     case iso8601
+    /// As the text of a formatter. A date that is no point in time, or that the formatter does not reach, is refused with
+    /// an `EncodingError`.
     case formatted(DateFormatter)
     case custom(@Sendable (Date) -> (any DatabaseValueConvertible)?)
 }
@@ -218,17 +221,48 @@ extension DatabaseDataEncodingStrategy {
 }
 
 extension DatabaseDateEncodingStrategy {
-    func value(of date: Date) -> DatabaseValue {
+    /// - Throws: `EncodingError` for a date that has no text.
+    func value(of date: Date) throws -> DatabaseValue {
         switch self {
         case .deferredToDate: date.databaseValue
         case .timeIntervalSinceReferenceDate: date.timeIntervalSinceReferenceDate.databaseValue
         case .timeIntervalSince1970: date.timeIntervalSince1970.databaseValue
         case .secondsSince1970: Self.whole(date.timeIntervalSince1970)
         case .millisecondsSince1970: Self.whole(date.timeIntervalSince1970 * 1000)
-        case .iso8601: date.formatted(.iso8601).databaseValue
-        case .formatted(let formatter): formatter.string(from: date).databaseValue
+        case .iso8601: try Self.iso8601(date).databaseValue
+        case .formatted(let formatter): try Self.text(of: date, formatter).databaseValue
         case .custom(let convert): convert(date)?.databaseValue ?? .null
         }
+    }
+
+    /// The seconds since 1970 of the years 1 to 9999, which ISO 8601 and every calendar say.
+    private static let plainSeconds = -62_135_596_800.0..<253_402_300_800.0
+
+    /// Foundation writes another date for one that its calendar does not reach.
+    private static func iso8601(_ date: Date) throws -> String {
+        let text = date.formatted(.iso8601)
+        if plainSeconds.contains(date.timeIntervalSince1970) { return text }
+        // The text has no fraction of a second.
+        guard let read = try? Date(text, strategy: .iso8601), abs(read.timeIntervalSince(date)) <= 1 else {
+            throw noText
+        }
+        return text
+    }
+
+    private static func text(of date: Date, _ formatter: DateFormatter) throws -> String {
+        let text = formatter.string(from: date)
+        let isInReach = date.timeIntervalSince1970.isFinite && !text.isEmpty
+        if !isInReach { throw noText }
+        return text
+    }
+
+    /// The value stays out of the error.
+    private static var noText: EncodingError {
+        EncodingError.invalidValue(
+            "Date",
+            EncodingError.Context(
+                codingPath: [], debugDescription: "the date is no point in time, or lies beyond what its format can say"
+            ))
     }
 
     // A date that no integer can count is stored as the number it is.

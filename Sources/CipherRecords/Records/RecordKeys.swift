@@ -9,7 +9,7 @@ enum RecordKey {
     static func condition(_ values: [DatabaseValue]) -> Term {
         let terms = values.map { Term($0) }
         if terms.count > ListedValues.mostParameters, let list = ListedValues.query(of: terms) {
-            return Term(.apply(.primaryKey, [list]))
+            return Term(.apply(.primaryKey, [list] + (ListedValues.exactQuery(of: terms).map { [$0] } ?? [])))
         }
         return Term(.apply(.primaryKey, terms))
     }
@@ -23,7 +23,13 @@ enum RecordKey {
             let isEncoded =
                 key == UUID.self || key == Date.self || key == Data.self || key == UUID?.self || key == Date?.self
                 || key == Data?.self
-            guard isEncoded, let record = type as? any EncodableRecord.Type else { return nil }
+            guard isEncoded else { return nil }
+            self.init(recordsOf: type)
+        }
+
+        /// - Returns: nil for a type that stores nothing.
+        init?(recordsOf type: Any.Type) {
+            guard let record = type as? any EncodableRecord.Type else { return nil }
             self.record = record
         }
 
@@ -34,7 +40,7 @@ enum RecordKey {
         private func value(of key: EncodedKey, column: String) throws -> DatabaseValue {
             switch key {
             case .uuid(let uuid): record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
-            case .date(let date): record.databaseDateEncodingStrategy(for: column).value(of: date)
+            case .date(let date): try record.databaseDateEncodingStrategy(for: column).value(of: date)
             case .data(let data): try record.databaseDataEncodingStrategy(for: column).value(of: data)
             case .other(let value): value
             }
@@ -50,6 +56,24 @@ enum RecordKey {
                 return try keys.map { try value(of: $0, column: column) }.filter { !$0.isNull }
             }
         }
+    }
+
+    /// The values of a key in a dictionary, as the records of a type store them.
+    ///
+    /// - Throws: `EncodingError` for a value that they cannot store.
+    static func stored(
+        _ key: [String: (any DatabaseValueConvertible)?], for type: Any.Type
+    ) throws -> [String: DatabaseValue] {
+        let encoding = Encoding(recordsOf: type)
+        var values: [String: DatabaseValue] = [:]
+        for (column, value) in key {
+            guard let value else {
+                values[column] = .null
+                continue
+            }
+            values[column] = try encoding?.value(of: value, column: column) ?? value.databaseValue
+        }
+        return values
     }
 
     private enum EncodedKey: Sendable {
@@ -279,7 +303,8 @@ extension TableRecord {
 
     /// The error of a key that no row has.
     public static func recordNotFound(key: [String: (any DatabaseValueConvertible)?]) -> RecordError {
-        .recordNotFound(databaseTableName: databaseTableName, key: key.mapValues { $0?.databaseValue ?? .null })
+        let values = (try? RecordKey.stored(key, for: Self.self)) ?? key.mapValues { $0?.databaseValue ?? .null }
+        return .recordNotFound(databaseTableName: databaseTableName, key: values)
     }
 }
 

@@ -69,6 +69,90 @@ extension Range where Bound: ColumnExpression {
     }
 }
 
+extension ColumnExpression {
+    /// `=`, which Swift's `~=` of two equatable values would otherwise be.
+    public static func ~= (left: Self, right: Self) -> SQLExpression { left == right }
+}
+
+// MARK: - Row values
+
+// Swift compares tuples and arrays of equatable values too.
+
+/// `=` of row values: `(a, b) = (c, d)`.
+/// - SeeAlso: <https://www.sqlite.org/rowvalue.html>
+public func == <A: ColumnExpression, B: ColumnExpression>(left: (A, B), right: (A, B)) -> SQLExpression {
+    equal([(Term(left.0), Term(right.0)), (Term(left.1), Term(right.1))])
+}
+
+/// `<>` of row values: `(a, b) <> (c, d)`.
+public func != <A: ColumnExpression, B: ColumnExpression>(left: (A, B), right: (A, B)) -> SQLExpression {
+    notEqual([(Term(left.0), Term(right.0)), (Term(left.1), Term(right.1))])
+}
+
+/// `=` of row values.
+public func == <A: ColumnExpression, B: ColumnExpression, C: ColumnExpression>(
+    left: (A, B, C), right: (A, B, C)
+) -> SQLExpression {
+    equal([(Term(left.0), Term(right.0)), (Term(left.1), Term(right.1)), (Term(left.2), Term(right.2))])
+}
+
+/// `<>` of row values.
+public func != <A: ColumnExpression, B: ColumnExpression, C: ColumnExpression>(
+    left: (A, B, C), right: (A, B, C)
+) -> SQLExpression {
+    notEqual([(Term(left.0), Term(right.0)), (Term(left.1), Term(right.1)), (Term(left.2), Term(right.2))])
+}
+
+/// `=` of row values.
+public func == <A: ColumnExpression, B: ColumnExpression, C: ColumnExpression, D: ColumnExpression>(
+    left: (A, B, C, D), right: (A, B, C, D)
+) -> SQLExpression {
+    equal([
+        (Term(left.0), Term(right.0)), (Term(left.1), Term(right.1)), (Term(left.2), Term(right.2)),
+        (Term(left.3), Term(right.3)),
+    ])
+}
+
+/// `<>` of row values.
+public func != <A: ColumnExpression, B: ColumnExpression, C: ColumnExpression, D: ColumnExpression>(
+    left: (A, B, C, D), right: (A, B, C, D)
+) -> SQLExpression {
+    notEqual([
+        (Term(left.0), Term(right.0)), (Term(left.1), Term(right.1)), (Term(left.2), Term(right.2)),
+        (Term(left.3), Term(right.3)),
+    ])
+}
+
+extension Array where Element: ColumnExpression {
+    /// `=` of row values. A statement with rows of different lengths throws `DatabaseError` `.SQLITE_MISUSE`.
+    public static func == (left: Self, right: Self) -> SQLExpression {
+        left.count == right.count ? equal(pairs(left, right)) : differentLengths
+    }
+
+    /// `<>` of row values. A statement with rows of different lengths throws `DatabaseError` `.SQLITE_MISUSE`.
+    public static func != (left: Self, right: Self) -> SQLExpression {
+        left.count == right.count ? notEqual(pairs(left, right)) : differentLengths
+    }
+
+    private static func pairs(_ left: Self, _ right: Self) -> [(Term, Term)] {
+        zip(left, right).map { (Term($0), Term($1)) }
+    }
+
+    private static var differentLengths: SQLExpression {
+        Term.failure("two rows of columns with different lengths are compared").expression
+    }
+}
+
+// Their columns are compared one by one, which means the same, and finds the indexes of each.
+
+private func equal(_ pairs: [(Term, Term)]) -> SQLExpression {
+    Term.chain(.and, pairs.map { $0.compared(.equal, to: $1) }).expression
+}
+
+private func notEqual(_ pairs: [(Term, Term)]) -> SQLExpression {
+    Term.chain(.or, pairs.map { $0.compared(.notEqual, to: $1) }).expression
+}
+
 /// `MAX` of two columns in one row: the greater value; NULL if one is.
 public func max<C: ColumnExpression & Comparable>(_ first: C, _ second: C) -> SQLExpression {
     call("MAX", [first, second])

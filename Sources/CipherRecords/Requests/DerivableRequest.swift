@@ -178,17 +178,25 @@ extension TableRequest where Self: FilteredRequest, Self: TypedRequest {
         return filtering(Term(.deferred(Deferred { db in [RecordKey.condition(try stored(db, table))] })))
     }
 
-    /// The row with the columns of a unique key; none for nil.
+    /// The row with the columns of a unique key; none for nil. UUIDs, dates and data have the form in which the records
+    /// store them.
     public func filter(key: [String: (any DatabaseValueConvertible)?]?) -> Self { filter(keys: key.map { [$0] } ?? []) }
 
-    /// The rows with the columns of unique keys.
+    /// The rows with the columns of unique keys. UUIDs, dates and data have the form in which the records store them.
     public func filter(keys: [[String: (any DatabaseValueConvertible)?]]) -> Self {
         if keys.isEmpty { return none() }
         // Keys of the same columns are one operation; each has its columns in one order.
         var groups: [UniqueKeys] = []
         for key in keys {
-            let columns = key.keys.sorted()
-            let values = columns.map { Term((key[$0] ?? nil)?.databaseValue ?? .null) }
+            let stored: [String: DatabaseValue]
+            do {
+                stored = try RecordKey.stored(key, for: RowDecoder.self)
+            } catch {
+                // The statement throws it.
+                return filtering(Term(.deferred(Deferred { _ in throw error })))
+            }
+            let columns = stored.keys.sorted()
+            let values = columns.map { Term(stored[$0] ?? .null) }
             if let index = groups.firstIndex(where: { $0.columns == columns }) {
                 groups[index].add(values)
             } else {
@@ -217,7 +225,9 @@ private struct UniqueKeys {
     var conditions: [Term] {
         let isLong = keys.count > ListedValues.mostParameters * max(1, columns.count)
         if isLong, let list = ListedValues.query(of: keys, width: columns.count) {
-            let listed = Term(.apply(.uniqueKeys(columns), [list]))
+            // The same rows, compared once more as a short list is, if a REAL column rounds one of the values.
+            let exact = keys.contains(where: ListedValues.isRounded) ? [list] : []
+            let listed = Term(.apply(.uniqueKeys(columns), [list] + exact))
             return [listed] + (keysWithNull.isEmpty ? [] : [Term(.apply(.uniqueKeys(columns), keysWithNull))])
         }
         return [Term(.apply(.uniqueKeys(columns), keys + keysWithNull))]
@@ -248,8 +258,9 @@ extension TableRequest where Self: FilteredRequest {
     /// The rows that fit a full-text pattern as well; none for nil.
     public func matching(_ pattern: (any FullTextPattern)?) -> Self {
         guard let pattern else { return none() }
-        let table = Term(.tableName(sqlRelation.content.table))
-        return filtering(Term(.apply(.infix(.match), [table, Term(pattern.databaseValue)])))
+        // A full-text table has a column of its own name.
+        let index = Term(.column(sqlRelation.content.table, .request))
+        return filtering(Term(.apply(.infix(.match), [index, Term(pattern.databaseValue)])))
     }
 }
 

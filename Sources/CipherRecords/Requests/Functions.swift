@@ -162,12 +162,13 @@ extension SQLSpecificExpressible {
 extension DatabaseFunction {
     /// A call of the function in SQL.
     public func callAsFunction(_ arguments: any SQLExpressible...) -> SQLExpression {
-        call(name, arguments.map { Term($0.sqlExpression) })
+        callAsFunction(arguments)
     }
 
     /// A call of the function in SQL.
     public func callAsFunction(_ arguments: [any SQLExpressible]) -> SQLExpression {
-        call(name, arguments.map { Term($0.sqlExpression) })
+        let function = Function(name: name, isAggregate: isAggregate)
+        return Term(.apply(.function(function), arguments.map { Term($0.sqlExpression) })).expression
     }
 }
 

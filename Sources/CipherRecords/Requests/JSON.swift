@@ -191,6 +191,10 @@ extension Database {
         jsonCall("JSON_ARRAY", values.map { Term($0.sqlExpression).jsonPart })
     }
 
+    /// The same of values of different types.
+    @_disfavoredOverload
+    public static func jsonArray(_ values: [any SQLExpressible]) -> SQLExpression { jsonArray(values[...]) }
+
     /// `JSON_OBJECT`: an object. The members of a dictionary are in the order of their names.
     public static func jsonObject<Value: SQLExpressible>(
         _ elements: some Collection<(key: String, value: Value)>
@@ -203,6 +207,12 @@ extension Database {
         _ elements: some Collection<(key: String, value: any SQLExpressible)>
     ) -> SQLExpression {
         jsonCall("JSON_OBJECT", pairs(elements) { Term($0.sqlExpression) })
+    }
+
+    /// The same with values of different types.
+    @_disfavoredOverload
+    public static func jsonObject(_ elements: [String: any SQLExpressible]) -> SQLExpression {
+        jsonObject(elements)
     }
 
     /// `JSON_EXTRACT`: a value of the JSON as an SQL value.
@@ -235,6 +245,14 @@ extension Database {
         jsonCall("JSON_INSERT", [Term(value)] + pairs(assignments) { Term($0.sqlExpression) })
     }
 
+    /// The same with values of different types.
+    @_disfavoredOverload
+    public static func jsonInsert(
+        _ value: some SQLExpressible, _ assignments: [String: any SQLExpressible]
+    ) -> SQLExpression {
+        jsonInsert(value, assignments)
+    }
+
     /// `JSON_REPLACE`: the JSON with values in the place of those that are there.
     ///
     /// - Parameter assignments: Values by their paths. Those of a dictionary are in the order of the paths.
@@ -253,6 +271,14 @@ extension Database {
         jsonCall("JSON_REPLACE", [Term(value)] + pairs(assignments) { Term($0.sqlExpression) })
     }
 
+    /// The same with values of different types.
+    @_disfavoredOverload
+    public static func jsonReplace(
+        _ value: some SQLExpressible, _ assignments: [String: any SQLExpressible]
+    ) -> SQLExpression {
+        jsonReplace(value, assignments)
+    }
+
     /// `JSON_SET`: the JSON with values added, or put in the place of those that are there.
     ///
     /// - Parameter assignments: Values by their paths. Those of a dictionary are in the order of the paths.
@@ -269,6 +295,14 @@ extension Database {
         _ value: some SQLExpressible, _ assignments: some Collection<(key: String, value: any SQLExpressible)>
     ) -> SQLExpression {
         jsonCall("JSON_SET", [Term(value)] + pairs(assignments) { Term($0.sqlExpression) })
+    }
+
+    /// The same with values of different types.
+    @_disfavoredOverload
+    public static func jsonSet(
+        _ value: some SQLExpressible, _ assignments: [String: any SQLExpressible]
+    ) -> SQLExpression {
+        jsonSet(value, assignments)
     }
 
     /// `JSON_PATCH`: the JSON with the members of other JSON added, replaced, and removed where they are null there.
@@ -324,6 +358,10 @@ extension Database {
         jsonCall("JSONB_ARRAY", values.map { Term($0.sqlExpression).jsonPart })
     }
 
+    /// The same of values of different types.
+    @_disfavoredOverload
+    public static func jsonbArray(_ values: [any SQLExpressible]) -> SQLExpression { jsonbArray(values[...]) }
+
     /// `JSONB_OBJECT`: an object. The members of a dictionary are in the order of their names.
     public static func jsonbObject<Value: SQLExpressible>(
         _ elements: some Collection<(key: String, value: Value)>
@@ -336,6 +374,12 @@ extension Database {
         _ elements: some Collection<(key: String, value: any SQLExpressible)>
     ) -> SQLExpression {
         jsonCall("JSONB_OBJECT", pairs(elements) { Term($0.sqlExpression) })
+    }
+
+    /// The same with values of different types.
+    @_disfavoredOverload
+    public static func jsonbObject(_ elements: [String: any SQLExpressible]) -> SQLExpression {
+        jsonbObject(elements)
     }
 
     /// `JSONB_EXTRACT`: a value of the JSON as an SQL value.
@@ -368,6 +412,14 @@ extension Database {
         jsonCall("JSONB_INSERT", [Term(value)] + pairs(assignments) { Term($0.sqlExpression) })
     }
 
+    /// The same with values of different types.
+    @_disfavoredOverload
+    public static func jsonbInsert(
+        _ value: some SQLExpressible, _ assignments: [String: any SQLExpressible]
+    ) -> SQLExpression {
+        jsonbInsert(value, assignments)
+    }
+
     /// `JSONB_REPLACE`: the JSON with values in the place of those that are there.
     ///
     /// - Parameter assignments: Values by their paths. Those of a dictionary are in the order of the paths.
@@ -386,6 +438,14 @@ extension Database {
         jsonCall("JSONB_REPLACE", [Term(value)] + pairs(assignments) { Term($0.sqlExpression) })
     }
 
+    /// The same with values of different types.
+    @_disfavoredOverload
+    public static func jsonbReplace(
+        _ value: some SQLExpressible, _ assignments: [String: any SQLExpressible]
+    ) -> SQLExpression {
+        jsonbReplace(value, assignments)
+    }
+
     /// `JSONB_SET`: the JSON with values added, or put in the place of those that are there.
     ///
     /// - Parameter assignments: Values by their paths. Those of a dictionary are in the order of the paths.
@@ -402,6 +462,14 @@ extension Database {
         _ value: some SQLExpressible, _ assignments: some Collection<(key: String, value: any SQLExpressible)>
     ) -> SQLExpression {
         jsonCall("JSONB_SET", [Term(value)] + pairs(assignments) { Term($0.sqlExpression) })
+    }
+
+    /// The same with values of different types.
+    @_disfavoredOverload
+    public static func jsonbSet(
+        _ value: some SQLExpressible, _ assignments: [String: any SQLExpressible]
+    ) -> SQLExpression {
+        jsonbSet(value, assignments)
     }
 
     /// `JSONB_PATCH`: the JSON with the members of other JSON added, replaced, and removed where they are null there.

@@ -3,10 +3,35 @@ import Foundation
 
 /// Long lists of values. SQLite takes a limited number of parameters, and compiles a statement for each number of them,
 /// so a longer list is one parameter, in JSON.
-/// - SeeAlso: <https://www.sqlite.org/json1.html#jeach>
+///
+/// | the list | what a REAL column is compared with |
+/// |---|---|
+/// | parameters | integers, exactly |
+/// | a query | doubles: SQLite rounds each integer, also one in a text, before it looks for it |
+///
+/// So a row that a query finds by a double is looked for once more, if the list has an integer that no double stands for.
+/// - SeeAlso: <https://www.sqlite.org/json1.html#jeach>, <https://www.sqlite.org/datatype3.html#affinity_of_comparison_operands>
 enum ListedValues {
     /// The longest list that is written value by value.
     static let mostParameters = 64
+
+    /// Whether a value is an integer that a REAL column would round.
+    static func isRounded(_ term: Term) -> Bool {
+        guard case .value(let bound) = term else { return false }
+        let integer: Int64? =
+            switch bound.value.storage {
+            case .int64(let integer): integer
+            case .string(let text): Int64(text.trimmingSpaces)
+            case .null, .double, .blob: nil
+            }
+        return integer.map { Int64(exactly: Double($0)) != $0 } ?? false
+    }
+
+    /// The query for the values of a list that a REAL column does not round; nil if it rounds none of them.
+    static func exactQuery(of terms: [Term]) -> Term? {
+        let exact = terms.filter { !isRounded($0) }
+        return exact.count == terms.count ? nil : query(of: exact)
+    }
 
     /// A query for the values of a list; nil where anything but a value is in it, or a number that neither JSON nor a
     /// quotient of powers of two can say.
@@ -120,5 +145,16 @@ enum ListedValues {
             }
         }
         return json + "\""
+    }
+}
+
+extension String {
+    /// The text without the spaces that SQLite skips before and behind a number.
+    fileprivate var trimmingSpaces: Substring {
+        func isSpace(_ character: Character) -> Bool {
+            character == " " || character.unicodeScalars.allSatisfy { (9...13).contains($0.value) }
+        }
+        let rest = drop(while: isSpace)
+        return rest[..<(rest.lastIndex { !isSpace($0) }.map(rest.index(after:)) ?? rest.startIndex)]
     }
 }

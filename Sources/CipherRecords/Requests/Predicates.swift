@@ -33,6 +33,11 @@ extension Term {
         if case .apply(.infix(let infix), _)? = operation { infix.opposite != nil } else { false }
     }
 
+    /// Whether the value is a double.
+    private var isReal: Term {
+        Term(.apply(.function(Function(name: "TYPEOF")), [self])).compared(.equal, to: Term("real".databaseValue))
+    }
+
     /// Whether this is among others.
     func isAmong(_ terms: [Term]) -> Term {
         switch terms.count {
@@ -40,7 +45,10 @@ extension Term {
         case 1: return compared(.equal, to: terms[0])
         case (ListedValues.mostParameters + 1)...:
             if let list = ListedValues.query(of: terms) {
-                return Term(.apply(.inRows(negated: false), [self, list]))
+                let isFound = Term(.apply(.inRows(negated: false), [self, list]))
+                guard let exact = ListedValues.exactQuery(of: terms) else { return isFound }
+                let isExact = Term(.apply(.inRows(negated: false), [self, exact]))
+                return .conjunction([isFound, .chain(.or, [isReal.negated, isExact])])
             }
         default: break
         }

@@ -191,7 +191,7 @@ public struct CommonTableExpression<RowDecoder>: Sendable {
         recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: some SQLSubqueryable
     ) {
         table = CommonTable(
-            name: tableName, columns: columns, isRecursive: recursive, query: request.sqlSubquery.content)
+            name: tableName, columns: columns, isRecursive: recursive, query: request.sqlSubquery.content.checked)
     }
 
     /// - Parameters:
@@ -201,7 +201,8 @@ public struct CommonTableExpression<RowDecoder>: Sendable {
     ///   - literal: The query as SQL text.
     public init(recursive: Bool = false, named tableName: String, columns: [String]? = nil, literal: SQL) {
         table = CommonTable(
-            name: tableName, columns: columns, isRecursive: recursive, query: .literal(LiteralText(literal)))
+            name: tableName, columns: columns, isRecursive: recursive,
+            query: Subquery.literal(LiteralText(literal)).checked)
     }
 
     /// - Parameters:
@@ -240,13 +241,14 @@ extension CommonTableExpression where RowDecoder == Row {
         recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: some SQLSubqueryable
     ) {
         table = CommonTable(
-            name: tableName, columns: columns, isRecursive: recursive, query: request.sqlSubquery.content)
+            name: tableName, columns: columns, isRecursive: recursive, query: request.sqlSubquery.content.checked)
     }
 
     /// An expression whose rows are read as rows.
     public init(recursive: Bool = false, named tableName: String, columns: [String]? = nil, literal: SQL) {
         table = CommonTable(
-            name: tableName, columns: columns, isRecursive: recursive, query: .literal(LiteralText(literal)))
+            name: tableName, columns: columns, isRecursive: recursive,
+            query: Subquery.literal(LiteralText(literal)).checked)
     }
 
     /// An expression whose rows are read as rows.

@@ -23,6 +23,8 @@ struct Relation: Hashable, Sendable {
     var joins: [Join] = []
     /// Rows of other tables that are fetched for the rows of this one, by requests of their own.
     var prefetches: [Prefetch] = []
+    /// Whether associations are so deep in one another that they were left out, and no statement can be made.
+    var isTooDeep = false
 
     init(table: String, selection: [Selection] = [.allColumns(.request)]) {
         self.table = table

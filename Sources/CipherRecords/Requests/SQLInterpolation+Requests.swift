@@ -29,7 +29,7 @@ extension SQLInterpolation {
     public mutating func appendInterpolation<Record: TableRecord>(
         columnsOf type: Record.Type, tableAlias alias: String? = nil
     ) {
-        append(Node(.columns(Record.relation.selection, table: Record.databaseTableName, qualifier: alias)))
+        append(Term(.columns(Record.relation.selection, table: Record.databaseTableName, qualifier: alias)))
     }
 
     /// A column: `WHERE \(Column("score")) > \(score)`.
@@ -38,10 +38,10 @@ extension SQLInterpolation {
     /// A column that is a coding key as well.
     public mutating func appendInterpolation(_ column: some ColumnExpression & CodingKey) { append(Term(column)) }
 
-    /// An expression, without parentheses.
+    /// An expression; in parentheses where operators stand beside it: `WHERE \(first || second) AND active`.
     public mutating func appendInterpolation(_ expression: some SQLSpecificExpressible) { append(Term(expression)) }
 
-    /// An expression, without parentheses; a value becomes a parameter.
+    /// An expression; in parentheses where operators stand beside it. A value becomes a parameter.
     @_disfavoredOverload
     public mutating func appendInterpolation(_ expression: (any SQLExpressible)?) {
         append(expression.map { Term($0.sqlExpression) } ?? Term(DatabaseValue.null))
@@ -64,7 +64,7 @@ extension SQLInterpolation {
 
     /// The selection of a request, with its name: `SELECT \(max(Column("score")).forKey("best"))`.
     public mutating func appendInterpolation(_ selection: SQLSelection) {
-        append(Node(.columns([selection.content], table: "", qualifier: nil)))
+        append(Term(.columns([selection.content], table: "", qualifier: nil)))
     }
 
     /// All columns: `*`.
@@ -78,7 +78,7 @@ extension SQLInterpolation {
 
     /// A request as a query, without parentheses: `SELECT COUNT(*) FROM (\(request))`.
     public mutating func appendInterpolation(_ request: some SQLSubqueryable) {
-        append(Node(.bareQuery(request.sqlSubquery.content)))
+        append(Term(.bareQuery(request.sqlSubquery.content)))
     }
 
     /// The name of a common table expression: `SELECT * FROM \(best)`.
@@ -88,13 +88,21 @@ extension SQLInterpolation {
 
     /// A common table expression as it stands after `WITH`: `WITH \(definitionFor: best) SELECT ...`.
     public mutating func appendInterpolation<T>(definitionFor cte: CommonTableExpression<T>) {
-        append(Node(.definition(cte.table)))
+        append(Term(.definition(cte.table)))
     }
 
     /// Several expressions in parentheses, as after `IN`; for none, a query without rows.
     @_disfavoredOverload
     public mutating func appendInterpolation<Expressions: Sequence>(_ expressions: Expressions)
     where Expressions.Element: SQLSpecificExpressible {
+        appendList(expressions.map { Term($0) })
+    }
+
+    /// Several stored values in parentheses, as after `IN`; for none, a query without rows.
+    // More special than the forms for values and for expressions: their elements may be both.
+    @_disfavoredOverload
+    public mutating func appendInterpolation<Expressions: Sequence>(_ expressions: Expressions)
+    where Expressions.Element: SQLSpecificExpressible & DatabaseValueConvertible {
         appendList(expressions.map { Term($0) })
     }
 

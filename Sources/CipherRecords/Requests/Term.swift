@@ -27,9 +27,7 @@ enum Term: Hashable, Sendable {
             self = .node(node)
         } else {
             // Expressions are walked by recursion, which deeper ones would drive beyond the end of the stack.
-            self = .failure(
-                "an expression has more than \(Node.mostLevels) operators in one another: join long chains with "
-                    + "joined(operator:), or look for values with contains(_:)")
+            self = .failure(Node.tooManyLevels)
         }
     }
 
@@ -72,6 +70,15 @@ final class Node: SQLFragment, Hashable {
     /// - SeeAlso: <https://www.sqlite.org/limits.html#max_expr_depth>
     static let mostLevels = 250
 
+    /// How many operations a query is as deep as. A join is as deep as one.
+    static let levelsOfQuery = 4
+
+    /// The mistake of an expression or request that is deeper.
+    static let tooManyLevels =
+        "there are more than \(mostLevels) operators in one another, or more than \(mostLevels / levelsOfQuery) requests: "
+        + "join long chains with joined(operator:), look for values with contains(_:), and follow long paths with a "
+        + "recursive common table expression"
+
     let operation: Operation
     /// How many operations are in one another, this one included.
     let depth: Int
@@ -83,6 +90,26 @@ final class Node: SQLFragment, Hashable {
 
     static func == (left: Node, right: Node) -> Bool { left === right || left.operation == right.operation }
     func hash(into hasher: inout Hasher) { hasher.combine(operation) }
+
+    /// SQL text of the program stays as it is.
+    var form: FragmentForm {
+        switch operation {
+        case .apply(let function, let operands):
+            switch function {
+            case .function, .cast, .named: .single
+            case .like: operands.count == 2 ? .pattern : .comparison
+            case .between, .among, .inRows, .exists: .pattern
+            case .chain(.and): .conjunction
+            case .collate: operands[0].isComparison ? .comparison : .single
+            default: Term.node(self).isComparison ? .comparison : .operation
+            }
+        case .deferred: .operation
+        case .located(_, .node(let node)), .inTable(_, .node(let node)), .json(.node(let node)): node.form
+        case .column, .fastKey, .subquery, .bareQuery, .tableName, .definition, .columns, .located, .inTable, .json,
+            .literal:
+            .single
+        }
+    }
 
     /// The operation in SQL text that stands alone, without a table that its columns could belong to.
     func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
@@ -133,22 +160,78 @@ enum Operation: Hashable, Sendable {
 }
 
 extension Operation {
-    /// How many operations are in one another below this one, queries aside.
+    /// How many operations are in one another below this one.
     fileprivate var innerDepth: Int {
         switch self {
         case .apply(_, let operands): operands.reduce(0) { max($0, $1.depth) }
         case .located(_, let term), .inTable(_, let term), .json(let term): term.depth
-        case .literal(let literal):
-            literal.pieces.reduce(0) { depth, piece in
-                if case .node(let node) = piece { max(depth, node.depth) } else { depth }
-            }
-        case .column, .fastKey, .subquery, .bareQuery, .tableName, .definition, .columns, .deferred: 0
+        case .literal(let literal): literal.depth
+        case .subquery(let query), .bareQuery(let query): query.depth
+        case .definition(let table): table.query.depth
+        case .columns(let selections, _, _): selections.reduce(0) { max($0, $1.depth) }
+        case .column, .fastKey, .tableName, .deferred: 0
         }
     }
 }
 
 extension Term {
     fileprivate var depth: Int { if case .node(let node) = self { node.depth } else { 0 } }
+}
+
+extension LiteralText {
+    fileprivate var depth: Int {
+        pieces.reduce(0) { depth, piece in
+            if case .node(let node) = piece { max(depth, node.depth) } else { depth }
+        }
+    }
+}
+
+extension Selection {
+    fileprivate var depth: Int {
+        switch self {
+        case .expression(let term): term.depth
+        case .literal(let literal): literal.depth
+        case .located(_, let selections), .inTable(_, let selections): selections.reduce(0) { max($0, $1.depth) }
+        case .allColumns, .allColumnsExcluding, .primaryKey, .deferred, .one: 0
+        }
+    }
+}
+
+extension Subquery {
+    /// How many operations are in one another.
+    var depth: Int {
+        switch self {
+        case .relation(let relation): relation.depth
+        case .literal(let literal): Node.levelsOfQuery + literal.depth
+        case .deferred: Node.levelsOfQuery
+        }
+    }
+
+    /// The query, or one that cannot be written if it is too deep.
+    var checked: Subquery {
+        if depth <= Node.mostLevels { return self }
+        var literal = LiteralText(SQL(sql: ""))
+        literal.pieces = [.failure(Node.tooManyLevels)]
+        return .literal(literal)
+    }
+}
+
+extension Relation {
+    /// How many operations, queries and joins are in one another.
+    var depth: Int {
+        var depth = 0
+        func see(_ inner: Int) { depth = max(depth, inner) }
+        for table in commonTables { see(table.query.depth) }
+        for selected in selection { see(selected.depth) }
+        for terms in [filters, groups, having] { for term in terms { see(term.depth) } }
+        for case .term(let term, _) in ordering.elements { see(term.depth) }
+        for join in joins {
+            if case .condition(let condition?, _, _) = join.link { see(condition.depth) }
+            see(join.relation.depth + 1 - Node.levelsOfQuery)
+        }
+        for prefetch in prefetches { see(prefetch.relation.depth) }
+        return Node.levelsOfQuery + depth
+    }
 }
 
 /// A query within an expression.
@@ -180,9 +263,10 @@ enum Operator: Hashable, Sendable {
     case function(Function)
     /// `CASE`: pairs of condition and result, and a last operand for all else where `hasElse` says so.
     case choice(hasBase: Bool, hasElse: Bool)
-    /// The row's primary key is among the operands.
+    /// The row's primary key is among the operands: values; or a query, with a second one for a key that is a double.
     case primaryKey
-    /// The columns have the values of one of several keys, one after another.
+    /// The columns have the values of one of several keys: values, one after another; or a query, with the same query for
+    /// a key that has a double.
     case uniqueKeys([String])
     /// The operand, by its name in the result: `expression AS name`.
     case named(String)
@@ -304,6 +388,12 @@ struct LiteralText: Hashable, Sendable {
 
     var pieces: [Piece] = []
 
+    /// The text that is one of the pieces; nil for another piece, and for none.
+    func text(at index: Int) -> String? {
+        guard pieces.indices.contains(index), case .text(let text, _) = pieces[index] else { return nil }
+        return text
+    }
+
     /// Whether the text of the program may have a query of its own.
     var hasQueryText: Bool {
         pieces.contains { piece in
@@ -325,7 +415,12 @@ struct LiteralText: Hashable, Sendable {
     }
 
     private static func piece(_ fragment: any SQLFragment) -> Piece {
-        if let query = fragment as? NestedQuery { return .node(Node(.bareQuery(.literal(LiteralText(query.literal))))) }
+        if let query = fragment as? NestedQuery {
+            guard case .node(let node) = Term(.bareQuery(.literal(LiteralText(query.literal)))) else {
+                return .failure(Node.tooManyLevels)
+            }
+            return .node(node)
+        }
         return (fragment as? Node).map(Piece.node) ?? .failure("this part of an SQL literal is no expression")
     }
 

@@ -46,6 +46,8 @@ extension SQLGenerator {
         try write(commonTables)
         if !relation.canBeChangedDirectly {
             changed = Relation(table: relation.table)
+            // Assignments and returned values may name them. Within the query, they are its own.
+            changed.aliases = relation.aliases
             changed.filters = [try keyCondition(relation)]
         }
         try within(changed) { generator in
@@ -58,7 +60,10 @@ extension SQLGenerator {
             try generator.write(conditions: changed.filters, after: " WHERE ")
             if returning.isEmpty { return }
             generator.write(" RETURNING ")
+            // SQLite knows the table by its own name alone there.
+            // https://www.sqlite.org/lang_returning.html#limitations_and_caveats
             generator.current.qualifier = nil
+            if let scope = generator.scopes.popLast() { generator.scopes.append(scope.withTableName) }
             try generator.write(returning) { generator, selection in try generator.write(selection) }
         }
     }

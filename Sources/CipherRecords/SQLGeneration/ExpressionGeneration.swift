@@ -33,10 +33,7 @@ extension SQLGenerator {
             try write(query)
             write(")")
         case .bareQuery(let query): try write(query)
-        case .tableName(let name):
-            // A full-text table has a column of its own name: under an alias it is found by that.
-            let isAliased = name == current.table && current.qualifier != nil && current.qualifier != name
-            write(column: name, qualifier: isAliased ? current.qualifier : nil)
+        case .tableName(let name): write(identifier: name)
         case .definition(let table): try write(table)
         case .columns(let selections, let table, let qualifier):
             // `columnsOf` stands in statements of any tables: it always says which one it means.
@@ -59,10 +56,15 @@ extension SQLGenerator {
         let outer = qualifiesAliases
         qualifiesAliases = outer || literal.hasQueryText
         defer { qualifiesAliases = outer }
-        for piece in literal.pieces {
+        for (index, piece) in literal.pieces.enumerated() {
             switch piece {
             case .text(let text, let values): write(text, values: values.lazy.map(\.value))
-            case .node(let node): try write(node.operation)
+            case .node(let node):
+                let (former, next) = (literal.text(at: index - 1), literal.text(at: index + 1))
+                let isGrouped = node.form.needsParentheses(between: former, and: next)
+                if isGrouped { write("(") }
+                try write(node.operation)
+                if isGrouped { write(")") }
             case .failure(let message): throw misuse(message)
             }
         }
@@ -308,7 +310,17 @@ extension SQLGenerator {
             throw DatabaseError.compositeKey(columns, of: current.table)
         }
         write(column: columns[0])
-        if operands.count == 1 {
+        if operands.count == 2, operands[1].isSubquery {
+            write(" IN ")
+            try write(operands[0])
+            write(" AND (TYPEOF(")
+            write(column: columns[0])
+            write(") <> 'real' OR ")
+            write(column: columns[0])
+            write(" IN ")
+            try write(operands[1])
+            write(")")
+        } else if operands.count == 1 {
             write(operands[0].isSubquery ? " IN " : " = ")
             try write(operands[0])
         } else {
@@ -325,11 +337,8 @@ extension SQLGenerator {
                 "table \(current.table) has no unique key on \(columns.joined(separator: ", ")): make a unique index on "
                     + "these columns, or use filter(_:)")
         }
-        if operands.count == 1, operands[0].isSubquery {
-            write("(")
-            write(columns) { $0.write(column: $1) }
-            write(") IN ")
-            return try write(operands[0])
+        if let list = operands.first, list.isSubquery {
+            return try writeListedKeys(columns, list, operands.dropFirst().first)
         }
         // In the order of the key; columns that it does not have come last.
         let order = columns.indices.sorted { left, right in
@@ -339,6 +348,36 @@ extension SQLGenerator {
             Term.conjunction(order.map { Term(.column(columns[$0], .request)).equals(operands[start + $0]) })
         }
         try write(Term.chain(.or, rows))
+    }
+}
+
+extension SQLGenerator {
+    /// Writes that the columns have the values of a row of a query.
+    ///
+    /// - Parameter exact: The query again, if a column of type REAL rounds one of its values: then rows with a double are
+    ///   compared once more, value by value.
+    fileprivate mutating func writeListedKeys(_ columns: [String], _ list: Term, _ exact: Term?) throws {
+        write("(")
+        write(columns) { $0.write(column: $1) }
+        write(") IN ")
+        try write(list)
+        guard let exact else { return }
+        write(" AND (TRUE")
+        for column in columns {
+            write(" AND TYPEOF(")
+            write(column: column)
+            write(") <> 'real'")
+        }
+        write(" OR EXISTS (WITH listed (")
+        write(columns.indices) { $0.write("c\($1)") }
+        write(") AS ")
+        try write(exact)
+        write(" SELECT 1 FROM listed WHERE ")
+        write(columns.indices, separator: " AND ") { generator, index in
+            generator.write(column: columns[index], qualifier: generator.current.qualifier ?? generator.current.table)
+            generator.write(" = listed.c\(index)")
+        }
+        write("))")
     }
 }
 

@@ -35,7 +35,7 @@ extension SQLGenerator {
         }
         if !relation.having.isEmpty {
             // Without groups, functions over rows make all of them one group.
-            if relation.groups.isEmpty, !relation.selection.contains(where: \.isAggregate) {
+            if relation.groups.isEmpty, !relation.selection.contains(where: \.mayBeAggregate) {
                 throw misuse("having(_:) needs group(_:): there are no groups to choose from")
             }
             try write(conditions: relation.having, after: " HAVING ")
@@ -265,13 +265,15 @@ extension Relation {
     fileprivate var countedTerm: Term? {
         guard limit == nil, groups.isEmpty, having.isEmpty, joins.isEmpty, commonTables.isEmpty else { return nil }
         if isDistinct {
-            guard selection.count == 1, case .expression(let term) = selection[0], !term.isAggregate else { return nil }
+            guard selection.count == 1, case .expression(let term) = selection[0], !term.mayBeAggregate else {
+                return nil
+            }
             return Term(.apply(.function(Function(name: "COUNT", isAggregate: true, isDistinct: true)), [term.unnamed]))
         }
         let isPlain = selection.allSatisfy { selection in
             switch selection {
             case .allColumns, .allColumnsExcluding, .primaryKey, .one: true
-            case .expression(let term): !term.isAggregate && term.name == nil
+            case .expression(let term): !term.mayBeAggregate && term.name == nil
             case .literal, .located, .inTable, .deferred: false
             }
         }
@@ -288,15 +290,31 @@ extension Selection {
         default: false
         }
     }
+
+    /// Whether it may make one row of many: SQL text may have any function in it.
+    fileprivate var mayBeAggregate: Bool {
+        switch self {
+        case .expression(let term): term.mayBeAggregate
+        case .inTable(_, let selections): selections.contains(where: \.mayBeAggregate)
+        case .literal: true
+        default: false
+        }
+    }
 }
 
 extension Term {
     /// Whether an aggregate function stands anywhere in the expression, queries within it aside.
-    var isAggregate: Bool {
+    var isAggregate: Bool { hasAggregate(inText: false) }
+
+    /// Whether there may be one: SQL text may have any function in it.
+    fileprivate var mayBeAggregate: Bool { hasAggregate(inText: true) }
+
+    private func hasAggregate(inText isAggregate: Bool) -> Bool {
         switch operation {
         case .apply(.function(let function), _)? where function.isAggregate: true
-        case .apply(_, let operands)?: operands.contains(where: \.isAggregate)
-        case .inTable(_, let term)?, .json(let term)?: term.isAggregate
+        case .apply(_, let operands)?: operands.contains { $0.hasAggregate(inText: isAggregate) }
+        case .inTable(_, let term)?, .json(let term)?: term.hasAggregate(inText: isAggregate)
+        case .literal?: isAggregate
         default: false
         }
     }

@@ -39,7 +39,7 @@ struct TableScope {
     /// The tables from the root on, each before those that are joined to it.
     private(set) var places: [Place] = []
     /// Whether columns are qualified.
-    let isQualified: Bool
+    private(set) var isQualified: Bool
 
     /// The scope of a query that is SQL text.
     init() { isQualified = false }
@@ -48,7 +48,15 @@ struct TableScope {
     init(_ relation: Relation, within outer: [TableScope]) throws {
         try Self.add(relation, join: nil, parent: 0, to: &places)
         isQualified = places.count > 1 || relation.alias?.name != nil
-        try chooseNames(takenOutside: Self.aliasedNames(in: outer))
+        try chooseNames(takenOutside: Self.aliasedNames(in: outer, except: Set(places.flatMap(\.aliases))))
+    }
+
+    /// The scope of one table without an alias in SQL.
+    var withTableName: TableScope {
+        var scope = self
+        scope.places[0].name = places[0].relation.table
+        scope.isQualified = false
+        return scope
     }
 
     private static func add(_ relation: Relation, join: Join?, parent: Int, to places: inout [Place]) throws {
@@ -94,9 +102,11 @@ struct TableScope {
     }
 
     /// Names that inner queries may not use: columns are qualified with them from inside.
-    private static func aliasedNames(in scopes: [TableScope]) -> Set<String> {
+    ///
+    /// - Parameter inner: Aliases of the inner query, which are that query's own tables inside.
+    private static func aliasedNames(in scopes: [TableScope], except inner: Set<AliasID>) -> Set<String> {
         var names: Set<String> = []
-        for place in scopes.flatMap(\.places) where !place.aliases.isEmpty {
+        for place in scopes.flatMap(\.places) where place.aliases.contains(where: { !inner.contains($0) }) {
             names.insert(place.name.lowercasedASCII)
         }
         return names

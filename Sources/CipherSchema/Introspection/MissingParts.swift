@@ -27,12 +27,13 @@ package struct MissingParts: Hashable, Sendable {
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT type, name, sql, ifnull(rootpage, 0) FROM main.sqlite_schema
-                WHERE sql IS NOT NULL AND type IN ('table', 'index') AND (?1 IS NULL OR tbl_name = ?1 COLLATE NOCASE)
-                """, arguments: [table])
-        for row in rows {
+                SELECT type, name, sql, rootpage, tbl_name FROM main.sqlite_schema
+                WHERE sql IS NOT NULL AND type IN ('table', 'index')
+                """)
+        let wanted = table?.lowercasedASCII
+        for row in rows where wanted == nil || (row[4] as String).lowercasedASCII == wanted {
             let tokens = SQLToken.tokens(of: row[2])
-            if (row[0] as String) == "table", (row[3] as Int) == 0 {
+            if (row[0] as String) == "table", (row[3] as Int?) ?? 0 == 0 {
                 try addModule(of: tokens, table: row[1], known, db)
             } else {
                 add(tokens, isIndex: (row[0] as String) == "index", known)

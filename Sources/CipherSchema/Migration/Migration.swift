@@ -57,13 +57,9 @@ enum MigrationTable {
     /// The names in the table; none where there is no table yet.
     static func identifiers(_ db: Database) throws -> Set<String> {
         try db.isolated {
-            let exists = try Bool.fetchOne(
-                db,
-                sql: """
-                    SELECT EXISTS (
-                        SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND lower(name) = 'grdb_migrations')
-                    """)
-            guard exists == true else { return [] }
+            // A program may replace `lower` and NOCASE: migrations would run again.
+            let tables = try String.fetchCursor(db, sql: "SELECT name FROM main.sqlite_schema WHERE type = 'table'")
+            guard try tables.contains(where: { $0.lowercasedASCII == "grdb_migrations" }) else { return [] }
             return try String.fetchSet(db, sql: "SELECT identifier FROM main.grdb_migrations")
         }
     }

@@ -62,8 +62,8 @@ struct VirtualTable {
             _ = try db.makeStatement(sql: "SELECT 1 FROM main.\(name.quotedIdentifier) LIMIT 0")
             return nil
         } catch let error as DatabaseError {
-            let sql = "SELECT count(*) FROM pragma_module_list WHERE name = ? COLLATE NOCASE"
-            guard try Int.fetchOne(db, sql: sql, arguments: [module]) != 0 else { return nil }
+            let modules = try String.fetchAll(db, sql: "SELECT name FROM pragma_module_list").map(\.lowercasedASCII)
+            guard modules.contains(module.lowercasedASCII) else { return nil }
             if try FullTextIndex(name: name, definition: definition)?.lacksTokenizer(db) == true { return nil }
             return error.message ?? error.description
         }

@@ -63,7 +63,7 @@ final class RecordEncoder: Encoder {
     func value<Value: Encodable>(of value: Value, column: String, key: some CodingKey) throws -> DatabaseValue {
         switch value {
         case let data as Data: return try record.databaseDataEncodingStrategy(for: column).value(of: data)
-        case let date as Date: return record.databaseDateEncodingStrategy(for: column).value(of: date)
+        case let date as Date: return try record.databaseDateEncodingStrategy(for: column).value(of: date)
         case let uuid as UUID: return record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
         case let value as any DatabaseValueConvertible:
             let stored = value.databaseValue

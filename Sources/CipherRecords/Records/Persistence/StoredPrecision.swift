@@ -1,4 +1,5 @@
 import CipherDatabase
+import Foundation
 
 // A column stores another number than the given one in these cases:
 //
@@ -6,9 +7,9 @@ import CipherDatabase
 // |---|---|---|
 // | INTEGER, NUMERIC | a text that is a number | an integer of 64 bits, or else a double |
 // | REAL | a text that is a number, an integer | a double |
+// | TEXT | a double | a text of 15 significant digits |
 //
-// A double has 15 to 17 significant digits. A column of type TEXT stores 15 digits of a double: that may be meant, as
-// for times, and is not refused. Blobs are stored as they are, by every type, and everything is by a column
+// A double has 15 to 17 significant digits. Blobs are stored as they are, by every type, and everything is by a column
 // without a type.
 extension TypeAffinity {
     /// Whether the column may store another number: a first look, which needs no copy of the value.
@@ -17,7 +18,8 @@ extension TypeAffinity {
         switch value.storage {
         case .int64: self == .real
         case .string: self == .real || self == .numeric
-        case .null, .double, .blob: false
+        case .double: self == .text
+        case .null, .blob: false
         }
     }
 
@@ -27,8 +29,17 @@ extension TypeAffinity {
         case (.real, .int64(let integer)): Int64(exactly: Double(integer)) != integer
         case (.numeric, .string(let text)): Self.isRounded(text) && Int64(Self.trimmed(text)) == nil
         case (.real, .string(let text)): Self.isRounded(text)
+        case (.text, .double(let double)): Self.isRounded(double)
         default: false
         }
+    }
+
+    /// Whether 15 digits, which SQLite writes, are not all of a double.
+    /// - SeeAlso: <https://www.sqlite.org/datatype3.html#type_affinity>
+    private static func isRounded(_ double: Double) -> Bool {
+        if double.isNaN { return false }
+        guard let digits = DecimalDigits("\(double)".utf8) else { return true }
+        return !digits.isExactInDouble && Double(String(format: "%.15g", double)) != double
     }
 
     private static func trimmed(_ text: String) -> String { text.filter { !$0.isWhitespace } }
@@ -140,7 +151,8 @@ extension DatabaseError {
             resultCode: .SQLITE_MISMATCH,
             message:
                 "the type of column \(column) of table \(table) would round the number of the record: a double has "
-                + "15 to 17 digits. Declare the column TEXT for decimal numbers, REAL for doubles, INTEGER for integers"
+                + "15 to 17 digits, and a TEXT column keeps 15 of them. Declare the column TEXT for decimal numbers, REAL "
+                + "for doubles, INTEGER for integers"
         )
     }
 }

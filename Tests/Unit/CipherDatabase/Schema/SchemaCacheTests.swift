@@ -171,3 +171,43 @@ import Testing
         }
     }
 }
+
+/// Tables that are defined one after another, each used at once.
+@Suite struct GrowingSchemaTests {
+    // Story: after each definition the whole schema was read again: 2,400 tables took 70 times as long as 200.
+    @Test("the objects of a schema are not listed after each definition")
+    func listings() throws {
+        let queue = DatabaseQueue()
+        try queue.write { (db: Database) throws -> Void in
+            for number in 0..<400 { try db.execute(sql: "CREATE TABLE before\(number) (id INTEGER PRIMARY KEY)") }
+            try db.execute(sql: "CREATE VIEW seen AS SELECT * FROM before1")
+            #expect(try db.tableExists("before1"))
+            let listings = Listings()
+            db.trace { event in
+                let isListing = ["SELECT type, name", "pragma_table_list"].contains { "\(event)".contains($0) }
+                if isListing { listings.count += 1 }
+            }
+            for number in 0..<100 {
+                try db.execute(sql: "CREATE TABLE after\(number) (id INTEGER PRIMARY KEY, rowid TEXT, k TEXT UNIQUE)")
+                #expect(try db.tableExists("AFTER\(number)"))
+                #expect(try !db.tableExists("after\(number + 1)"))
+                #expect(try db.primaryKey("after\(number)").rowIDColumn == "id")
+                #expect(try db.table("after\(number)", hasUniqueKey: ["k"]))
+                #expect(try db.foreignKeys(on: "after\(number)").isEmpty)
+            }
+            #expect(listings.count < 10, "\(listings.count)")
+            try db.execute(sql: "CREATE TABLE without (k TEXT PRIMARY KEY) WITHOUT ROWID")
+            #expect(try !db.primaryKey("without").tableHasRowID)
+            #expect(try db.viewExists("SEEN") && !db.tableExists("seen") && !db.viewExists("before1"))
+            try db.execute(
+                sql: "CREATE TEMP TABLE seen (id); DROP TABLE before3; ALTER TABLE before2 RENAME TO renamed")
+            #expect(try db.tableExists("seen") && db.viewExists("seen"))
+            #expect(try db.tableExists("seen", in: "temp") && !db.tableExists("seen", in: "main"))
+            #expect(try !db.tableExists("before3") && !db.tableExists("before2") && db.tableExists("Renamed"))
+            #expect(try !db.tableExists("sqlite_schema") && !db.tableExists("json_each") && !db.viewExists("json_each"))
+            #expect(try !db.tableExists("pragma_table_list") && !db.tableExists("a\0b") && !db.tableExists(""))
+        }
+    }
+
+    private final class Listings { var count = 0 }
+}

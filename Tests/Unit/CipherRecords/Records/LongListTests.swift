@@ -84,3 +84,93 @@ import Testing
         }
     }
 }
+
+/// Lists of numbers that no double stands for: a short list and a long one find the same rows.
+@Suite struct LongNumberListTests {
+    private static let types = ["TEXT", "INTEGER", "REAL", "NUMERIC", "BLOB", "", "INTEGER PRIMARY KEY", "REAL UNIQUE"]
+    private static let numbers = [Int64(1) << 53, 1 << 53 + 1, -(1 << 53) - 1, .max, .min, .max - 1, 7]
+
+    /// The first value, and others that no row has.
+    private func list(_ value: DatabaseValue, _ count: Int) -> [DatabaseValue] {
+        [value]
+            + (1..<count).map { number in
+                switch number % 3 {
+                case 0: (1_000_000 + number).databaseValue
+                case 1: "- \(number)".databaseValue
+                default: (Double(number) + 0.25).databaseValue
+                }
+            }
+    }
+
+    // Story: 9007199254740993 found the double 9007199254740992 if the list had more than 64 values.
+    @Test("a column is compared with them alike", arguments: types)
+    func columns(_ type: String) throws {
+        let spellings: [(Int64) -> DatabaseValue] = [
+            { $0.databaseValue }, { "\($0)".databaseValue }, { Double($0).databaseValue }, { " \($0) ".databaseValue },
+            { "\($0).0".databaseValue }, { "+\($0)".databaseValue },
+        ]
+        try DatabaseQueue().write { (db: Database) throws -> Void in
+            try db.execute(sql: "CREATE TABLE t (x \(type))")
+            for number in Self.numbers {
+                for spelling in spellings {
+                    try? db.execute(sql: "INSERT OR IGNORE INTO t VALUES (?)", arguments: [spelling(number)])
+                }
+            }
+            let x = Column("x")
+            for value in Self.numbers.flatMap({ number in spellings.map { $0(number) } }) {
+                for expression in [x.sqlExpression, x ?? 0, cast(x, as: .real), cast(x, as: .text)] {
+                    func found(_ count: Int) throws -> [Int] {
+                        let values = list(value, count)
+                        let request = Table("t").filter(values.contains(expression)).select(Column("rowid"))
+                        // SQLite has a rowid neither in a list of the greatest double that is an integer nor outside of it.
+                        if type != "INTEGER PRIMARY KEY" {
+                            let others = try Table("t").filter(!values.contains(expression)).fetchCount(db)
+                            #expect(try request.fetchCount(db) + others == Table("t").fetchCount(db))
+                        }
+                        return try Int.fetchAll(db, request.order(Column("rowid")))
+                    }
+                    let (short, long) = (try found(3), try found(100))
+                    #expect(short == long, "\(type) \(value)")
+                }
+            }
+        }
+    }
+
+    @Test("so are keys of one column and of several", arguments: ["REAL", "INTEGER", "NUMERIC", "TEXT", ""])
+    func keys(_ type: String) throws {
+        try DatabaseQueue().write { (db: Database) throws -> Void in
+            try db.execute(sql: "CREATE TABLE t (x \(type) PRIMARY KEY, y \(type), UNIQUE (x, y))")
+            for number in Self.numbers {
+                try db.execute(sql: "INSERT OR IGNORE INTO t VALUES (?, ?)", arguments: [number, number])
+            }
+            for number in Self.numbers {
+                for value in [number.databaseValue, "\(number)".databaseValue] {
+                    func found(_ count: Int) throws -> [Int] {
+                        let values = list(value, count)
+                        let pairs = values.map { ["x": $0, "y": $0] as [String: (any DatabaseValueConvertible)?] }
+                        return [
+                            try Table("t").filter(keys: values).fetchCount(db),
+                            try Table("t").filter(keys: pairs).fetchCount(db),
+                        ]
+                    }
+                    let (short, long) = (try found(3), try found(100))
+                    #expect(short == long, "\(type) \(value)")
+                }
+            }
+        }
+    }
+
+    @Test("a list of large keys of a table is searched by its index")
+    func plan() throws {
+        try DatabaseQueue().write { (db: Database) throws -> Void in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL UNIQUE)")
+            let numbers = (0..<100).map { Int64.max - $0 }
+            for request in [Table("t").filter(keys: numbers), Table("t").filter(numbers.contains(Column("x")))] {
+                let statement = try request.makePreparedRequest(db).statement
+                let plan = try Row.fetchAll(
+                    db, sql: "EXPLAIN QUERY PLAN \(statement.sql)", arguments: statement.arguments)
+                #expect(plan.contains { ($0["detail"] as String).contains("SEARCH t") })
+            }
+        }
+    }
+}

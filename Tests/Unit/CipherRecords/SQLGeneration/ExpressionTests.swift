@@ -206,7 +206,7 @@ struct ExpressionTests {
         table(
             Player.aliased(TableAlias(name: "p")).filter(literal: "\(score) > \(1)"),
             #"SELECT "p".* FROM "player" "p" WHERE "p"."score" > 1"#)
-        table(Player.filter(literal: "\(score + 1) > \(2)"), #"SELECT * FROM "player" WHERE "score" + 1 > 2"#)
+        table(Player.filter(literal: "\(score + 1) > \(2)"), #"SELECT * FROM "player" WHERE ("score" + 1) > 2"#)
         table(Player.filter(literal: "score IN \([1, 2])"), #"SELECT * FROM "player" WHERE score IN (1,2)"#)
         table(
             Player.filter(literal: "score IN \([score, score])"),
@@ -247,7 +247,7 @@ struct ExpressionTests {
         condition("\(name) = \(x) AND " + least, #""name" = 'x' AND score > 10"#)
         condition(
             "\(name) = \(x) AND \(literal: least) OR \(score + 1) > \(3)",
-            #""name" = 'x' AND score > 10 OR "score" + 1 > 3"#)
+            #""name" = 'x' AND score > 10 OR ("score" + 1) > 3"#)
         condition(["\(score)", least].joined(separator: " AND "), #""score" AND score > 10"#)
         condition(least + " AND " + SQL(sql: "id > :min", arguments: ["min": 2]), "score > 10 AND id > 2")
         condition(least + " OR score = :min AND \(name)", #"score > 10 OR score = 10 AND "name""#)

@@ -221,7 +221,7 @@ struct SelectionTests {
 
     private static func text(_ table: RequestTable) {
         let pieces = [SQL(name), SQL("!".databaseValue), SQL(score + 1)]
-        table.select(pieces.joined(separator: " || "), #""name" || '!' || "score" + 1"#)
+        table.select(pieces.joined(separator: " || "), #""name" || '!' || ("score" + 1)"#)
         let all: any SQLSelectable = AllColumns()
         table(Player.select(literal: "\(all), \(2)"), #"SELECT *, 2 FROM "player""#)
         let order: any SQLOrderingTerm = score.desc

@@ -49,6 +49,9 @@ func compareColumns(_ least: Int, _ team: String?, _ flag: Bool) {
     _ = Mark.filter { $0.mark == $0.weight && $0.weight == $0.pupilId && $0.pupilId == 1 }
     _ = Mark.filter { $0.mark > 1 && $0.mark < $0.weight && $0.subject == "art" && $0.weight != nil && $0.pupilId > 7 }
     _ = Mark.filter(Mark.Columns.mark == Mark.Columns.weight && Mark.Columns.mark > 3 || Mark.Columns.subject == "art")
+    _ = Pupil.filter { ($0.score, $0.best) != ($0.best, $0.id) && $0.id > 1 && $0.name == "x" && $0.team != team }
+    _ = Mark.filter { ($0.mark, $0.weight) == ($0.weight, $0.mark) && $0.mark > 1 && [$0.mark] == [$0.weight] }
+    _ = Pupil.select(Database.jsonObject(["name": Column("name"), "twice": Column("best") * 2, "j": JSONColumn("j")]))
     _ = Mark.all().filter { $0.mark > 1 && $0.mark < 6 && $0.subject == "art" }
     _ = Table<Mark>("mark").filter { $0.mark > 1 && $0.mark < 6 && $0.subject == "art" }
 }
