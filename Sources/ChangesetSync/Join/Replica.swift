@@ -243,7 +243,7 @@ package final class Replica {
     }
 
     /// Makes a commit with events and without rows.
-    package func announce(_ db: Database, clock: HybridTime, _ events: [RepositoryEvent]) throws -> EncodedCommit {
+    package func commitEvents(_ db: Database, clock: HybridTime, _ events: [RepositoryEvent]) throws -> EncodedCommit {
         try inTransaction(db, clock) { work in
             try work.commit([], events: events)
         }
