@@ -13,7 +13,7 @@
         /// One message of a server, and all that comes between two rows. A row has one object, and a system may have received
         /// six megabytes before one byte is read.
         static let messageBytes = 64 * 1024 * 1024
-        /// What a server may send until the connection is ready.
+        /// The bytes that a server may send until the connection is ready.
         static let greetingBytes = 1024 * 1024
         /// The text of a server that an error repeats.
         static let messageCharacters = 200

@@ -85,7 +85,7 @@
             var ends: [Int] = []
             for value in values {
                 value.append(to: &content)
-                // What an empty value points at must not be NULL, which would be the value NULL.
+                // The pointer of an empty value must not be NULL, which would be the value NULL.
                 content.append(0)
                 ends.append(content.count)
             }
