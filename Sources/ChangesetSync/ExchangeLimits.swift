@@ -4,7 +4,7 @@ package enum ExchangeLimits {
     /// length.
     package static let segmentBytes = 4 * 1024 * 1024
     /// The most commits of one segment.
-    package static let segmentCommits = 65_536
+    static let segmentCommits = 65_536
     /// The most parts of one commit.
     static let parts = CommitLimits.bodyBytes / segmentBytes + 1
     /// The longest sealed object: a part that is full, its padding and its header.
@@ -14,12 +14,12 @@ package enum ExchangeLimits {
     /// The most names of a listing that are read.
     package static let listedObjects = 4_000_000
     /// The longest member record.
-    package static let recordBytes = 4 * 1024 * 1024
+    static let recordBytes = 4 * 1024 * 1024
     /// The most member records of a repository.
-    package static let records = 16_384
-    package static let memberNameBytes = 255
+    static let records = 16_384
+    static let memberNameBytes = 255
     /// The most parts of a snapshot.
-    package static let snapshotParts = 65_536
+    static let snapshotParts = 65_536
     /// The longest address of a remote in an invitation.
     static let addressBytes = 1024
 }

@@ -9,7 +9,7 @@ import StoreSharing
 
 /// The resources of the steps of a rotation.
 enum LiveResources: RotationResources {
-    enum Announcement {
+    enum PendingKeys {
         case new(RotationProposal)
         /// The sidecar has the keys already: the rotation is resumed.
         case pending(RotationKeys)
@@ -35,7 +35,7 @@ final class RotationRun {
     private let reporter: ProgressReporter
     private let isCancelled: @Sendable () -> Bool
     /// Performs the checks before the rotation; an error ends the rotation.
-    private let examine: (RotationRun) throws -> LiveResources.Announcement
+    private let examine: (RotationRun) throws -> LiveResources.PendingKeys
     /// Called when the store has its new keys, while all processes are still paused.
     private let onCompletion: (RotationKeys) -> Void
 
@@ -53,7 +53,7 @@ final class RotationRun {
         paths: StorePaths, storeKeys: SidecarKeys, journal: RotationJournal, options: KeyRotation.Options,
         epoch: UInt64, reporter: ProgressReporter, isCancelled: @escaping @Sendable () -> Bool,
         onCompletion: @escaping (RotationKeys) -> Void = { _ in },
-        examine: @escaping (RotationRun) throws -> LiveResources.Announcement
+        examine: @escaping (RotationRun) throws -> LiveResources.PendingKeys
     ) {
         self.paths = paths
         self.storeKeys = storeKeys
@@ -108,10 +108,10 @@ final class RotationRun {
     private func event(of step: State.Step) throws -> State.Event {
         switch step {
         case .examine:
-            let announcement = try examine(self)
+            let pending = try examine(self)
             try requireNotCancelled()
-            return .examined(announcement)
-        case .announce(let announcement): return .announced(try announce(announcement))
+            return .examined(pending)
+        case .writePendingKeys(let pending): return .pendingKeysWritten(try writePendingKeys(pending))
         case .freeze: return .frozen(try freeze())
         case .copy(let keys, let view): return .copied(try copyAll(keys, view))
         case .verify(let copy, _): try verify(copy)
@@ -121,7 +121,7 @@ final class RotationRun {
         case .prove(let copy, _): return try prove(copy.copy.identity, at: copy.position)
         case .withdraw(let copy, let view, let pause, let attempt):
             return try withdraw(copy, view, pause, attempt: attempt)
-        case .announceSwitch(let copy, _, let databaseSwitch): return try announce(databaseSwitch, copy)
+        case .announceSwitch(let copy, _, let databaseSwitch): return try passCommitPoint(databaseSwitch, copy)
         case .switchOver(let copy, _, let databaseSwitch, _): try switchOver(copy, databaseSwitch)
         case .finish(let copy, let pause, let databaseSwitch): finish(copy, pause, databaseSwitch)
         case .undo(let held): try undo(held)
@@ -136,11 +136,11 @@ final class RotationRun {
 
     // MARK: The pending key
 
-    private func announce(_ announcement: LiveResources.Announcement) throws -> RotationKeys {
+    private func writePendingKeys(_ pending: LiveResources.PendingKeys) throws -> RotationKeys {
         let keys: RotationKeys
-        switch announcement {
+        switch pending {
         case .new(let proposal): keys = try withOpeningLock(isCancelled) { try journal.begin(proposal) }
-        case .pending(let pending): keys = pending
+        case .pending(let found): keys = found
         }
         report.fromEpoch = keys.nextEpoch - 1
         report.toEpoch = keys.nextEpoch
@@ -443,9 +443,9 @@ final class RotationRun {
 
     // MARK: The switch
 
-    private func announce(_ databaseSwitch: DatabaseSwitch, _ copy: PageCopier) throws -> State.Event {
+    private func passCommitPoint(_ databaseSwitch: DatabaseSwitch, _ copy: PageCopier) throws -> State.Event {
         do {
-            try databaseSwitch.announce(pages: copy.pages)
+            try databaseSwitch.passCommitPoint(pages: copy.pages)
         } catch {
             // If it is unknown whether the sidecar announces the switch, the next opening decides.
             guard databaseSwitch.status == .notAnnounced else { throw error }
@@ -491,7 +491,7 @@ final class RotationRun {
         if failure == nil { failure = obstacle ?? StoreError.restless(paths.database) }
         // The other processes are released first: the following steps do not concern them.
         release(held)
-        guard held.isAnnounced else { return }
+        guard held.hasPendingKeys else { return }
         // The copy is removed first: on a full disk the sidecar needs its space.
         let removal = Result { try held.copy?.discard() }
         try withOpeningLock({ false }) { report.notices += try journal.abandon() }

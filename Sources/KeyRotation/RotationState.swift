@@ -1,7 +1,7 @@
 /// The resources of the steps of a rotation. Tests of the state machine use plain values instead.
 protocol RotationResources {
     /// The keys that become pending: new ones, or those of a resumed rotation.
-    associatedtype Announcement
+    associatedtype PendingKeys
     /// The keys of both epochs.
     associatedtype Keys
     /// A snapshot of the store.
@@ -25,7 +25,7 @@ struct RotationState<R: RotationResources> {
         /// 1: check whether the rotation can begin.
         case examine
         /// 2: write the pending key to the sidecar. This is not the commit point: see ``announceSwitch(_:_:_:)``.
-        case announce(R.Announcement)
+        case writePendingKeys(R.PendingKeys)
         /// 3: begin a snapshot of the store.
         case freeze(R.Keys)
         /// 4: copy all pages of the snapshot.
@@ -58,7 +58,7 @@ struct RotationState<R: RotationResources> {
     /// The resources that a rotation holds when it ends early.
     struct Held {
         /// Whether the sidecar has the pending key.
-        var isAnnounced = false
+        var hasPendingKeys = false
         var view: R.View?
         var copy: R.Copy?
         var pause: R.Pause?
@@ -67,8 +67,8 @@ struct RotationState<R: RotationResources> {
 
     /// The outcome of a step.
     enum Event {
-        case examined(R.Announcement)
-        case announced(R.Keys)
+        case examined(R.PendingKeys)
+        case pendingKeysWritten(R.Keys)
         case frozen(R.View)
         case copied(R.Copy)
         case verified
@@ -138,8 +138,8 @@ struct RotationState<R: RotationResources> {
 
     private mutating func next(after event: Event) -> Step? {
         switch (step, event) {
-        case (.examine, .examined(let announcement)): return .announce(announcement)
-        case (.announce, .announced(let keys)): return .freeze(keys)
+        case (.examine, .examined(let pending)): return .writePendingKeys(pending)
+        case (.writePendingKeys, .pendingKeysWritten(let keys)): return .freeze(keys)
         case (.freeze(let keys), .frozen(let view)): return .copy(keys, view)
         case (.copy(_, let view), .copied(let copy)): return .verify(copy, view)
         case (.verify(let copy, let view), .verified):
@@ -217,19 +217,19 @@ struct RotationState<R: RotationResources> {
 
     private var held: Held {
         switch step {
-        case .examine, .announce, .ended: Held()
-        case .freeze: Held(isAnnounced: true)
-        case .copy(_, let view): Held(isAnnounced: true, view: view)
+        case .examine, .writePendingKeys, .ended: Held()
+        case .freeze: Held(hasPendingKeys: true)
+        case .copy(_, let view): Held(hasPendingKeys: true, view: view)
         case .verify(let copy, let view), .catchUp(let copy, let view), .pause(let copy, let view, _):
-            Held(isAnnounced: true, view: view, copy: copy)
+            Held(hasPendingKeys: true, view: view, copy: copy)
         case .carryRest(let copy, let view, let pause):
-            Held(isAnnounced: true, view: view, copy: copy, pause: pause)
-        case .prove(let copy, let pause): Held(isAnnounced: true, copy: copy, pause: pause)
+            Held(hasPendingKeys: true, view: view, copy: copy, pause: pause)
+        case .prove(let copy, let pause): Held(hasPendingKeys: true, copy: copy, pause: pause)
         case .withdraw(let copy, let view, let pause, _):
-            Held(isAnnounced: true, view: view, copy: copy, pause: pause)
+            Held(hasPendingKeys: true, view: view, copy: copy, pause: pause)
         case .announceSwitch(let copy, let pause, let databaseSwitch),
             .switchOver(let copy, let pause, let databaseSwitch, _), .finish(let copy, let pause, let databaseSwitch):
-            Held(isAnnounced: true, copy: copy, pause: pause, databaseSwitch: databaseSwitch)
+            Held(hasPendingKeys: true, copy: copy, pause: pause, databaseSwitch: databaseSwitch)
         case .undo(let held), .leave(let held): held
         }
     }

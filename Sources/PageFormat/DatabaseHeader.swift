@@ -11,25 +11,25 @@ package struct DatabaseHeader: Hashable, Sendable {
 
     /// Offsets of the fields, and the values that SQLite fixes; Docs/Formats/Pages.md tabulates them.
     package enum Offset {
-        package static let magic = 0
-        package static let pageBytes = 16
-        package static let writeVersion = 18
+        static let magic = 0
+        static let pageBytes = 16
+        static let writeVersion = 18
         package static let readVersion = 19
         package static let reservedBytes = 20
         package static let maximumPayloadFraction = 21
-        package static let minimumPayloadFraction = 22
-        package static let leafPayloadFraction = 23
+        static let minimumPayloadFraction = 22
+        static let leafPayloadFraction = 23
         package static let changeCounter = 24
         package static let pageCount = 28
-        package static let schemaCookie = 40
-        package static let schemaFormat = 44
+        static let schemaCookie = 40
+        static let schemaFormat = 44
         package static let largestRootPage = 52
         package static let textEncoding = 56
         package static let userVersion = 60
         package static let applicationID = 68
-        package static let expansion = 72
+        static let expansion = 72
         package static let versionValidFor = 92
-        package static let libraryVersion = 96
+        static let libraryVersion = 96
     }
 
     /// Values of bytes 21 to 23 in every SQLite file.

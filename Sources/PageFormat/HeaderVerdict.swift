@@ -29,7 +29,7 @@ package struct HeaderDamage: Hashable, Sendable {
 /// Properties of a file without a SQLite header.
 package struct OpaqueFile: Hashable, Sendable {
     /// The beginning is text.
-    package var looksLikeText: Bool
+    var looksLikeText: Bool
     /// The bytes are spread as evenly as those of encrypted or compressed files.
     package var looksRandom: Bool
     /// The beginning is all zeros.
@@ -37,7 +37,7 @@ package struct OpaqueFile: Hashable, Sendable {
     /// The length is a multiple of the smallest page.
     package var isMultipleOf512: Bool
     /// The length is a multiple of the page size of the settings, and at least one page.
-    package var isWholePages: Bool
+    var isWholePages: Bool
 
     /// Whether it can be SQLCipher's standard form, so that it makes sense to try a key.
     package var mayBeStandardSQLCipher: Bool { looksRandom && isMultipleOf512 }

@@ -5,13 +5,13 @@ import StoreCrypto
 /// Made once for a file; each thread makes its own ``PageCodec`` from it.
 package struct PageKeys: ~Copyable, Sendable {
     /// Encrypts the pages.
-    package let dataKey: SecretBytes
+    let dataKey: SecretBytes
     /// Authenticates the pages.
-    package let macKey: SecretBytes
+    let macKey: SecretBytes
     /// The salt of the file, 16 bytes.
-    package let salt: [UInt8]
+    let salt: [UInt8]
     /// The settings under which the file was made.
-    package let settings: CipherSettings
+    let settings: CipherSettings
     /// The layout of a page.
     package let layout: PageLayout
 

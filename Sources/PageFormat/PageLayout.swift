@@ -11,7 +11,7 @@ package struct PageLayout: Hashable, Sendable {
     package static let smallestPageBytes = 512
     package static let largestPageBytes = 65_536
     /// Bytes at the start of page 1 that contain the salt where there is no plaintext header.
-    package static let saltHeaderBytes = CipherSettings.saltBytes
+    static let saltHeaderBytes = CipherSettings.saltBytes
     /// SQLite keeps its byte locks here and never stores anything in the page that contains this offset.
     /// <https://www.sqlite.org/fileformat2.html#the_lock_byte_page>
     package static let lockByteOffset = Int(SQLiteLockByte.pending)
@@ -25,7 +25,7 @@ package struct PageLayout: Hashable, Sendable {
     /// Whether the clear bytes of page 1 belong to SQLite's header; otherwise they are the salt.
     package let hasPlaintextHeader: Bool
     /// Bytes of the authentication code.
-    package let codeBytes: Int
+    let codeBytes: Int
 
     /// - Throws: ``PageFormatError/unusableSettings(reason:)``.
     package init(_ settings: CipherSettings) throws(PageFormatError) {
@@ -56,14 +56,11 @@ package struct PageLayout: Hashable, Sendable {
     /// The offset of the authentication code, where the authenticated bytes end.
     package var codeOffset: Int { vectorOffset + PageCipher.initializationVectorBytes }
     /// The offset of the padding; it ends with the page and may be empty.
-    package var paddingOffset: Int { codeOffset + codeBytes }
+    var paddingOffset: Int { codeOffset + codeBytes }
 
     /// Bytes at the start of a page that are neither encrypted nor authenticated.
     package func clearBytes(ofPage number: UInt32) -> Int { number == 1 ? firstPageClearBytes : 0 }
 
     /// The page that SQLite never writes because it contains the lock bytes.
     package var lockBytePage: UInt32 { UInt32(PageLayout.lockByteOffset / pageBytes) + 1 }
-
-    /// How many bytes of `page` are needed for a file of `count` pages.
-    package func fileBytes(pages count: UInt32) -> Int { Int(count) * pageBytes }
 }

@@ -7,8 +7,8 @@ package struct WALFrameHeader: Hashable, Sendable {
     package enum Offset {
         package static let pageNumber = 0
         package static let databasePages = 4
-        package static let salt1 = 8
-        package static let salt2 = 12
+        static let salt1 = 8
+        static let salt2 = 12
         package static let checksum1 = 16
         package static let checksum2 = 20
     }

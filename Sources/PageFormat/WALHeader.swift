@@ -13,12 +13,12 @@ package struct WALHeader: Hashable, Sendable {
     package enum Offset {
         package static let magic = 0
         package static let formatVersion = 4
-        package static let pageBytes = 8
-        package static let checkpointSequence = 12
-        package static let salt1 = 16
-        package static let salt2 = 20
-        package static let checksum1 = 24
-        package static let checksum2 = 28
+        static let pageBytes = 8
+        static let checkpointSequence = 12
+        static let salt1 = 16
+        static let salt2 = 20
+        static let checksum1 = 24
+        static let checksum2 = 28
     }
 
     /// Whether checksums read their words in big-endian order.
@@ -26,7 +26,7 @@ package struct WALHeader: Hashable, Sendable {
     /// Bytes of the page in each frame.
     package var pageBytes: Int
     /// Counts how often the WAL was reset.
-    package var checkpointSequence: UInt32
+    var checkpointSequence: UInt32
     /// Frames belong to this run of the WAL only while they have the same two salts; SQLite's, not the cipher's.
     package var salts: WALSalts
     /// The initial checksum, with which that of the first frame continues.

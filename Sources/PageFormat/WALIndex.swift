@@ -18,23 +18,23 @@ package struct WALIndex: Hashable, Sendable {
     static let unusedMark: UInt32 = .max
 
     /// Offsets of the fields; Docs/Formats/Pages.md tabulates them.
-    package enum Offset {
-        package static let formatVersion = 0
-        package static let isInitialized = 12
-        package static let pageBytes = 14
-        package static let frames = 16
-        package static let databasePages = 20
-        package static let checksum1 = 24
-        package static let checksum2 = 28
-        package static let salt1 = 32
-        package static let salt2 = 36
-        package static let headerChecksum1 = 40
-        package static let headerChecksum2 = 44
-        package static let copy = 48
-        package static let checkpointedFrames = 96
-        package static let readMarks = 100
+    enum Offset {
+        static let formatVersion = 0
+        static let isInitialized = 12
+        static let pageBytes = 14
+        static let frames = 16
+        static let databasePages = 20
+        static let checksum1 = 24
+        static let checksum2 = 28
+        static let salt1 = 32
+        static let salt2 = 36
+        static let headerChecksum1 = 40
+        static let headerChecksum2 = 44
+        static let copy = 48
+        static let checkpointedFrames = 96
+        static let readMarks = 100
         /// The first of the bytes that SQLite locks: write, checkpoint, recover, then one for each read mark.
-        package static let locks = Int(WALLockByte.all.lowerBound)
+        static let locks = Int(WALLockByte.all.lowerBound)
     }
 
     /// The committed frames of the WAL: SQLite's mxFrame. Later frames in the file were never committed.
@@ -49,7 +49,7 @@ package struct WALIndex: Hashable, Sendable {
     package var checkpointedFrames: UInt32
     /// The last frame that the readers of each mark may see; nil for unused marks. Readers of the first mark read the
     /// database file alone. A mark counts only while its byte is locked.
-    package var readMarks: [UInt32?]
+    var readMarks: [UInt32?]
 
     /// Reads a header; nil while it is being written, and when it has another version.
     package init?(_ bytes: UnsafeRawBufferPointer) {

@@ -33,7 +33,7 @@
             case unknownLayout
             /// The database has other repositories, and not this one.
             case otherRepository
-            /// No answer within the time limit. The statement that was sent may have taken effect.
+            /// No answer within the time limit. The request may have taken effect.
             case timedOut
             /// The connection was lost again and again, or the server is being shut down or started.
             case connectionLost
@@ -119,7 +119,7 @@
     // MARK: From SQLSTATE
 
     extension PostgreSQLError {
-        /// The report of a server.
+        /// The error that a server has reported.
         static func reported(_ remote: String, sqlState: String?, _ message: String?) -> PostgreSQLError {
             guard let sqlState else { return PostgreSQLError(.connectionLost, remote, message) }
             return PostgreSQLError(code(of: sqlState), remote, message, sqlState: sqlState)
@@ -156,7 +156,7 @@
         /// Whether another host of the same URL may answer.
         var permitsNextHost: Bool { isTransient || [.unknownHost, .timedOut, .readOnlyServer].contains(code) }
 
-        /// The message of libpq about an attempt to connect.
+        /// The error of an attempt to connect, as libpq reports it.
         ///
         /// - Parameter message: Of a connection with the verbosity `PQERRORS_SQLSTATE`: it ends with the SQLSTATE if the
         ///   server has given one. Other texts are libpq's own, in the language of the process.

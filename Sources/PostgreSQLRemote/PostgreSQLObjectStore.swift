@@ -8,8 +8,8 @@
     /// the server between two of them, so a pooler may stand between. A call whose connection was lost, or whose
     /// transaction has to be repeated, is repeated here. The tables: Docs/Formats/PostgreSQL.md.
     ///
-    /// Settings for TLS are in the URL. Without `sslmode=verify-full` a program believes any server that answers at the address. It
-    /// cannot read or change objects, and it may withhold them.
+    /// Settings for TLS are in the URL. Without `sslmode=verify-full` a program trusts any server that answers at the
+    /// address. Such a server cannot read or change objects, and it may withhold them.
     // Safe because: what changes is used on `turn` alone.
     public final class PostgreSQLObjectStore: @unchecked Sendable {
         /// Bounds that suit most programs as they are.

@@ -23,20 +23,20 @@ import StoreSharing
 /// (SQLite truncates a WAL without fsync). It is replaced and not truncated: the time to truncate a file grows with its
 /// length, and all processes wait.
 package final class DatabaseSwitch {
-    package enum Step: Int, Comparable, CaseIterable, Sendable {
+    enum Step: Int, Comparable, CaseIterable, Sendable {
         case proved, announced, walReplaced, renamed, durable, invalidated, completed
 
         package static func < (left: Step, right: Step) -> Bool { left.rawValue < right.rawValue }
     }
 
     /// The origin of a switch. Each has its own crash points.
-    package enum Origin: Sendable {
+    enum Origin: Sendable {
         case rotation
         case recovery
     }
 
     /// The last step that is known to be done.
-    package private(set) var step: Step
+    private(set) var step: Step
     /// Failures that do not affect the store, as sentences.
     package private(set) var notices: [String] = []
     private let paths: StorePaths
@@ -71,7 +71,7 @@ package final class DatabaseSwitch {
     /// - Parameters:
     ///   - former: The database that is replaced; nil where the copy has replaced it already.
     ///   - copy: The file that replaces it, whose pages were verified; nil where it has replaced it already.
-    package init(
+    init(
         resuming paths: StorePaths, _ journal: RotationJournal, replacing former: LockedDatabase?,
         by copy: FileIdentity?
     ) {
@@ -96,7 +96,7 @@ package final class DatabaseSwitch {
     /// - Parameter pages: Pages of the copy.
     /// - Throws: The error that prevented the announcement. ``status`` says whether it is certain that no switch is
     ///   announced.
-    package func announce(pages: UInt32) throws {
+    package func passCommitPoint(pages: UInt32) throws {
         guard try isCopyInPlace else { throw copyVanished() }
         do {
             try journal.announceSwitch(pages: pages)

@@ -37,7 +37,7 @@ package final class LockedDatabase {
     ///
     /// Must be called when the name of the other file is durable: from then on no program may use this file as the
     /// store.
-    package func invalidateFirstPage() throws(SystemError) { try file.invalidateFirstPage() }
+    func invalidateFirstPage() throws(SystemError) { try file.invalidateFirstPage() }
 
     /// Allows connections again, unless another file has replaced the database. A second call does nothing.
     package func admitConnections() {

@@ -125,7 +125,6 @@ final class CrowdStore {
         if let failure = try repository.run(exchange, .putting).failures.first { throw failure }
     }
 
-    func head() throws -> String? { try queue.read { try Head.fetchOne($0)?.uuid } }
     func count() throws -> Int { try queue.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") ?? 0 } }
 }
 

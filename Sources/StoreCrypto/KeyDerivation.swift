@@ -6,7 +6,7 @@ package enum KeyDerivation {
     ///
     /// - Parameter rounds: At least 1. SQLCipher uses 256,000 for passphrases and 2 for the MAC key.
     /// - SeeAlso: RFC 8018, section 5.2.
-    package static func pbkdf2(
+    static func pbkdf2(
         password: UnsafeRawBufferPointer,
         salt: [UInt8],
         rounds: Int,

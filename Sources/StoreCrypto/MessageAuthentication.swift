@@ -5,15 +5,6 @@ import Synchronization
 package enum MessageAuthentication {
     /// Authenticates a message; the code is as long as the hash's digest.
     package static func hmac(
-        _ hash: HashAlgorithm, key: SecretBytes, _ message: UnsafeRawBufferPointer
-    ) throws(CryptoError) -> [UInt8] {
-        let code = key.withBytes { computeCode(hash, key: $0, message) }
-        try CryptoError.check(code.count == hash.digestBytes, "HMAC")
-        return code
-    }
-
-    /// Authenticates a message; the code is as long as the hash's digest.
-    package static func hmac(
         _ hash: HashAlgorithm, key: SecretBytes, _ message: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
         let code = key.withBytes { key in message.withUnsafeBytes { computeCode(hash, key: key, $0) } }
@@ -66,7 +57,7 @@ package final class MessageAuthenticator: Sendable {
     }
 
     /// Bytes of an authentication code.
-    package let codeBytes: Int
+    let codeBytes: Int
     private let idle: Mutex<[Context]>
     /// Never used for a message, so that it can be copied at any time.
     private let model: Context

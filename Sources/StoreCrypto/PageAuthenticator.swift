@@ -6,7 +6,7 @@ import COpenSSL
 // Safe because: the context has one owner, and every use of it is mutating.
 package struct PageAuthenticator: ~Copyable, @unchecked Sendable {
     /// Bytes of an authentication code.
-    package let codeBytes: Int
+    let codeBytes: Int
     private let context: OpaquePointer
 
     package init(hash: HashAlgorithm, key: SecretBytes) throws(CryptoError) {

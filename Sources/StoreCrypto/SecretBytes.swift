@@ -48,7 +48,7 @@ package final class SecretBytes: @unchecked Sendable {
     }
 
     /// Whether secrets are in memory that the kernel keeps off swap and out of core dumps.
-    package static var memoryIsLocked: Bool { SecureHeap.isLocked }
+    static var memoryIsLocked: Bool { SecureHeap.isLocked }
 
     /// Passes the bytes to `body`; the pointer must not outlive the call.
     package func withBytes<R: ~Copyable, E: Error>(

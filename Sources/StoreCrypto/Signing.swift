@@ -4,7 +4,7 @@ import COpenSSL
 ///
 /// - SeeAlso: RFC 8032.
 package struct SigningKey: Sendable {
-    package static let byteCount = 32
+    static let byteCount = 32
     /// For a program that wraps it. It must not be written anywhere in another way.
     package let secret: SecretBytes
     package let verifyingKey: VerifyingKey

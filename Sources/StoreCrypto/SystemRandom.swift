@@ -11,10 +11,4 @@ package enum SystemRandom {
         try CryptoError.check(count == 0 || status == 1, "RAND_bytes")
         return result
     }
-
-    /// Fills a buffer in place.
-    package static func fill(_ buffer: UnsafeMutableRawBufferPointer) throws(CryptoError) {
-        let status = RAND_bytes(buffer.bytes, Int32(clamping: buffer.count))
-        try CryptoError.check(buffer.isEmpty || status == 1, "RAND_bytes")
-    }
 }

@@ -15,7 +15,7 @@ package enum Limits {
     static let descriptorInfoBytes = 1024 * 1024
     /// The length of a line typed at a terminal with its end: Linux's limit
     /// (<https://man7.org/linux/man-pages/man3/termios.3.html>, "canonical mode").
-    package static let typedLineBytes = 4096
+    static let typedLineBytes = 4096
     /// How often a prompt checks, each millisecond, whether a requested stop is over.
     static let stopLooks = 10_000
     /// The environment of one process, in bytes: Linux limits it, with the arguments, to a quarter of the stack.

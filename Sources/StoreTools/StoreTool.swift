@@ -94,7 +94,7 @@ public struct ToolProgress: Hashable, Sendable {
     /// The table whose rows are copied; nil in other phases.
     public let table: String?
 
-    package init(_ phase: Phase, done: Int = 0, total: Int? = nil, table: String? = nil) {
+    init(_ phase: Phase, done: Int = 0, total: Int? = nil, table: String? = nil) {
         self.phase = phase
         self.done = done
         self.total = total
@@ -138,7 +138,7 @@ public final class ToolRun: Sendable {
     package func check() throws { if isCancelled { throw CancellationError() } }
 
     /// Reports progress unless a later value was already reported: several threads count the same phase.
-    package func report(_ value: ToolProgress) {
+    func report(_ value: ToolProgress) {
         guard let progress else { return }
         let isReporter = state.withLock { state in
             if let newest = state.newest, newest.phase == value.phase, newest.done >= value.done {

@@ -82,7 +82,7 @@ import Testing
         let (opening, admin) = try (
             #require(try locks().tryLock(.opening, .exclusive)), #require(try locks().tryLock(.admin, .exclusive))
         )
-        try KeySwitch(path).announce()
+        try KeySwitch(path).announceSwitch()
         admin.release()
         lease.release()
         request.end()

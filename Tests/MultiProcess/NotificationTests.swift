@@ -63,7 +63,7 @@ import Testing
     }
 
     /// Each call went through two wrappers more than the one before, until the stack was full.
-    @Test("a function that was called often is called as directly as the first time")
+    @Test("the call of a notification is not wrapped once more by each notification")
     func manyCalls() throws {
         let places = Mutex<[Int]>([])
         let observation = try CrossProcessNotification.observe(name: "x", in: path) {

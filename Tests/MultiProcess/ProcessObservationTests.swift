@@ -238,7 +238,7 @@ private enum Form: CaseIterable {
         }
         #expect(activity(store).notices > 0)
         // It is listed once, as a reader.
-        let rows = try StoreHolders(of: path).filter { $0.process == getpid() && $0.slot != nil }
+        let rows = try StoreHolders(of: path).filter { $0.process == getpid() && $0.row != nil }
         #expect(rows.count == 1)
         withExtendedLifetime(cancellable) {}
         try store.close()

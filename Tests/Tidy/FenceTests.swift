@@ -143,6 +143,7 @@ struct FenceTests {
     func promises() throws {
         let bare =
             "// Safe because: too far away.\n\nfinal class A: @unchecked Sendable {}\n\nnonisolated(unsafe) var b = 1\n"
+            + "unowned(unsafe) let c: A\n"
         let explained = """
             // Safe because: the value never changes,
             // not even at the end.
@@ -152,7 +153,8 @@ struct FenceTests {
         let files = ["Sources/A/Bare.swift": bare, "Tests/A/Bare.swift": bare, "Sources/A/Explained.swift": explained]
         #expect(
             try PlantedTree.places(files, WordFence.unexplainedPromises) == [
-                "Sources/A/Bare.swift:3", "Sources/A/Bare.swift:5", "Tests/A/Bare.swift:3", "Tests/A/Bare.swift:5",
+                "Sources/A/Bare.swift:3", "Sources/A/Bare.swift:5", "Sources/A/Bare.swift:6", "Tests/A/Bare.swift:3",
+                "Tests/A/Bare.swift:5", "Tests/A/Bare.swift:6",
             ]
         )
     }
@@ -255,6 +257,18 @@ struct FenceTests {
         ]
         let found = ["Tests/A/Two.swift:1", "Tests/B/One.swift:1", "Tests/B/README.md"]
         #expect(try PlantedTree.places(files, SuiteFence.findings) == found)
+    }
+
+    @Test("two tests of one title are found")
+    func testTitles() throws {
+        let files = [
+            "Tests/A/One.swift":
+                "@Test(\"works\") func one() {}\n@Test(\n    \"fails\", arguments: [1])\nfunc two() {}\n",
+            "Tests/A/Two.swift":
+                "// @Test(\"works\")\n@Test(\"fails\")\nfunc one() {}\n@Test(\"works\") func two() {}\n",
+            "Tests/A/README.md": "# A\n",
+        ]
+        #expect(try PlantedTree.places(files, SuiteFence.findings) == ["Tests/A/Two.swift:2", "Tests/A/Two.swift:4"])
     }
 
     @Test("a test or a target that Docs/Testing.md names, and that is gone, is found")

@@ -77,7 +77,7 @@ struct RepositoryTests {
     @Test("`make check` leaves out tests that exist")
     func check() throws { try expectNone(CheckFence.findings) }
 
-    @Test("no two suites have one name, and each kind of tests has a README")
+    @Test("no two suites or tests have one name, and each kind of tests has a README")
     func suiteNames() throws { try expectNone(SuiteFence.findings) }
 
     @Test("Docs/Testing.md names tests, scripts and targets that exist")

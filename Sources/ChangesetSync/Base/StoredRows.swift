@@ -340,7 +340,7 @@ final class StoredRows {
 }
 
 /// Why a row is not stored plainly, and what of it is shown.
-package enum HiddenReason: Int64, Sendable, Hashable {
+enum HiddenReason: Int64, Sendable, Hashable {
     // Shown.
     /// The row has several incarnations, or cells of columns that are not here.
     case composed = 0

@@ -1,45 +1,45 @@
 /// Reads bytes that may be damaged or hostile. Each failure is a ``CommitError`` with its offset.
-package struct ByteReader: Sendable {
+struct ByteReader: Sendable {
     private let bytes: ArraySlice<UInt8>
-    package private(set) var index: Int
+    private(set) var index: Int
 
-    package init(_ bytes: ArraySlice<UInt8>) {
+    init(_ bytes: ArraySlice<UInt8>) {
         self.bytes = bytes
         index = bytes.startIndex
     }
 
-    package init(_ bytes: [UInt8]) { self.init(bytes[...]) }
+    init(_ bytes: [UInt8]) { self.init(bytes[...]) }
 
     /// The number of bytes before the next one.
     package var offset: Int { index - bytes.startIndex }
     package var remaining: Int { bytes.endIndex - index }
     package var isAtEnd: Bool { index == bytes.endIndex }
     /// The bytes that are not consumed.
-    package var rest: ArraySlice<UInt8> { bytes[index...] }
+    var rest: ArraySlice<UInt8> { bytes[index...] }
 
-    package func error(_ code: CommitError.Code) -> CommitError { CommitError(code, at: offset) }
+    func error(_ code: CommitError.Code) -> CommitError { CommitError(code, at: offset) }
 
-    package mutating func byte() throws(CommitError) -> UInt8 {
+    mutating func byte() throws(CommitError) -> UInt8 {
         guard index < bytes.endIndex else { throw error(.truncated) }
         defer { index += 1 }
         return bytes[index]
     }
 
     /// Consumes `count` bytes; the number may come from the bytes themselves.
-    package mutating func take(_ count: Int) throws(CommitError) -> ArraySlice<UInt8> {
+    mutating func take(_ count: Int) throws(CommitError) -> ArraySlice<UInt8> {
         guard count >= 0, count <= remaining else { throw error(.truncated) }
         defer { index += count }
         return bytes[index..<index + count]
     }
 
     /// Reads an integer of fixed width, the highest byte first.
-    package mutating func integer<Number: FixedWidthInteger & UnsignedInteger>(
+    mutating func integer<Number: FixedWidthInteger & UnsignedInteger>(
         as type: Number.Type
     ) throws(CommitError) -> Number {
         try take(MemoryLayout<Number>.size).reduce(0) { $0 << 8 | Number($1) }
     }
 
-    package mutating func varint() throws(CommitError) -> UInt64 {
+    mutating func varint() throws(CommitError) -> UInt64 {
         guard index < bytes.endIndex else { throw error(.truncated) }
         let first = bytes[index]
         if first < 0x80 {
@@ -66,21 +66,21 @@ package struct ByteReader: Sendable {
     }
 
     /// Reads a count or length; one above the limit is refused.
-    package mutating func count(limit: Int) throws(CommitError) -> Int {
+    mutating func count(limit: Int) throws(CommitError) -> Int {
         let start = self
         let value = try varint()
         guard value <= UInt64(limit) else { throw start.error(.malformedNumber) }
         return Int(value)
     }
 
-    package mutating func identifier<ID: FixedIdentifier>(_ type: ID.Type) throws(CommitError) -> ID {
+    mutating func identifier<ID: FixedIdentifier>(_ type: ID.Type) throws(CommitError) -> ID {
         let start = self
         guard let id = try ID(bytes: take(ID.byteCount)) else { throw start.error(.truncated) }
         return id
     }
 
     /// Reads a length and so many bytes of UTF-8.
-    package mutating func text(limit: Int) throws(CommitError) -> String {
+    mutating func text(limit: Int) throws(CommitError) -> String {
         let start = self
         let bytes = try take(count(limit: limit))
         guard let text = String(validating: bytes, as: UTF8.self) else { throw start.error(.notUTF8) }

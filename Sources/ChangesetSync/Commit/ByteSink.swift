@@ -1,5 +1,5 @@
 /// Takes encoded bytes: a buffer keeps them, a comparison only tells whether they are the expected ones.
-package protocol ByteSink {
+protocol ByteSink {
     mutating func append(_ byte: UInt8)
     mutating func append(contentsOf bytes: ArraySlice<UInt8>)
     mutating func append(contentsOf bytes: [UInt8])
@@ -8,7 +8,7 @@ package protocol ByteSink {
 }
 
 extension [UInt8]: ByteSink {
-    package var byteCount: Int { count }
+    var byteCount: Int { count }
 }
 
 /// Compares what an encoder writes with what a decoder has read. It needs no memory.
@@ -41,14 +41,14 @@ struct ByteComparison: ByteSink {
 
 extension ByteSink {
     /// Appends an integer of fixed width, its highest byte first.
-    package mutating func append<Value: FixedWidthInteger>(bigEndian value: Value) {
+    mutating func append<Value: FixedWidthInteger>(bigEndian value: Value) {
         for shift in stride(from: Value.bitWidth - 8, through: 0, by: -8) {
             append(UInt8(truncatingIfNeeded: value >> shift))
         }
     }
 
     /// Appends a number in its shortest form: 7 bits a byte, the highest first, and bit 7 in all bytes but the last.
-    package mutating func append(varint value: UInt64) {
+    mutating func append(varint value: UInt64) {
         if value < 0x80 { return append(UInt8(truncatingIfNeeded: value)) }
         var shift = (63 - value.leadingZeroBitCount) / 7 * 7
         while shift > 0 {
@@ -58,17 +58,17 @@ extension ByteSink {
         append(UInt8(truncatingIfNeeded: value) & 0x7f)
     }
 
-    package mutating func append(varint value: Int) { append(varint: UInt64(value)) }
+    mutating func append(varint value: Int) { append(varint: UInt64(value)) }
 }
 
 /// Comparing bytes, eight at a time.
-package enum ByteOrder {
-    package static func areEqual(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>) -> Bool {
+enum ByteOrder {
+    static func areEqual(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>) -> Bool {
         left.count == right.count && compare(left, right) == 0
     }
 
     /// Negative, zero or positive, as the first differing byte, or else the length, is less, equal or greater.
-    package static func compare(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>) -> Int {
+    static func compare(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>) -> Int {
         left.withUnsafeBytes { left in right.withUnsafeBytes { right in compare(left, right) } }
     }
 

@@ -1,5 +1,5 @@
 /// A value of a row as SQLite stores it. A text is bytes, because SQLite stores texts that are not valid UTF-8.
-package enum CellValue: Sendable, Hashable {
+enum CellValue: Sendable, Hashable {
     case null
     case integer(Int64)
     /// A NaN is written as NULL, as SQLite does it.
@@ -7,7 +7,7 @@ package enum CellValue: Sendable, Hashable {
     case text(ArraySlice<UInt8>)
     case blob(ArraySlice<UInt8>)
 
-    package static func string(_ text: String) -> CellValue { .text(Array(text.utf8)[...]) }
+    static func string(_ text: String) -> CellValue { .text(Array(text.utf8)[...]) }
 
     /// Values are equal if their cells have the same bytes: 1 and 1.0 differ, so do 0.0 and -0.0.
     package static func == (one: CellValue, other: CellValue) -> Bool { Cells([one]) == Cells([other]) }
@@ -18,14 +18,14 @@ package enum CellValue: Sendable, Hashable {
 ///
 /// A cell is a serial type of SQLite's record format as a varint, then the content, both in the shortest form.
 /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#record_format>
-package struct Cells: Sendable {
-    package let bytes: ArraySlice<UInt8>
-    package let count: Int
+struct Cells: Sendable {
+    let bytes: ArraySlice<UInt8>
+    let count: Int
 
     /// No cells.
-    package init() { (bytes, count) = ([], 0) }
+    init() { (bytes, count) = ([], 0) }
 
-    package init(_ values: some Collection<CellValue>) {
+    init(_ values: some Collection<CellValue>) {
         var encoded: [UInt8] = []
         for value in values { encoded.append(cell: value) }
         (bytes, count) = (encoded[...], values.count)
@@ -38,16 +38,16 @@ package struct Cells: Sendable {
     }
 
     /// Reads bytes of another place, for example a column of a table of the engine.
-    package init(decoding bytes: ArraySlice<UInt8>, count: Int) throws(CommitError) {
+    init(decoding bytes: ArraySlice<UInt8>, count: Int) throws(CommitError) {
         var reader = ByteReader(bytes)
         self = try reader.cells(count)
         guard reader.isAtEnd else { throw reader.error(.trailingBytes) }
     }
 
-    package var values: [CellValue] { slices.map { CellReader.value(of: $0) } }
+    var values: [CellValue] { slices.map { CellReader.value(of: $0) } }
 
     /// Each cell alone.
-    package var slices: [ArraySlice<UInt8>] {
+    var slices: [ArraySlice<UInt8>] {
         var (found, index) = ([ArraySlice<UInt8>](), bytes.startIndex)
         found.reserveCapacity(count)
         while index < bytes.endIndex, let end = CellReader.end(of: bytes, at: index) {
@@ -124,7 +124,7 @@ enum CellReader {
 
 extension ByteReader {
     /// Reads one cell and returns its bytes.
-    package mutating func cell() throws(CommitError) -> ArraySlice<UInt8> {
+    mutating func cell() throws(CommitError) -> ArraySlice<UInt8> {
         let start = self
         let type = try varint()
         switch type {
@@ -143,14 +143,14 @@ extension ByteReader {
         return start.rest[start.index..<index]
     }
 
-    package mutating func cells(_ count: Int) throws(CommitError) -> Cells {
+    mutating func cells(_ count: Int) throws(CommitError) -> Cells {
         let start = self
         for _ in 0..<count { _ = try cell() }
         return Cells(valid: start.rest[start.index..<index], count: count)
     }
 
     /// Reads a cell that is an integer.
-    package mutating func integerCell() throws(CommitError) -> Int64 {
+    mutating func integerCell() throws(CommitError) -> Int64 {
         let start = self
         guard case .integer(let value) = try CellReader.value(of: cell()) else { throw start.error(.notANumber) }
         return value
@@ -159,7 +159,7 @@ extension ByteReader {
 
 extension ByteSink {
     /// Appends a value as a cell.
-    package mutating func append(cell value: CellValue) {
+    mutating func append(cell value: CellValue) {
         switch value {
         case .null: append(UInt8(SerialType.null))
         case .integer(let number): append(integerCell: number)
@@ -176,7 +176,7 @@ extension ByteSink {
         }
     }
 
-    package mutating func append(integerCell value: Int64) {
+    mutating func append(integerCell value: Int64) {
         let type = SerialType.integer(value)
         append(UInt8(type))
         guard type <= 6 else { return }

@@ -1,24 +1,24 @@
 /// The changes of one transaction of one replica.
 package struct Commit: Hashable, Sendable {
-    package let author: ReplicaID
+    let author: ReplicaID
     /// The number among the commits of the author, from 1.
-    package let number: UInt64
+    let number: UInt64
     /// The hash of the author's previous commit; zeros if the number is 1.
-    package let previous: CommitHash
-    package let time: HybridTime
+    let previous: CommitHash
+    let time: HybridTime
     /// The difference between the author's vector before this commit and its vector before the author's previous
     /// commit,
     /// by ascending authors. The author itself is in it only if the author knows another branch of its own commits.
-    package let context: [AuthorTips]
+    let context: [AuthorTips]
     /// The commit begins a branch: it is the first one of a store that was restored or copied (F16). The sums of counters
     /// are kept by branch.
-    package let beginsBranch: Bool
+    let beginsBranch: Bool
     /// JSON of the program.
-    package let meta: String
-    package let events: [RepositoryEvent]
+    let meta: String
+    let events: [RepositoryEvent]
     package let writes: Writes
 
-    package init(
+    init(
         author: ReplicaID, number: UInt64, previous: CommitHash, time: HybridTime, context: [AuthorTips] = [],
         beginsBranch: Bool = false, meta: String = "{}", events: [RepositoryEvent] = [], writes: Writes
     ) {

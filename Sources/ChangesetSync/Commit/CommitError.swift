@@ -1,6 +1,6 @@
 /// Why the bytes of a commit cannot be read, or a commit cannot be written. It never contains a value of a row.
-package struct CommitError: Error, Hashable, Sendable {
-    package enum Code: Hashable, Sendable {
+struct CommitError: Error, Hashable, Sendable {
+    enum Code: Hashable, Sendable {
         // Bytes that no commit has.
         case truncated
         case trailingBytes
@@ -35,11 +35,11 @@ package struct CommitError: Error, Hashable, Sendable {
         case policy
     }
 
-    package let code: Code
+    let code: Code
     /// The offset in the bytes that were read; nil if a program made the commit.
-    package let offset: Int?
+    let offset: Int?
 
-    package init(_ code: Code, at offset: Int? = nil) {
+    init(_ code: Code, at offset: Int? = nil) {
         self.code = code
         self.offset = offset
     }

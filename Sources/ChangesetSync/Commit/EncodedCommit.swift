@@ -7,7 +7,7 @@ package struct EncodedCommit: Hashable, Sendable {
     /// The part before the writes.
     private let head: ArraySlice<UInt8>
 
-    package static let version: UInt8 = 1
+    static let version: UInt8 = 1
     private static let label = Array("cipherstore commit v1".utf8)
 
     /// Encodes a commit.
@@ -44,16 +44,16 @@ package struct EncodedCommit: Hashable, Sendable {
     }
 
     /// The body in two pieces, which are not copied.
-    package var pieces: [ArraySlice<UInt8>] { [head, commit.writes.bytes] }
-    package var bodyBytes: Int { head.count + commit.writes.bytes.count }
+    var pieces: [ArraySlice<UInt8>] { [head, commit.writes.bytes] }
+    var bodyBytes: Int { head.count + commit.writes.bytes.count }
     package var body: [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(bodyBytes)
         for piece in pieces { body += piece }
         return body
     }
-    package var dot: Dot { Dot(author: commit.author, number: commit.number, tag: hash.tag) }
-    package var tip: Tip { Tip(number: commit.number, tag: hash.tag) }
+    var dot: Dot { Dot(author: commit.author, number: commit.number, tag: hash.tag) }
+    var tip: Tip { Tip(number: commit.number, tag: hash.tag) }
 
     /// The hash covers the repository, so a commit of another one has another hash.
     private static func hash(
@@ -170,7 +170,7 @@ extension ByteSink {
 }
 
 extension ByteReader {
-    package mutating func authorTips() throws(CommitError) -> AuthorTips {
+    mutating func authorTips() throws(CommitError) -> AuthorTips {
         let author = try identifier(ReplicaID.self)
         var tips: [Tip] = []
         for _ in 0..<(try count(limit: remaining)) {

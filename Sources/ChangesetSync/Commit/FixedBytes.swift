@@ -1,7 +1,7 @@
 /// A fixed number of bytes without an allocation, ordered by their bytes.
 package struct FixedBytes<Words: SIMD & Sendable & Hashable>: Hashable, Sendable, Comparable
 where Words.Scalar == UInt64 {
-    package static var byteCount: Int { Words.scalarCount * 8 }
+    static var byteCount: Int { Words.scalarCount * 8 }
 
     /// Big-endian: the first byte is the highest one of the first word.
     private var words: Words
@@ -10,7 +10,7 @@ where Words.Scalar == UInt64 {
     package init() { words = Words(repeating: 0) }
 
     /// - Returns: nil unless there are ``byteCount`` bytes.
-    package init?(_ bytes: some Collection<UInt8>) {
+    init?(_ bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         self.init()
         for (index, byte) in bytes.enumerated() {
@@ -19,7 +19,7 @@ where Words.Scalar == UInt64 {
     }
 
     /// - Parameter text: Lower-case hexadecimal digits, two a byte.
-    package init?(hexadecimal text: some StringProtocol) {
+    init?(hexadecimal text: some StringProtocol) {
         let digits = text.utf8
         guard digits.count == 2 * Self.byteCount else { return nil }
         self.init()
@@ -64,7 +64,7 @@ package protocol FixedIdentifier: Hashable, Sendable, Comparable, CustomStringCo
 
 extension FixedIdentifier {
     /// The number of bytes of each identifier of this type.
-    package static var byteCount: Int { FixedBytes<Words>.byteCount }
+    static var byteCount: Int { FixedBytes<Words>.byteCount }
 
     /// Zeros.
     package static var zero: Self { Self(content: FixedBytes()) }
@@ -76,7 +76,7 @@ extension FixedIdentifier {
     }
 
     /// - Parameter text: Lower-case hexadecimal digits, two a byte.
-    package init?(_ text: some StringProtocol) {
+    init?(_ text: some StringProtocol) {
         guard let content = FixedBytes<Words>(hexadecimal: text) else { return nil }
         self.init(content: content)
     }

@@ -29,7 +29,7 @@ package struct HybridTime: Hashable, Sendable, Comparable {
     package var successor: HybridTime { HybridTime(rawValue: rawValue + 1) }
 
     /// How far it is ahead of a wall clock; zero if it is not.
-    package func lead(overWallClock milliseconds: Int64) -> Duration {
+    func lead(overWallClock milliseconds: Int64) -> Duration {
         let ahead = Int64(clamping: self.milliseconds).subtractingReportingOverflow(milliseconds)
         return .milliseconds(ahead.overflow ? .max : max(ahead.partialValue, 0))
     }

@@ -16,7 +16,7 @@ package struct CommitHash: FixedIdentifier {
     package init(content: FixedBytes<SIMD4<UInt64>>) { self.content = content }
 
     /// The part of the hash that dots have.
-    package var tag: CommitTag {
+    var tag: CommitTag {
         guard let tag = CommitTag(bytes: bytes.prefix(CommitTag.byteCount)) else {
             preconditionFailure("A hash has fewer bytes than its tag.")
         }

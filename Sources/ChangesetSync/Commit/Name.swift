@@ -2,7 +2,7 @@
 package struct Name: Hashable, Sendable, Comparable, CustomStringConvertible {
     package let text: String
 
-    package init(_ text: String) {
+    init(_ text: String) {
         var text = text
         text.makeContiguousUTF8()
         self.text = text
@@ -27,11 +27,11 @@ extension Name: ExpressibleByStringLiteral {
 /// A column by its identity, which a renaming keeps (F14).
 package struct ColumnID: Hashable, Sendable, Comparable {
     /// The name with which the column was made.
-    package let name: Name
+    let name: Name
     /// How many columns of this first name were renamed away or dropped before the column was made.
-    package let reuse: UInt32
+    let reuse: UInt32
 
-    package init(_ name: Name, reuse: UInt32 = 0) {
+    init(_ name: Name, reuse: UInt32 = 0) {
         self.name = name
         self.reuse = reuse
     }

@@ -1,5 +1,5 @@
 /// A change of the repository in a commit, besides rows.
-package enum RepositoryEvent: Hashable, Sendable {
+enum RepositoryEvent: Hashable, Sendable {
     /// The member writes no more. The context of the commit is what the removal knew (F15). It counts only if
     /// ``MemberList`` has the removal.
     case remove(ReplicaID)
@@ -11,14 +11,14 @@ package enum RepositoryEvent: Hashable, Sendable {
 }
 
 /// The rules of a table that all replicas share.
-package struct TablePolicy: Hashable, Sendable {
-    package let table: Name
+struct TablePolicy: Hashable, Sendable {
+    let table: Name
     /// Columns whose writes are steps, ascending.
-    package let counters: [ColumnID]
+    let counters: [ColumnID]
     /// A deletion wins over a concurrent update: nobody revives the row.
-    package let deletionsWin: Bool
+    let deletionsWin: Bool
 
-    package init(table: Name, counters: [ColumnID], deletionsWin: Bool) {
+    init(table: Name, counters: [ColumnID], deletionsWin: Bool) {
         self.table = table
         self.counters = counters.sorted()
         self.deletionsWin = deletionsWin

@@ -6,13 +6,13 @@ package struct Writes: Sendable, Sequence {
     package let count: Int
 
     /// - Throws: ``CommitError`` if no commit can have the writes.
-    package init(_ writes: some Sequence<Write>, author: ReplicaID) throws(CommitError) {
+    init(_ writes: some Sequence<Write>, author: ReplicaID) throws(CommitError) {
         var encoder = WritesEncoder(author: author, into: [UInt8]())
         for write in writes { try encoder.append(write) }
         self.init(encoder)
     }
 
-    package init(_ encoder: WritesEncoder<[UInt8]>) {
+    init(_ encoder: WritesEncoder<[UInt8]>) {
         author = encoder.author
         bytes = encoder.sink[...]
         count = encoder.count
@@ -21,7 +21,7 @@ package struct Writes: Sendable, Sequence {
     /// Reads bytes of others. All of them are decoded and encoded again once, so that there is one form of each value.
     ///
     /// - Throws: ``CommitError`` with the offset in the bytes.
-    package init(decoding bytes: ArraySlice<UInt8>, author: ReplicaID) throws(CommitError) {
+    init(decoding bytes: ArraySlice<UInt8>, author: ReplicaID) throws(CommitError) {
         var decoder = WritesDecoder(bytes, author: author)
         var encoder = WritesEncoder(author: author, into: ByteComparison(bytes))
         while true {
@@ -36,7 +36,7 @@ package struct Writes: Sendable, Sequence {
         count = encoder.count
     }
 
-    package var isEmpty: Bool { count == 0 }
+    var isEmpty: Bool { count == 0 }
     package var underestimatedCount: Int { count }
 
     package struct Iterator: IteratorProtocol, Sendable {

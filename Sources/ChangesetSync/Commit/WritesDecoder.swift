@@ -160,7 +160,7 @@ extension ByteReader {
         ColumnID(try name(), reuse: UInt32(try count(limit: Int(UInt32.max))))
     }
 
-    package mutating func time() throws(CommitError) -> HybridTime {
+    mutating func time() throws(CommitError) -> HybridTime {
         let start = self
         let raw = try integer(as: UInt64.self)
         guard raw <= HybridTime.latest.rawValue else { throw start.error(.timeTooLate) }

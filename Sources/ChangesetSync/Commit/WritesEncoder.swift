@@ -1,10 +1,10 @@
 /// Encodes the writes of a commit, one after the other (Docs/Formats/Commit.md).
 ///
 /// Names, shapes, dots and stamps stand where they are first used, and are referred to by their number after that.
-package struct WritesEncoder<Sink: ByteSink> {
-    package var sink: Sink
-    package private(set) var count = 0
-    package let author: ReplicaID
+struct WritesEncoder<Sink: ByteSink> {
+    var sink: Sink
+    private(set) var count = 0
+    let author: ReplicaID
     private var tables: [Name: Int] = [:]
     private var columns: [ColumnID: Int] = [:]
     private var authors: [ReplicaID: Int] = [:]
@@ -14,7 +14,7 @@ package struct WritesEncoder<Sink: ByteSink> {
     private var lastShape: WriteShape?
 
     /// - Parameter author: The author of the commit.
-    package init(author: ReplicaID, into sink: Sink) {
+    init(author: ReplicaID, into sink: Sink) {
         self.author = author
         self.sink = sink
     }
@@ -22,7 +22,7 @@ package struct WritesEncoder<Sink: ByteSink> {
     /// Adds a write.
     ///
     /// - Throws: ``CommitError`` if no commit can have the write. The encoder must not be used then.
-    package mutating func append(_ write: Write) throws(CommitError) {
+    mutating func append(_ write: Write) throws(CommitError) {
         let extras = try WriteExtras(of: write)
         try appendShape(write.shape, hasExtras: extras != [])
         guard write.key.count == write.shape.keyCount, write.values.count == write.shape.columns.count,
@@ -203,7 +203,7 @@ extension WriteShape {
 }
 
 extension ByteSink {
-    package mutating func append(text: String) {
+    mutating func append(text: String) {
         append(varint: text.utf8.count)
         append(contentsOf: Array(text.utf8))
     }

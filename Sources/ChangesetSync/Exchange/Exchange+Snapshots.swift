@@ -126,7 +126,7 @@ extension Exchange {
     ///
     /// - Parameter now: Milliseconds since 1970.
     /// - Returns: What was done. Nothing is deleted if the new snapshot is not whole at the remote.
-    package func compact(now: UInt64) throws -> ExchangeReport {
+    func compact(now: UInt64) throws -> ExchangeReport {
         var whole = try run(now: now)
         report = ExchangeReport()
         try withRemoteFailures {

@@ -53,7 +53,7 @@ package final class Exchange {
     ///
     /// - Parameter now: Milliseconds since 1970.
     /// - Throws: ``RemoteFailure`` if the listing fails; errors of the store. Other failures are in the report.
-    package func run(now: UInt64, _ direction: Direction = .both) throws -> ExchangeReport {
+    func run(now: UInt64, _ direction: Direction = .both) throws -> ExchangeReport {
         let listing = try remote.list()
         let revision = try store.revision()
         if revision == lastRevision, listing.count == lastListing.count, report.isComplete,

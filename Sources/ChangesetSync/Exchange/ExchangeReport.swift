@@ -1,33 +1,33 @@
 /// The result of one exchange with a remote, and its failures.
 package struct ExchangeReport: Sendable {
     /// An object and why it was not used.
-    package struct Problem: Hashable, Sendable {
-        package let name: String
-        package let error: ObjectError
+    struct Problem: Hashable, Sendable {
+        let name: String
+        let error: ObjectError
     }
 
     /// Two commits of one author and number.
-    package struct TwoContents: Hashable, Sendable {
-        package let author: ReplicaID
-        package let number: UInt64
+    struct TwoContents: Hashable, Sendable {
+        let author: ReplicaID
+        let number: UInt64
     }
 
     package internal(set) var receivedCommits = 0
     package internal(set) var receivedSnapshots = 0
-    package internal(set) var receivedRecords = 0
+    var receivedRecords = 0
     package internal(set) var sentCommits = 0
     package internal(set) var sentSnapshots = 0
-    package internal(set) var sentObjects = 0
+    var sentObjects = 0
     package internal(set) var sentBytes = 0
     package internal(set) var deletedObjects = 0
     /// Commits that the remote had and lacks. They were sent again, unless ``unsent`` has them.
     package internal(set) var lostCommits: UInt64 = 0
     /// Objects that wait for an entry of the list of members, a secret, or a later version of this library.
-    package internal(set) var waiting: [Problem] = []
+    var waiting: [Problem] = []
     /// Objects that members have sealed and that are no valid ones. They stay as evidence.
-    package internal(set) var refused: [Problem] = []
+    var refused: [Problem] = []
     package internal(set) var damaged: [String] = []
-    package internal(set) var twoContents: Set<TwoContents> = []
+    var twoContents: Set<TwoContents> = []
     /// Commits that the remote lacks and that cannot be sent: the store has neither their bodies nor a signature for them.
     package internal(set) var unsent: UInt64 = 0
     /// Calls of the remote that failed. The next exchange repeats them.
@@ -65,7 +65,7 @@ package struct RemoteFailure: Error, CustomStringConvertible, Sendable {
     package let cause: any Error
 
     /// Whether this user may not make the call, and another one may.
-    package var isRefusal: Bool { (cause as? any ObjectStoreError)?.isRefusal ?? false }
+    var isRefusal: Bool { (cause as? any ObjectStoreError)?.isRefusal ?? false }
 
     package var description: String { "The remote \(remote) failed in \(call) of \"\(name)\": \(cause). Sync again." }
 }

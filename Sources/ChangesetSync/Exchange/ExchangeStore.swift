@@ -2,15 +2,9 @@ import StoreCrypto
 
 /// The last commit of a branch: no other commit that the store has follows it.
 package struct CommitBranch: Hashable, Sendable {
-    package let author: ReplicaID
-    package let number: UInt64
-    package let hash: CommitHash
-
-    package init(author: ReplicaID, number: UInt64, hash: CommitHash) {
-        self.author = author
-        self.number = number
-        self.hash = hash
-    }
+    let author: ReplicaID
+    let number: UInt64
+    let hash: CommitHash
 }
 
 /// The calls that the exchange needs of a store. "Has" means joined or in the inbox.

@@ -1,40 +1,40 @@
 import CipherDatabase
 
 /// The state of a store in names, for tests and reports.
-package struct Inspection {
+struct Inspection {
     let work: Work
 
-    package struct Place: Sendable {
-        package let table: Name
-        package let key: [CellValue]
-        package let incarnation: Dot
+    struct Place: Sendable {
+        let table: Name
+        let key: [CellValue]
+        let incarnation: Dot
     }
 
-    package struct LivingRow: Sendable {
-        package let place: Place
-        package let born: Stamp
-        package let cells: [ColumnID: (stamp: Stamp, value: CellValue)]
-        package let sums: [CopiedRow.Sum]
+    struct LivingRow: Sendable {
+        let place: Place
+        let born: Stamp
+        let cells: [ColumnID: (stamp: Stamp, value: CellValue)]
+        let sums: [CopiedRow.Sum]
     }
 
-    package struct DeadRow: Sendable {
-        package let place: Place
-        package let owed: [Dot]
+    struct DeadRow: Sendable {
+        let place: Place
+        let owed: [Dot]
     }
 
-    package struct HiddenRow: Sendable {
-        package let table: Name
-        package let key: [CellValue]
-        package let reason: HiddenReason
+    struct HiddenRow: Sendable {
+        let table: Name
+        let key: [CellValue]
+        let reason: HiddenReason
     }
 
-    package func vector() throws -> VersionVector { try work.state.vector.vector(work.index) }
-    package func isAhead() throws -> Bool { try work.state.isAhead(work.index) }
-    package var time: HybridTime { work.state.time }
-    package func ready() throws -> [EncodedCommit] { try work.ready() }
+    func vector() throws -> VersionVector { try work.state.vector.vector(work.index) }
+    func isAhead() throws -> Bool { try work.state.isAhead(work.index) }
+    var time: HybridTime { work.state.time }
+    func ready() throws -> [EncodedCommit] { try work.ready() }
 
     /// All living rows and tombstones of the base.
-    package func rows() throws -> (living: [LivingRow], dead: [DeadRow]) {
+    func rows() throws -> (living: [LivingRow], dead: [DeadRow]) {
         var (living, dead) = ([LivingRow](), [DeadRow]())
         for place in try BaseKeys(db: work.db, catalog: work.catalog, stored: work.base.stored)
             .next(after: nil, limit: Int(Int32.max))
@@ -83,10 +83,10 @@ package struct Inspection {
             place: try named(place, incarnation), born: try named(row.born), cells: cells, sums: sums.sorted())
     }
 
-    package func conflicts() throws -> [Conflict] { try Conflicts(base: work.base).all() }
+    func conflicts() throws -> [Conflict] { try Conflicts(base: work.base).all() }
 
     /// The rows that are hidden, with the reason.
-    package func hidden() throws -> [HiddenRow] {
+    func hidden() throws -> [HiddenRow] {
         var found: [(Int64, RowKey, HiddenReason)] = []
         try work.db.cachedStatement(sql: "SELECT DISTINCT tbl, key, reason FROM \(EngineTables.aside)").forEach([]) {
             row in

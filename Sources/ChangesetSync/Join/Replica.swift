@@ -9,12 +9,12 @@ package final class Replica {
         /// The most rows of one transaction of a join; 0 for no limit.
         package var sliceRows = 50_000
         /// How far a time may be ahead of the clock to be adopted, in the unit of ``HybridTime``: a day.
-        package var clockBound: UInt64 = 86_400_000 << 16
+        var clockBound: UInt64 = 86_400_000 << 16
 
         package init() {}
     }
 
-    package var settings: Settings
+    var settings: Settings
     private let definitions = DefinitionCache()
     private var joining: Joining?
     /// The last row that was adopted, of the table that is being adopted.
@@ -27,12 +27,12 @@ package final class Replica {
     /// Whether nothing has to be suspended, for one state of the schema.
     private var plainRules: (schema: Int32, isPlain: Bool)?
     /// The program's block after the rows of a pull have changed.
-    package var afterApply: (@Sendable (Database, [SyncRowChange]) throws -> Void)?
+    var afterApply: (@Sendable (Database, [SyncRowChange]) throws -> Void)?
 
-    package init(settings: Settings = Settings()) { self.settings = settings }
+    init(settings: Settings = Settings()) { self.settings = settings }
 
     /// Makes the tables of the engine. Inside a transaction.
-    package static func create(_ db: Database, repository: RepositoryID, author: ReplicaID) throws {
+    static func create(_ db: Database, repository: RepositoryID, author: ReplicaID) throws {
         try db.writingOwnRows {
             try db.execute(sql: EngineTables.creation)
             try ReplicaState.create(db, repository: repository, author: author)
@@ -67,7 +67,7 @@ package final class Replica {
     }
 
     /// Whether a join has begun and has not ended.
-    package var isJoining: Bool { joining != nil }
+    var isJoining: Bool { joining != nil }
 
     /// Runs the work of one transaction.
     ///
@@ -213,7 +213,7 @@ package final class Replica {
     ///
     /// - Parameter body: Writes, and returns what it has changed.
     /// - Returns: The commit; nil if nothing has changed.
-    package func record(
+    func record(
         _ db: Database, clock: HybridTime, meta: String = "{}", _ body: () throws -> [ProgramChange]
     ) throws -> EncodedCommit? {
         try inTransaction(db, clock) { work in
@@ -229,7 +229,7 @@ package final class Replica {
     /// - Parameter body: Writes. It must not change the definitions of tracked tables.
     /// - Returns: The value of the block, and the commit; nil if nothing has changed, or inside another commit.
     /// - Throws: The error of the block; ``EngineError``; `DatabaseError`. Nothing is changed then.
-    package func record<T>(
+    func record<T>(
         _ db: Database, clock: HybridTime, meta: String = "{}", _ body: (Database) throws -> T
     ) throws -> (value: T, commit: EncodedCommit?) {
         let session = db.captureSession
@@ -251,33 +251,33 @@ package final class Replica {
     }
 
     /// Makes a commit with events and without rows.
-    package func announce(_ db: Database, clock: HybridTime, _ events: [RepositoryEvent]) throws -> EncodedCommit {
+    func commitEvents(_ db: Database, clock: HybridTime, _ events: [RepositoryEvent]) throws -> EncodedCommit {
         try inTransaction(db, clock) { work in
             try work.commit([], events: events)
         }
     }
 
     /// The store comes from a copy: its next commit begins a branch.
-    package func beginBranch(_ db: Database, clock: HybridTime) throws {
+    func beginBranch(_ db: Database, clock: HybridTime) throws {
         try inTransaction(db, clock) { $0.state.beginsBranch = true }
     }
 
     // MARK: Receiving
 
     /// Stores a commit and joins nothing.
-    package func fetch(_ db: Database, clock: HybridTime, _ commit: EncodedCommit) throws {
+    func fetch(_ db: Database, clock: HybridTime, _ commit: EncodedCommit) throws {
         try inTransaction(db, clock, seesForeign: false) { try $0.fetch(commit) }
     }
 
     /// The fetched commits that can be joined now, in order.
-    package func ready(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
+    func ready(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
         try inTransaction(db, clock, seesForeign: false) { try $0.ready() }
     }
 
     /// Joins what is ready: the next slice of a join that has begun, or so many commits as one transaction takes.
     ///
     /// - Returns: Whether there is more, and the commits that this store has made: revivals.
-    package func pull(_ db: Database, clock: HybridTime) throws -> (hasMore: Bool, made: [EncodedCommit]) {
+    func pull(_ db: Database, clock: HybridTime) throws -> (hasMore: Bool, made: [EncodedCommit]) {
         if joining != nil { return (true, try stepOrRefuse(db, clock)) }
         if try beginReceived(db, clock) { return (true, []) }
         var current: Inbox.Waiting?
@@ -363,7 +363,7 @@ package final class Replica {
     ///
     /// - Returns: The commits that this store has made: revivals.
     @discardableResult
-    package func begin(_ db: Database, clock: HybridTime, _ author: ReplicaID, _ tip: Tip) throws -> [EncodedCommit] {
+    func begin(_ db: Database, clock: HybridTime, _ author: ReplicaID, _ tip: Tip) throws -> [EncodedCommit] {
         if joining != nil { throw EngineError(.betweenSlices) }
         return try refusing(db, clock, author, tip) {
             try inTransaction(db, clock) { work in
@@ -388,7 +388,7 @@ package final class Replica {
     }
 
     /// Begins to join a snapshot. Nothing of it is joined before ``step(_:clock:)``.
-    package func begin(_ db: Database, clock: HybridTime, _ snapshot: Snapshot) throws {
+    func begin(_ db: Database, clock: HybridTime, _ snapshot: Snapshot) throws {
         try begin(db, clock, snapshot)
     }
 
@@ -399,7 +399,7 @@ package final class Replica {
 
     /// Joins the next slice.
     @discardableResult
-    package func step(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
+    func step(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
         switch joining {
         case .commit(let commit):
             return try refusing(db, clock, commit.commit.commit.author, commit.commit.tip) {
@@ -420,7 +420,7 @@ package final class Replica {
     }
 
     /// Makes a snapshot in memory; nil between two slices.
-    package func snapshot(
+    func snapshot(
         _ db: Database, clock: HybridTime, partBytes: Int = ExchangeLimits.segmentBytes
     ) throws -> Snapshot? {
         try inTransaction(db, clock) { work in
@@ -449,7 +449,7 @@ package final class Replica {
 
     /// Forgets the contents of commits that a snapshot covers. `tombstones` also forgets tombstones and the rows that were kept
     /// of deletions.
-    package func forget(_ db: Database, clock: HybridTime, tombstones: Bool) throws {
+    func forget(_ db: Database, clock: HybridTime, tombstones: Bool) throws {
         try inTransaction(db, clock) { work in
             try work.commits.forgetBodies()
             if tombstones { try work.forgetTombstones(graves: true) }
@@ -457,24 +457,24 @@ package final class Replica {
     }
 
     /// The grace period is over: tombstones go.
-    package func forgetTombstones(_ db: Database, clock: HybridTime) throws {
+    func forgetTombstones(_ db: Database, clock: HybridTime) throws {
         try inTransaction(db, clock) { try $0.forgetTombstones(graves: false) }
     }
 
     /// The faults and open work, and all rows of the base: for tests.
-    package func inspect<T>(_ db: Database, clock: HybridTime, _ body: (Inspection) throws -> T) throws -> T {
+    func inspect<T>(_ db: Database, clock: HybridTime, _ body: (Inspection) throws -> T) throws -> T {
         try inTransaction(db, clock) { try body(Inspection(work: $0)) }
     }
 
     /// The program has renamed a column of a tracked table.
-    package func rename(
+    func rename(
         _ db: Database, clock: HybridTime, _ column: String, to name: String, of table: String
     ) throws {
         try inTransaction(db, clock, seesForeign: false) { try $0.rename(column, to: name, of: table) }
     }
 
     /// Tracks a table of the program, which has no rows yet; or looks again at the columns of one that is tracked.
-    package func track(_ db: Database, clock: HybridTime, _ table: TrackedTable) throws {
+    func track(_ db: Database, clock: HybridTime, _ table: TrackedTable) throws {
         try inTransaction(db, clock, seesForeign: false) { try $0.track(table) }
         try inTransaction(db, clock) { try $0.showTrackedTables() }
     }

@@ -1,24 +1,24 @@
 import StoreCrypto
 
 /// The content of an epoch's record: its secret, sealed for each member, and the former secrets, sealed by its own.
-package struct EpochContent: Hashable, Sendable {
+struct EpochContent: Hashable, Sendable {
     /// The secret for one member.
-    package struct Box: Hashable, Sendable {
-        package let member: ReplicaID
+    struct Box: Hashable, Sendable {
+        let member: ReplicaID
         /// 32 bytes and the tag.
-        package let sealed: [UInt8]
+        let sealed: [UInt8]
     }
 
-    package static let secretBytes = 32
+    static let secretBytes = 32
     private static let boxBytes = secretBytes + AuthenticatedEncryption.tagBytes
     /// The public key of a pair of this epoch alone, 32 bytes.
-    package let ephemeral: [UInt8]
+    let ephemeral: [UInt8]
     /// By ascending members.
-    package let boxes: [Box]
+    let boxes: [Box]
     /// Former epochs, ascending.
-    package let carried: [RecordHash]
+    let carried: [RecordHash]
     /// The secrets of ``carried`` in their order, and the tag. Empty if none is carried.
-    package let sealedSecrets: [UInt8]
+    let sealedSecrets: [UInt8]
 
     private static let nonce = [UInt8](repeating: 0, count: AuthenticatedEncryption.nonceBytes)
 
@@ -133,12 +133,12 @@ extension [UInt8] {
 
 /// The secrets of epochs that a replica has.
 package struct EpochSecrets: Sendable {
-    package private(set) var secrets: [RecordHash: SecretBytes] = [:]
+    private(set) var secrets: [RecordHash: SecretBytes] = [:]
 
-    package init() {}
+    init() {}
 
     /// Adds a secret that came in an invitation or from the own store.
-    package mutating func add(_ secret: SecretBytes, of epoch: RecordHash) {
+    mutating func add(_ secret: SecretBytes, of epoch: RecordHash) {
         secrets[epoch] = secrets[epoch] ?? secret
     }
 
@@ -146,7 +146,7 @@ package struct EpochSecrets: Sendable {
     ///
     /// - Returns: Whether a secret is new.
     @discardableResult
-    package mutating func learn(from list: MemberList, _ keys: ReplicaKeys) throws -> Bool {
+    mutating func learn(from list: MemberList, _ keys: ReplicaKeys) throws -> Bool {
         let before = secrets.count
         for epoch in list.epochs where secrets[epoch.hash] == nil {
             if let secret = try epoch.content.secret(for: keys, in: list.repository) { secrets[epoch.hash] = secret }

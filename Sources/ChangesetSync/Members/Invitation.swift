@@ -6,25 +6,13 @@ import StoreCrypto
 package struct InvitationContent: Sendable {
     package let repository: RepositoryID
     /// The record of the invitation in the list of members.
-    package let record: RecordHash
+    let record: RecordHash
     /// Signs the entry of the new member.
-    package let key: SigningKey
-    package let rosterSecret: SecretBytes
-    package let epochs: EpochSecrets
+    let key: SigningKey
+    let rosterSecret: SecretBytes
+    let epochs: EpochSecrets
     /// The place of the remote, or nothing.
     package let address: String
-
-    package init(
-        repository: RepositoryID, record: RecordHash, key: SigningKey, rosterSecret: SecretBytes, epochs: EpochSecrets,
-        address: String
-    ) {
-        self.repository = repository
-        self.record = record
-        self.key = key
-        self.rosterSecret = rosterSecret
-        self.epochs = epochs
-        self.address = address
-    }
 }
 
 /// An invitation as a file: its content, locked by a passphrase or a key file (Docs/Formats/Members.md).
@@ -34,19 +22,19 @@ public struct Invitation: Sendable {
     private let derivation: SlotDerivation
     private let salt: Salt
 
-    package enum Offset {
-        package static let magic = 0
-        package static let version = 4
-        package static let derivation = 5
-        package static let reserved = 18
-        package static let repository = 20
-        package static let salt = 36
-        package static let nonce = 52
-        package static let sealed = 64
+    enum Offset {
+        static let magic = 0
+        static let version = 4
+        static let derivation = 5
+        static let reserved = 18
+        static let repository = 20
+        static let salt = 36
+        static let nonce = 52
+        static let sealed = 64
     }
 
-    package static let magic = Array("CSI2".utf8)
-    package static let version: UInt8 = 1
+    static let magic = Array("CSI2".utf8)
+    static let version: UInt8 = 1
     private static let label = "cipherstore invitation v2"
     static let limitBytes = 1024 * 1024
 

@@ -6,7 +6,7 @@ extension MemberList {
     ///
     /// - Parameter end: Milliseconds since 1970, by the clock of the new device.
     /// - Throws: ``MemberError`` `notAdmin`, `incomplete`.
-    package mutating func invite(
+    mutating func invite(
         as role: Role, until end: UInt64, by keys: ReplicaKeys, time: UInt64
     ) throws -> (record: MemberRecord, key: SigningKey) {
         try requireAdmin(keys)
@@ -18,7 +18,7 @@ extension MemberList {
     ///
     /// - Throws: ``MemberError`` `incomplete` if the list lacks the invitation, `invitationExpired`, `invitationUsed`,
     ///   `invitationWithdrawn`, `alreadyAMember`.
-    package mutating func accept(
+    mutating func accept(
         _ invitation: RecordHash, with key: SigningKey, as keys: ReplicaKeys, named name: String, time: UInt64
     ) throws -> MemberRecord {
         guard everMember(keys.id) == nil else { throw MemberError.alreadyAMember }
@@ -42,15 +42,14 @@ extension MemberList {
     /// Withdraws an invitation: an acceptance that is not known here does not count.
     ///
     /// - Throws: ``MemberError`` `notAdmin`, `incomplete`.
-    package mutating func withdraw(_ invitation: RecordHash, by keys: ReplicaKeys, time: UInt64) throws -> MemberRecord
-    {
+    mutating func withdraw(_ invitation: RecordHash, by keys: ReplicaKeys, time: UInt64) throws -> MemberRecord {
         try requireAdmin(keys)
         return try make(.withdrawal(invitation: invitation), by: keys, time: time)
     }
 
     /// The invitations of this admin that have ended and that nobody has accepted. Withdrawing them keeps a device with a
     /// wrong clock from using them.
-    package func endedInvitations(of id: ReplicaID, at time: UInt64) -> [RecordHash] {
+    func endedInvitations(of id: ReplicaID, at time: UInt64) -> [RecordHash] {
         var open: Set<RecordHash> = []
         for record in records.values where record.author == id {
             if case .invitation(_, _, let end) = record.content, end < time { open.insert(record.hash) }

@@ -12,22 +12,22 @@ import StoreCrypto
 /// | a removed admin admits somebody, unknown to its removal by a senior | not the admission |
 /// | two devices accept one invitation | the one that another member knew first; both are named |
 /// | an invitation is withdrawn and accepted | the withdrawal |
-package struct MemberList: Sendable {
-    package let repository: RepositoryID
-    package private(set) var records: [RecordHash: MemberRecord] = [:]
+struct MemberList: Sendable {
+    let repository: RepositoryID
+    private(set) var records: [RecordHash: MemberRecord] = [:]
     /// The consequences of the records.
     private(set) var state = MemberState()
     /// Signatures that were found right, by record and verifying key.
     private var verified: Set<VerifiedRecord> = []
 
-    package init(repository: RepositoryID) { self.repository = repository }
+    init(repository: RepositoryID) { self.repository = repository }
 
     /// Adds records of any origin.
     ///
     /// - Returns: Those that are new and of this repository. Whether they count shows in ``members``.
     /// - Throws: ``CryptoError``.
     @discardableResult
-    package mutating func add(_ added: [MemberRecord]) throws -> [MemberRecord] {
+    mutating func add(_ added: [MemberRecord]) throws -> [MemberRecord] {
         let new = added.filter { $0.repository == repository && records[$0.hash] == nil }
         for record in new where records.count < ExchangeLimits.records { records[record.hash] = record }
         if !new.isEmpty { state = try MemberState(records, repository: repository, verified: &verified) }
@@ -37,39 +37,39 @@ package struct MemberList: Sendable {
     // MARK: What follows
 
     /// The present members with their roles.
-    package var members: [ReplicaID: (member: Member, role: Role)] {
+    var members: [ReplicaID: (member: Member, role: Role)] {
         state.admissions.filter { state.removals[$0.key] == nil }.mapValues { ($0.member, $0.role) }
     }
 
     /// A present or former member: who signed commits.
-    package func everMember(_ id: ReplicaID) -> (member: Member, role: Role)? {
+    func everMember(_ id: ReplicaID) -> (member: Member, role: Role)? {
         state.admissions[id].map { ($0.member, $0.role) }
     }
 
     /// All that ever were members.
-    package var everMembers: [ReplicaID] { Array(state.admissions.keys) }
+    var everMembers: [ReplicaID] { Array(state.admissions.keys) }
 
     /// Whether the replica may have written commits and snapshots, also before its removal.
-    package func mayWrite(_ id: ReplicaID) -> Bool { (state.admissions[id]?.role ?? .reader) >= .writer }
+    func mayWrite(_ id: ReplicaID) -> Bool { (state.admissions[id]?.role ?? .reader) >= .writer }
 
     /// The removed members, each with what all its removals knew.
-    package var removals: [ReplicaID: VersionVector] { state.removals }
+    var removals: [ReplicaID: VersionVector] { state.removals }
 
     /// Records that others refer to and that are not here.
-    package var missing: Set<RecordHash> { state.missing }
+    var missing: Set<RecordHash> { state.missing }
 
     /// The records that no other one knows: what the next record knows.
-    package var heads: [RecordHash] { state.heads }
+    var heads: [RecordHash] { state.heads }
 
     /// Epochs of members in a fixed order, the newest last.
-    package var epochs: [MemberEpoch] { state.epochs }
+    var epochs: [MemberEpoch] { state.epochs }
 
     /// Invitations that several devices have accepted.
-    package var invitationsUsedTwice: Set<RecordHash> { state.usedTwice }
+    var invitationsUsedTwice: Set<RecordHash> { state.usedTwice }
 
     /// The epoch to seal with: its recipients are exactly the members, and its author, who knows the secret, is one of them
     /// (F20). It carries each secret that this replica has and another member may lack. nil if one has to be begun.
-    package func sealingEpoch(among secrets: EpochSecrets) -> RecordHash? {
+    func sealingEpoch(among secrets: EpochSecrets) -> RecordHash? {
         let present = Set(members.keys)
         // The secrets that some member lacks: the epoch must carry them (F21).
         let partial = epochs.filter { epoch in
@@ -94,7 +94,7 @@ package struct MemberList: Sendable {
     // MARK: New records
 
     /// Begins a repository.
-    package static func founding(
+    static func founding(
         _ keys: ReplicaKeys, named name: String, time: UInt64
     ) throws -> (list: MemberList, secrets: EpochSecrets) {
         guard let nonce = ReplicaID(bytes: try SystemRandom.bytes(ReplicaID.byteCount)) else {
@@ -109,7 +109,7 @@ package struct MemberList: Sendable {
     }
 
     /// Makes a record that knows all others, and adds it.
-    package mutating func make(
+    mutating func make(
         _ content: MemberRecord.Content, by keys: ReplicaKeys, time: UInt64, invitation: SigningKey? = nil
     ) throws -> MemberRecord {
         guard missing.isEmpty else { throw MemberError.incomplete }
@@ -120,7 +120,7 @@ package struct MemberList: Sendable {
     }
 
     /// Begins an epoch for the present members. Any member may do it.
-    package mutating func beginEpoch(
+    mutating func beginEpoch(
         _ keys: ReplicaKeys, _ secrets: inout EpochSecrets, time: UInt64
     ) throws -> MemberRecord {
         guard members[keys.id] != nil else { throw MemberError.notAMember }
@@ -133,7 +133,7 @@ package struct MemberList: Sendable {
     }
 
     /// - Throws: ``MemberError`` `notAdmin`, `alreadyAMember`.
-    package mutating func admit(
+    mutating func admit(
         _ member: Member, as role: Role, by keys: ReplicaKeys, time: UInt64
     ) throws -> MemberRecord {
         try requireAdmin(keys)
@@ -145,7 +145,7 @@ package struct MemberList: Sendable {
     ///
     /// - Parameter vector: All commits that the store has.
     /// - Throws: ``MemberError`` `notAdmin`, `notAMember`.
-    package mutating func remove(
+    mutating func remove(
         _ member: ReplicaID, knowing vector: VersionVector, by keys: ReplicaKeys, _ secrets: inout EpochSecrets,
         time: UInt64
     ) throws -> [MemberRecord] {

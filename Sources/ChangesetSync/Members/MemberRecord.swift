@@ -1,16 +1,15 @@
 import StoreCrypto
 
 /// SHA-256 of the body of a member record.
-package struct RecordHash: FixedIdentifier {
-    package let content: FixedBytes<SIMD4<UInt64>>
-    package init(content: FixedBytes<SIMD4<UInt64>>) { self.content = content }
+struct RecordHash: FixedIdentifier {
+    let content: FixedBytes<SIMD4<UInt64>>
 }
 
 /// One signed entry of the list of members (Docs/Formats/Members.md).
 ///
 /// Records never change. Replicas exchange them in any order, and the list is a function of their set.
 package struct MemberRecord: Sendable {
-    package enum Content: Hashable, Sendable {
+    enum Content: Hashable, Sendable {
         /// The first member, an admin. The name of the repository is the beginning of the hash of this record.
         case founding(Member, nonce: ReplicaID)
         case admission(Member, Role)
@@ -24,18 +23,18 @@ package struct MemberRecord: Sendable {
         case epoch(EpochContent)
     }
 
-    package let repository: RepositoryID
-    package let author: ReplicaID
+    let repository: RepositoryID
+    let author: ReplicaID
     /// Milliseconds since 1970 by the clock of the author.
-    package let time: UInt64
+    let time: UInt64
     /// The records that the author knew and that no other known record knew, ascending.
-    package let known: [RecordHash]
-    package let content: Content
+    let known: [RecordHash]
+    let content: Content
     /// All bytes, with the signatures.
     package let bytes: [UInt8]
-    package let hash: RecordHash
+    let hash: RecordHash
 
-    package static let version: UInt8 = 1
+    static let version: UInt8 = 1
     private static let label = Array("cipherstore member record v1".utf8)
 
     // MARK: Making
@@ -46,7 +45,7 @@ package struct MemberRecord: Sendable {
     ///   - repository: Ignored in a founding record, whose hash is the name of the repository.
     ///   - invitation: The private key of the invitation, for an acceptance.
     /// - Throws: ``MemberError`` if a name is too long; ``CryptoError``.
-    package init(
+    init(
         _ content: Content, repository: RepositoryID, keys: ReplicaKeys, time: UInt64, known: [RecordHash],
         invitation: SigningKey? = nil
     ) throws {
@@ -137,7 +136,7 @@ package struct MemberRecord: Sendable {
 
 extension RecordHash {
     /// The repository that this founding record begins.
-    package var repository: RepositoryID {
+    var repository: RepositoryID {
         guard let id = RepositoryID(bytes: bytes.prefix(RepositoryID.byteCount)) else {
             preconditionFailure("A hash has fewer bytes than the name of a repository.")
         }

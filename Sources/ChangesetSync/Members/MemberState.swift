@@ -7,10 +7,10 @@ struct VerifiedRecord: Hashable, Sendable {
 }
 
 /// An epoch of a present or former member.
-package struct MemberEpoch: Hashable, Sendable {
-    package let hash: RecordHash
-    package let author: ReplicaID
-    package let content: EpochContent
+struct MemberEpoch: Hashable, Sendable {
+    let hash: RecordHash
+    let author: ReplicaID
+    let content: EpochContent
 }
 
 /// The members that follow from a set of records. See ``MemberList`` for the rules.

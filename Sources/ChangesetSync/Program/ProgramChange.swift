@@ -1,12 +1,12 @@
 /// A row of a tracked table before and after a transaction of the program, found by its exact key.
-package struct ProgramChange: Sendable {
+struct ProgramChange: Sendable {
     /// The table, as the program calls it.
-    package let table: String
+    let table: String
     /// All columns but generated ones; nil if there was no such row.
-    package let old: [CellValue]?
-    package let new: [CellValue]?
+    let old: [CellValue]?
+    let new: [CellValue]?
 
-    package init(table: String, old: [CellValue]?, new: [CellValue]?) {
+    init(table: String, old: [CellValue]?, new: [CellValue]?) {
         (self.table, self.old, self.new) = (table, old, new)
     }
 }

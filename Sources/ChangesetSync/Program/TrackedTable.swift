@@ -1,15 +1,15 @@
 import CipherDatabase
 
 /// A table of the program that the repository tracks.
-package struct TrackedTable: Sendable {
+struct TrackedTable: Sendable {
     /// As the program calls it.
-    package let name: String
+    let name: String
     /// The identities of columns that were renamed. All others are named by the names that they have.
-    package var identities: [String: ColumnID]
-    package var counters: Set<String>
-    package var deletionsWin: Bool
+    var identities: [String: ColumnID]
+    var counters: Set<String>
+    var deletionsWin: Bool
 
-    package init(
+    init(
         _ name: String, identities: [String: ColumnID] = [:], counters: Set<String> = [], deletionsWin: Bool = false
     ) {
         (self.name, self.identities, self.counters, self.deletionsWin) = (name, identities, counters, deletionsWin)

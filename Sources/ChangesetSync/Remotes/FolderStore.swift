@@ -96,8 +96,8 @@ package struct FolderStore: ObjectStore {
 }
 
 /// A name that no object has.
-package struct RemoteNameError: Error, Hashable, Sendable, CustomStringConvertible {
-    package let name: String
+struct RemoteNameError: Error, Hashable, Sendable, CustomStringConvertible {
+    let name: String
 
     package var description: String { "The name \"\(name)\" is no name of an object. This is an error of the program." }
 }

@@ -31,7 +31,7 @@ package enum PutOutcome: Hashable, Sendable {
 package struct ListedObject: Hashable, Sendable {
     package let name: String
     /// nil where it costs another call for each object.
-    package let byteCount: Int?
+    let byteCount: Int?
 
     package init(name: String, byteCount: Int?) {
         self.name = name

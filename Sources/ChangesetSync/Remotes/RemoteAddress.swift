@@ -139,7 +139,7 @@ extension RemoteAddress: CustomStringConvertible, CustomReflectable {
 
 /// Why a text is no address of a remote. It has no part of the text, which may have a password anywhere.
 package struct RemoteAddressError: Error, Hashable, Sendable {
-    package enum Code: String, Hashable, Sendable {
+    enum Code: String, Hashable, Sendable {
         /// It begins with nothing that is known.
         case unknownForm
         /// An `@` is where none may be.
@@ -148,7 +148,7 @@ package struct RemoteAddressError: Error, Hashable, Sendable {
         case tooLong
     }
 
-    package let code: Code
+    let code: Code
 
     init(_ code: Code) { self.code = code }
 

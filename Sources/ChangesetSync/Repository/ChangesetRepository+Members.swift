@@ -68,7 +68,7 @@ extension ChangesetRepository {
         let time = clock().milliseconds
         // The commit comes first: it says which commits of the member are known, and a removal without it holds nothing back.
         let vector = try writer.unsafeReentrantWrite { db in
-            _ = try replica.announce(db, clock: clock(), [.remove(member)])
+            _ = try replica.commitEvents(db, clock: clock(), [.remove(member)])
             return try replica.inspect(db, clock: clock()) { try $0.vector() }
         }
         let records = try list.remove(member, knowing: vector, by: store.keys, &secrets, time: time)

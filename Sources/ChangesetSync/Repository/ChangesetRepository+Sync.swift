@@ -6,7 +6,7 @@ extension ChangesetRepository {
     package struct SyncReport: Sendable {
         package let exchange: ExchangeReport
         /// Whether rows were joined.
-        package let hasJoined: Bool
+        let hasJoined: Bool
     }
 
     /// Fetches what is new, joins it, and puts what the remote lacks: also what others have written.

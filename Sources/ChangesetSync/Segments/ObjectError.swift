@@ -1,5 +1,5 @@
 /// Why an object of a remote cannot be used. Everything else of the remote can.
-package enum ObjectError: Error, Hashable, Sendable {
+enum ObjectError: Error, Hashable, Sendable {
     /// Its bytes are not those that its name has the hash of.
     case damaged
     /// A later version of this library has written it.

@@ -13,27 +13,27 @@ package enum ObjectKind: UInt8, Sendable {
 /// The key of each object is derived from the whole content, so equal content gives equal bytes and no key is used for
 /// two contents. The secret is that of an epoch, or the secret of the roster, which all members have for all time.
 package final class ObjectKey: Sendable {
-    package enum Offset {
-        package static let magic = 0
-        package static let version = 4
-        package static let kind = 5
-        package static let edition = 6
-        package static let reserved = 7
-        package static let key = 8
-        package static let repository = 24
-        package static let salt = 40
-        package static let sealed = 72
+    enum Offset {
+        static let magic = 0
+        static let version = 4
+        static let kind = 5
+        static let edition = 6
+        static let reserved = 7
+        static let key = 8
+        static let repository = 24
+        static let salt = 40
+        static let sealed = 72
     }
 
-    package static let magic = Array("CSO2".utf8)
-    package static let version: UInt8 = 1
-    package static let saltBytes = 32
+    static let magic = Array("CSO2".utf8)
+    static let version: UInt8 = 1
+    static let saltBytes = 32
     /// The length of the content, before the content.
-    package static let lengthBytes = 4
+    static let lengthBytes = 4
 
-    package let repository: RepositoryID
+    let repository: RepositoryID
     /// The beginning of the hash of the epoch's record; zeros for the roster.
-    package let id: CommitTag
+    let id: CommitTag
     private let salts: MessageAuthenticator
     private let keys: MessageAuthenticator
     private let tags: MessageAuthenticator
@@ -55,13 +55,13 @@ package final class ObjectKey: Sendable {
     }
 
     /// The key of an epoch.
-    package convenience init(
+    convenience init(
         secret: SecretBytes, epoch: RecordHash, repository: RepositoryID
     ) throws(CryptoError) {
         try self.init(secret: secret, id: Self.id(of: epoch), repository: repository)
     }
 
-    package static func id(of epoch: RecordHash) -> CommitTag {
+    static func id(of epoch: RecordHash) -> CommitTag {
         guard let id = CommitTag(bytes: epoch.bytes.prefix(CommitTag.byteCount)) else {
             preconditionFailure("A hash has fewer bytes than its beginning.")
         }
@@ -69,7 +69,7 @@ package final class ObjectKey: Sendable {
     }
 
     /// A keyed hash for a name: 8 bytes in hexadecimal digits.
-    package func tag(_ purpose: String, _ bytes: [UInt8]) throws(CryptoError) -> String {
+    func tag(_ purpose: String, _ bytes: [UInt8]) throws(CryptoError) -> String {
         let code = try Self.code(tags, Array(purpose.utf8) + [0], bytes)
         return FixedBytes<SIMD2<UInt64>>(code.prefix(16)).map { String($0.text.prefix(16)) } ?? ""
     }
@@ -80,7 +80,7 @@ package final class ObjectKey: Sendable {
     ///
     /// - Parameter edition: Zero, or another number to give the same content another name, where a remote has damaged bytes
     ///   under the first one and does not let them be deleted.
-    package func seal(_ content: [UInt8], _ kind: ObjectKind, edition: UInt8 = 0) throws(CryptoError) -> [UInt8] {
+    func seal(_ content: [UInt8], _ kind: ObjectKind, edition: UInt8 = 0) throws(CryptoError) -> [UInt8] {
         var header = Self.magic + [Self.version, kind.rawValue, edition, 0] + id.bytes + repository.bytes
         header += try Self.code(salts, [kind.rawValue, edition], content)
         let key = try objectKey(header)
@@ -175,7 +175,7 @@ package final class ObjectKey: Sendable {
     /// The length with padding: at most 12 percent more, so that a length tells little of the content.
     ///
     /// - SeeAlso: "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs" (PADME), section 4.
-    package static func paddedCount(_ count: Int) -> Int {
+    static func paddedCount(_ count: Int) -> Int {
         guard count > 1 else { return count }
         let exponent = Int.bitWidth - 1 - count.leadingZeroBitCount
         let kept = Int.bitWidth - exponent.leadingZeroBitCount
@@ -185,15 +185,15 @@ package final class ObjectKey: Sendable {
 }
 
 /// The readable part of a sealed object.
-package struct ObjectHeader: Sendable {
-    package let kind: UInt8
-    package let edition: UInt8
-    package let key: CommitTag
-    package let repository: RepositoryID
-    package let salt: [UInt8]
+struct ObjectHeader: Sendable {
+    let kind: UInt8
+    let edition: UInt8
+    let key: CommitTag
+    let repository: RepositoryID
+    let salt: [UInt8]
 
     /// - Throws: ``ObjectError`` `malformed`, `laterVersion`.
-    package init(_ bytes: [UInt8]) throws {
+    init(_ bytes: [UInt8]) throws {
         typealias Offset = ObjectKey.Offset
         guard bytes.count <= ExchangeLimits.objectBytes else { throw ObjectError.malformed(CommitError(.bodyTooLong)) }
         guard bytes.count >= Offset.sealed + ObjectKey.lengthBytes + AuthenticatedEncryption.tagBytes else {

@@ -33,7 +33,7 @@ package struct ObjectName: Hashable, Sendable, Comparable, CustomStringConvertib
     }
 
     /// The name of an object with these bytes.
-    package init(_ content: Content, of bytes: [UInt8]) throws(CryptoError) {
+    init(_ content: Content, of bytes: [UInt8]) throws(CryptoError) {
         self.init(content, digest: try Self.digest(of: bytes))
     }
 
@@ -67,7 +67,7 @@ package struct ObjectName: Hashable, Sendable, Comparable, CustomStringConvertib
         guard ObjectName(content, digest: digest).text == text else { return nil }
     }
 
-    package static func digest(of bytes: [UInt8]) throws(CryptoError) -> String {
+    static func digest(of bytes: [UInt8]) throws(CryptoError) -> String {
         var digest = try ContentDigest()
         bytes.withUnsafeBytes { digest.update($0) }
         return FixedBytes<SIMD2<UInt64>>(try digest.finish().prefix(16))?.text ?? ""

@@ -2,47 +2,36 @@ import StoreCrypto
 
 /// A commit as a store keeps it: the bytes, without decoding them.
 package struct StoredCommit: Hashable, Sendable {
-    package let author: ReplicaID
-    package let number: UInt64
-    package let previous: CommitHash
-    package let hash: CommitHash
-    package let body: [UInt8]
+    let author: ReplicaID
+    let number: UInt64
+    let previous: CommitHash
+    let hash: CommitHash
+    let body: [UInt8]
     /// The signature of the author, if the commit was the last one of a segment.
-    package let signature: [UInt8]?
-
-    package init(
-        author: ReplicaID, number: UInt64, previous: CommitHash, hash: CommitHash, body: [UInt8], signature: [UInt8]?
-    ) {
-        self.author = author
-        self.number = number
-        self.previous = previous
-        self.hash = hash
-        self.body = body
-        self.signature = signature
-    }
+    let signature: [UInt8]?
 }
 
 /// A commit that came from a remote: its bytes are right, and its author has signed it or a commit after it.
 package struct VerifiedCommit: Sendable {
-    package let encoded: EncodedCommit
+    let encoded: EncodedCommit
     /// The signature of the author, if the commit was the last one of its segment.
-    package let signature: [UInt8]?
+    let signature: [UInt8]?
 
-    package init(_ encoded: EncodedCommit, signature: [UInt8]?) {
+    init(_ encoded: EncodedCommit, signature: [UInt8]?) {
         self.encoded = encoded
         self.signature = signature
     }
 }
 
 /// The signature of an author for all commits up to one: of the hash, which covers those before it and the repository.
-package enum CommitSignature {
+enum CommitSignature {
     private static let label = Array("cipherstore commit signature v1".utf8)
 
-    package static func make(_ hash: CommitHash, by keys: ReplicaKeys) throws(CryptoError) -> [UInt8] {
+    static func make(_ hash: CommitHash, by keys: ReplicaKeys) throws(CryptoError) -> [UInt8] {
         try keys.signing.signature(of: label + hash.bytes)
     }
 
-    package static func isRight(
+    static func isRight(
         _ signature: [UInt8], _ hash: CommitHash, by key: VerifyingKey
     ) throws(CryptoError) -> Bool {
         try key.isSignature(signature, of: label + hash.bytes)
@@ -51,22 +40,22 @@ package enum CommitSignature {
 
 /// Consecutive commits of one author, the last one signed (Docs/Formats/Segment.md).
 package enum Segment {
-    package enum Offset {
-        package static let version = 0
-        package static let repository = 1
-        package static let author = 17
-        package static let first = 33
-        package static let count = 41
-        package static let previous = 45
-        package static let bodies = 77
+    enum Offset {
+        static let version = 0
+        static let repository = 1
+        static let author = 17
+        static let first = 33
+        static let count = 41
+        static let previous = 45
+        static let bodies = 77
     }
 
-    package static let version: UInt8 = 1
+    static let version: UInt8 = 1
 
     /// The plaintext of a segment.
     ///
     /// - Parameter commits: Consecutive, not empty, the last one with a signature.
-    package static func content(_ commits: [StoredCommit], in repository: RepositoryID) -> [UInt8] {
+    static func content(_ commits: [StoredCommit], in repository: RepositoryID) -> [UInt8] {
         guard let first = commits.first, let signature = commits.last?.signature else {
             preconditionFailure("A segment has a commit at least, and the last one has a signature.")
         }

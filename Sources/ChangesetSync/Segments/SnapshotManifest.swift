@@ -2,20 +2,20 @@ import StoreCrypto
 
 /// The vector that a snapshot covers, and its parts (Docs/Formats/Segment.md). Signed by its maker.
 package struct SnapshotManifest: Hashable, Sendable {
-    package let repository: RepositoryID
-    package let maker: ReplicaID
-    package let time: HybridTime
+    let repository: RepositoryID
+    let maker: ReplicaID
+    let time: HybridTime
     /// All commits that the rows of the parts are made of.
-    package let vector: VersionVector
+    let vector: VersionVector
     /// The digests of the sealed parts, in order.
-    package let parts: [String]
-    package let bytes: [UInt8]
+    let parts: [String]
+    let bytes: [UInt8]
 
-    package static let version: UInt8 = 1
+    static let version: UInt8 = 1
     private static let label = Array("cipherstore snapshot v1".utf8)
     private static let digestBytes = 16
 
-    package init(
+    init(
         _ repository: RepositoryID, time: HybridTime, vector: VersionVector, parts: [String], by keys: ReplicaKeys
     ) throws {
         self.repository = repository

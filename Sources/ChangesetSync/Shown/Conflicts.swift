@@ -1,15 +1,15 @@
 import CipherDatabase
 
 /// A row that the program's table does not show as it was written.
-package struct Conflict: Sendable {
-    package let table: Name
-    package let key: [CellValue]
-    package let reason: HiddenReason
+struct Conflict: Sendable {
+    let table: Name
+    let key: [CellValue]
+    let reason: HiddenReason
     /// The columns of the program, as they were written, and the local defaults of the others; for ``HiddenReason/otherKey``
     /// the written columns by their names in commits.
-    package let written: [String: CellValue]
+    let written: [String: CellValue]
     /// The shown value; nil if the row is hidden.
-    package let shown: [String: CellValue]?
+    let shown: [String: CellValue]?
 }
 
 /// Lists conflicts: they follow from the base and from what is shown.

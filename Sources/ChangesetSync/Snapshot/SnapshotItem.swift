@@ -37,7 +37,7 @@ package enum SnapshotItem: Hashable, Sendable {
 
     /// The commits that the snapshot covers, and the removed members.
     package struct State: Hashable, Sendable {
-        package struct Known: Hashable, Sendable {
+        struct Known: Hashable, Sendable {
             let of: Int64
             let vector: Int64
         }
@@ -52,13 +52,13 @@ package enum SnapshotItem: Hashable, Sendable {
 
     /// The living and the dead incarnations of one key, ascending by their commits. Numbers are those of the snapshot.
     package struct Key: Hashable, Sendable {
-        package struct Dead: Hashable, Sendable {
+        struct Dead: Hashable, Sendable {
             let incarnation: Int64
             let known: Int64
             let tombstone: Tombstone
         }
 
-        package struct Living: Hashable, Sendable {
+        struct Living: Hashable, Sendable {
             let incarnation: Int64
             let row: BaseRow
         }

@@ -10,10 +10,8 @@ protocol SnapshotParts: Sendable {
 }
 
 /// A snapshot in memory.
-package struct Snapshot: SnapshotParts, Sendable {
-    package let parts: [[UInt8]]
-
-    package init(parts: [[UInt8]]) { self.parts = parts }
+struct Snapshot: SnapshotParts, Sendable {
+    let parts: [[UInt8]]
 
     func part(_ number: Int, _ db: Database) throws -> [UInt8]? { parts.indices.contains(number) ? parts[number] : nil }
     func remove(_ db: Database) throws {}

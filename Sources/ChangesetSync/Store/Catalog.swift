@@ -226,13 +226,13 @@ struct CatalogContent {
 
 /// The definitions of the program's tables and what the catalog makes of them, as long as the schema stays. One for each
 /// connection.
-package final class DefinitionCache {
+final class DefinitionCache {
     /// The version of the program's schema.
     private(set) var schema: Int32?
     private var definitions: [String: TableDefinition?] = [:]
     private var catalog: (version: Int64, content: CatalogContent)?
 
-    package init() {}
+    init() {}
 
     /// The catalog of the last transaction, if the schema and the tables of the engine are the same.
     func catalog(_ db: Database, version: Int64) throws -> CatalogContent? {

@@ -16,8 +16,8 @@ import CipherDatabase
 /// | `dead`, `known`, `grave` | tombstones, the vectors that they knew, and the rows as they died |
 /// | `merge` | unions of commits (``HeadNames``); `remote` and `problem` have what is known of remotes (``RemoteRows``) |
 /// | `link` | the values by which rows aside meet other rows (``Links``) |
-package enum EngineTables {
-    package static let prefix = "cipherstore_repository_"
+enum EngineTables {
+    static let prefix = "cipherstore_repository_"
     static let author = "main.\(prefix)author"
     static let commit = "main.\(prefix)commit"
     static let inbox = "main.\(prefix)inbox"

@@ -175,7 +175,7 @@ final class WriteTurn: @unchecked Sendable {
     }
 
     /// Releases the row in the table of holders.
-    func release() { queue?.slot.release() }
+    func release() { queue?.holderRow.release() }
 
     // MARK: What is shared
 
@@ -191,12 +191,12 @@ final class WriteTurn: @unchecked Sendable {
     }
 
     /// The row in the table of holders; nil where no write turn is available.
-    var holderRow: HolderRow? { queue?.slot }
+    var holderRow: HolderRow? { queue?.holderRow }
 
     var statistics: WriteStatistics { recorder.statistics(usesWriterQueue: queue != nil) }
 
     /// Publishes a role of this connection in the table of holders.
-    func setRole(_ role: HolderRoles, _ isOn: Bool) { queue?.slot.setRole(role, isOn) }
+    func setRole(_ role: HolderRoles, _ isOn: Bool) { queue?.holderRow.setRole(role, isOn) }
 
     /// Whether this connection holds the write turn, as the shared table shows; for any thread.
     var isOwner: Bool { queue?.isHeld ?? false }
@@ -316,7 +316,7 @@ extension Database {
     func acquireWriteTurnForCheckpoint() {
         guard let writeTurn = writing.writeTurn, !writeTurn.isHeld, !gating.gate.isSuspended, !writeTurn.enterIfFree()
         else { return }
-        _ = writeTurn.enter(within: Limits.checkpointSlotWait) { false }
+        _ = writeTurn.enter(within: Limits.checkpointTurnWait) { false }
     }
 
     // MARK: Errors

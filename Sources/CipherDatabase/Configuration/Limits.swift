@@ -55,7 +55,7 @@ enum Limits {
     /// How long an opening waits for others that create, migrate or open the same store.
     static let openingWait = Duration.seconds(60)
     /// How long a checkpoint that follows a commit waits for the write turn.
-    static let checkpointSlotWait = Duration.milliseconds(50)
+    static let checkpointTurnWait = Duration.milliseconds(50)
     /// How long the setup of a connection waits for SQLite's locks where the configuration would not wait, in seconds.
     static let setUpWait = 10.0
     /// The longest pause between two interruptions of an access that was cancelled, in milliseconds.
@@ -72,8 +72,8 @@ enum Limits {
     static let rowBlockBytes = 16 << 10
     /// The longest text or blob in such memory, in bytes.
     static let sharedValueBytes = 1 << 10
-    /// Plans for reading records that one layout of rows keeps: as many as are in use at once.
-    static let idleRowPlans = 32
+    /// Decoders of records that one layout of rows keeps: as many as are in use at once.
+    static let idleDecoders = 32
     /// Accesses of tasks run on the thread of the task while they take less than this on average, in nanoseconds.
     static let directAccessNanoseconds: UInt64 = 250_000
     /// The weight of a longer access in that average: some dozens of short ones make up for it.

@@ -203,7 +203,7 @@ package struct CommitPosition: Equatable, Sendable {
 
     /// Whether it can be compared with a position of a connection that was opened later. While no connection is open the
     /// WAL may be checkpointed and removed: then every position in an empty WAL looks alike.
-    package var lastsBeyondConnections: Bool { index.salts.first != 0 || index.salts.second != 0 }
+    var lastsBeyondConnections: Bool { index.salts.first != 0 || index.salts.second != 0 }
 
     /// The last committed frame of the WAL.
     package var frame: UInt32 { index.frames }

@@ -20,7 +20,7 @@ public struct DatabaseError: Error, Sendable {
     /// All arguments, for ``expandedDescription`` alone.
     let allArguments: StatementArguments?
     /// The system's error number behind `SQLITE_CANTOPEN` and `SQLITE_IOERR`; nil where there is none.
-    package private(set) var systemErrorNumber: Int32?
+    private(set) var systemErrorNumber: Int32?
 
     /// The primary code, as `SQLITE_CONSTRAINT`.
     public var resultCode: ResultCode { extendedResultCode.primaryResultCode }

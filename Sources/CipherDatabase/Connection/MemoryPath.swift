@@ -36,7 +36,7 @@ package enum MemoryPath {
     /// The path of a file, independent of the current directory; a path that names a database without a file as it is.
     ///
     /// Connections are opened long after their database: a process may have called `chdir` in between.
-    package static func absolute(_ path: String) -> String { names(path) ? path : Files.absolute(path) }
+    static func absolute(_ path: String) -> String { names(path) ? path : Files.absolute(path) }
 
     /// Whether a path is the URI of a database in memory. URIs of files are taken as file names.
     static func isURI(_ path: String) -> Bool {

@@ -101,7 +101,7 @@ final class ConnectionKey {
             phase = .leftToSQLCipher
             return try runPostponed(on: db)
         }
-        switch try fileKey.plan(for: secret, file: handle, creatingWith: settings) {
+        switch try fileKey.resolve(secret, file: handle, creatingWith: settings) {
         case .known(let key): try settle(secret, key)
         case .pending(let pending):
             try check(setPlainKey(secret))

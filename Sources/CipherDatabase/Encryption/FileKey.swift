@@ -35,7 +35,7 @@ package final class FileKey: Sendable {
         var hasCreated = false
         /// Whether a connection of this file key has created the store.
         var didCreate = false
-        /// The keys that the secret has opened before the first connection, for ``plan(for:file:creatingWith:)``.
+        /// The keys that the secret has opened before the first connection, for ``resolve(_:file:creatingWith:)``.
         var unlocked: Unlocked?
     }
 
@@ -191,7 +191,7 @@ package final class FileKey: Sendable {
         return try sidecarCache.unlock(secret, copies)
     }
 
-    enum Plan {
+    enum Resolution {
         /// The sidecar contains salt and settings.
         case known(PageKey)
         /// Salt and settings are still to be collected.
@@ -201,7 +201,8 @@ package final class FileKey: Sendable {
     /// Decides how a secret is used: with the sidecar, with the salt in the file, or with a new salt.
     ///
     /// - Parameter settings: The settings of a store that is created if none exists; nil without SharedStore.
-    func plan(for secret: Secret, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
+    func resolve(_ secret: Secret, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Resolution
+    {
         guard let paths, let sidecarCache else { throw keyMissing() }
         if let known = knownKey(of: secret) { return .known(known) }
         let diagnosis = FileDiagnosis(file, path: paths.database)
@@ -209,7 +210,7 @@ package final class FileKey: Sendable {
         if try copies.isAnnouncement && diagnosis.mayBeStandard() {
             // An adoption was interrupted before the store replaced this file. The file is unchanged, and the sidecar
             // is that of a store that was never completed.
-            return try planWithoutSidecar(secret, diagnosis, creatingWith: settings)
+            return try resolveWithoutSidecar(secret, diagnosis, creatingWith: settings)
         }
         let isEmpty = try diagnosis.isEmpty()
         if !opening.isReadonly, copies.areAbsent ? isEmpty : copies.claimed.contains(where: { $0.state == .creating }) {
@@ -219,7 +220,7 @@ package final class FileKey: Sendable {
         }
         do {
             guard let store = try unlock(secret, copies, sidecarCache) else {
-                return try planWithoutSidecar(secret, diagnosis, creatingWith: settings)
+                return try resolveWithoutSidecar(secret, diagnosis, creatingWith: settings)
             }
             return .known(try accept(store, diagnosis))
         } catch let error as StoreError {
@@ -255,9 +256,9 @@ package final class FileKey: Sendable {
         return store.pageKey
     }
 
-    private func planWithoutSidecar(
+    private func resolveWithoutSidecar(
         _ secret: Secret, _ diagnosis: FileDiagnosis, creatingWith settings: CipherSettings?
-    ) throws -> Plan {
+    ) throws -> Resolution {
         guard let sidecarCache else { throw keyMissing() }
         switch try diagnosis.kindWithoutSidecar() {
         case .new:

@@ -11,7 +11,7 @@ package enum RollbackTable {
     package static let name = "cipherstore_custody"
     /// No sidecar reaches the upper bound. Pages may contain any number here. A number that no sidecar could exceed
     /// would keep the store from ever being opened.
-    package static let generations = 1...Int64(1) << 50
+    static let generations = 1...Int64(1) << 50
 
     /// Whether a table is this one, which is not content of the store.
     package static func isNamed(_ table: String) -> Bool { table.lowercased() == name }

@@ -34,7 +34,7 @@ extension StorePaths {
     /// A store in the same folder whose name is one of the files of a store at this path; nil if there is none.
     ///
     /// If the folder cannot be listed, only the names without a variable part are looked for.
-    package var ownedStore: String? {
+    var ownedStore: String? {
         let folder = Files.directory(of: database)
         let own = fixedNames.map { Files.name(of: $0) }
         let names = (try? Files.names(inDirectory: folder)) ?? own.flatMap { [$0 + "-sidecar", $0 + "-sidecar.bak"] }

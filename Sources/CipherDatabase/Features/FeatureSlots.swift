@@ -12,7 +12,7 @@ package enum FeatureSlot: Int, CaseIterable, Sendable {
     case history
     /// The observer of the connection, and what an access reads.
     case watch
-    /// The statements and plans of requests.
+    /// The statements of requests and records.
     case records
     /// Rules of the program that a block suspends.
     case suspendedRules

@@ -29,9 +29,9 @@ package struct HistorySettings: Codable, Equatable, Sendable {
     /// Whether all tables are recorded, those that are created later too.
     package var recordsAllTables = false
     /// For tables that join: whether the changed columns are recorded.
-    package var notesColumns = false
+    var notesColumns = false
     /// For tables that join: the columns of which deletions keep the values, by the name of the table.
-    package var kept: [String: [String]] = [:]
+    var kept: [String: [String]] = [:]
     /// The most changes that are kept for readers.
     package var maximumCount: Int64 = 1_000_000
     /// The most bytes that the kept changes take, about.

@@ -9,9 +9,9 @@ package struct HistoryTriggerFault: Equatable, Sendable {
     package var missing: [String] = []
     package var changed: [String] = []
 
-    package init(tableName: String) { self.tableName = tableName }
+    init(tableName: String) { self.tableName = tableName }
 
-    package var isEmpty: Bool { !isTableMissing && missing.isEmpty && changed.isEmpty }
+    var isEmpty: Bool { !isTableMissing && missing.isEmpty && changed.isEmpty }
 }
 
 extension Database {

@@ -1,88 +1,3 @@
-/// The tables to record from now on.
-package struct HistoryRequest {
-    /// The tables; nil for all, those that are created later too.
-    let tables: [String]?
-    /// Whether the changed columns of updates are recorded.
-    let notesColumns: Bool
-    /// The columns of which deletions keep the values, by table.
-    let kept: [String: [String]]
-    /// Whether the triggers pause in commits of a repository. Those of tables that do so already stay so.
-    let pausing: Bool
-    /// Whether all this is added to what is recorded of the tables already, and otherwise replaces it.
-    let keepingFormer: Bool
-
-    package init(
-        tables: [String]?, notesColumns: Bool, kept: [String: [String]], pausing: Bool = false,
-        keepingFormer: Bool = false
-    ) {
-        self.tables = tables
-        self.notesColumns = notesColumns
-        self.kept = kept
-        self.pausing = pausing
-        self.keepingFormer = keepingFormer
-    }
-
-    /// A table that is to be recorded, and its recordings that end.
-    fileprivate struct Change {
-        let ended: [RecordedTable]
-        let facts: TableFacts
-        let definition: RecordedTable.Definition
-    }
-
-    /// The recordings that end, and those that begin. It only reads.
-    fileprivate func changes(_ db: Database, _ catalog: HistoryCatalog) throws -> [Change] {
-        var names: Set<String> = []
-        let active = Dictionary(grouping: catalog.active, by: \.name.lowercasedASCII)
-        var changes: [Change] = []
-        let directory = try TableDirectory(db)
-        for name in try tables ?? ProgramTables(db).names {
-            // Once for each table, however often and in whatever case it is named.
-            guard names.insert(name.lowercasedASCII).inserted else { continue }
-            let facts: TableFacts
-            do {
-                guard let found = try TableFacts(of: name, in: db, directory) else {
-                    throw DatabaseError.noSuchTable(name)
-                }
-                facts = found
-            } catch let error as HistoryError {
-                // Of all tables, those are recorded that can be.
-                if tables == nil { continue }
-                throw error
-            }
-            let former = active[name.lowercasedASCII] ?? []
-            let definition = try definition(facts, former: former)
-            if former.count == 1, former[0].state == .recording, former[0].definition == definition { continue }
-            changes.append(Change(ended: former, facts: facts, definition: definition))
-        }
-        return changes
-    }
-
-    private func definition(_ facts: TableFacts, former: [RecordedTable]) throws -> RecordedTable.Definition {
-        let added = keepingFormer ? former.map(\.definition) : []
-        // Columns that are gone are no reason to refuse others.
-        let present = added.flatMap(\.kept).filter { facts.columns.map(\.name).contains($0) }
-        let columns = present + HistorySettings.kept(of: facts.name, in: kept)
-        let definition = HistoryUpkeep.definition(
-            facts, notesColumns: notesColumns || added.contains(where: \.notesColumns), kept: columns,
-            pausing: pausing || former.contains(where: \.definition.pausesInCommits))
-        if let missing = columns.first(where: { !definition.keeps($0) }) {
-            throw HistoryError(
-                .noSuchColumn, "The table \"\(facts.name)\" has no column \"\(missing)\" to keep values of.")
-        }
-        return definition
-    }
-
-    /// The settings of the history once all tables are recorded.
-    fileprivate func settings(_ former: HistorySettings) -> HistorySettings {
-        var settings = former
-        let adds = keepingFormer && settings.recordsAllTables
-        settings.recordsAllTables = true
-        settings.notesColumns = notesColumns || adds && settings.notesColumns
-        settings.kept = adds ? HistorySettings.union(settings.kept, kept) : kept
-        return settings
-    }
-}
-
 /// Begins or ends the recording of very many tables in several transactions, so that no writer waits for all of them.
 ///
 /// | moment of a kill | what it leaves |
@@ -218,5 +133,90 @@ package final class HistoryParts {
 extension RecordedTable.Definition {
     fileprivate func keeps(_ column: String) -> Bool {
         kept.contains { $0.lowercasedASCII == column.lowercasedASCII }
+    }
+}
+
+/// The tables to record from now on.
+package struct HistoryRequest {
+    /// The tables; nil for all, those that are created later too.
+    let tables: [String]?
+    /// Whether the changed columns of updates are recorded.
+    let notesColumns: Bool
+    /// The columns of which deletions keep the values, by table.
+    let kept: [String: [String]]
+    /// Whether the triggers pause in commits of a repository. Those of tables that do so already stay so.
+    let pausing: Bool
+    /// Whether all this is added to what is recorded of the tables already, and otherwise replaces it.
+    let keepingFormer: Bool
+
+    package init(
+        tables: [String]?, notesColumns: Bool, kept: [String: [String]], pausing: Bool = false,
+        keepingFormer: Bool = false
+    ) {
+        self.tables = tables
+        self.notesColumns = notesColumns
+        self.kept = kept
+        self.pausing = pausing
+        self.keepingFormer = keepingFormer
+    }
+
+    /// A table that is to be recorded, and its recordings that end.
+    fileprivate struct Change {
+        let ended: [RecordedTable]
+        let facts: TableFacts
+        let definition: RecordedTable.Definition
+    }
+
+    /// The recordings that end, and those that begin. It only reads.
+    fileprivate func changes(_ db: Database, _ catalog: HistoryCatalog) throws -> [Change] {
+        var names: Set<String> = []
+        let active = Dictionary(grouping: catalog.active, by: \.name.lowercasedASCII)
+        var changes: [Change] = []
+        let directory = try TableDirectory(db)
+        for name in try tables ?? ProgramTables(db).names {
+            // Once for each table, however often and in whatever case it is named.
+            guard names.insert(name.lowercasedASCII).inserted else { continue }
+            let facts: TableFacts
+            do {
+                guard let found = try TableFacts(of: name, in: db, directory) else {
+                    throw DatabaseError.noSuchTable(name)
+                }
+                facts = found
+            } catch let error as HistoryError {
+                // Of all tables, those are recorded that can be.
+                if tables == nil { continue }
+                throw error
+            }
+            let former = active[name.lowercasedASCII] ?? []
+            let definition = try definition(facts, former: former)
+            if former.count == 1, former[0].state == .recording, former[0].definition == definition { continue }
+            changes.append(Change(ended: former, facts: facts, definition: definition))
+        }
+        return changes
+    }
+
+    private func definition(_ facts: TableFacts, former: [RecordedTable]) throws -> RecordedTable.Definition {
+        let added = keepingFormer ? former.map(\.definition) : []
+        // Columns that are gone are no reason to refuse others.
+        let present = added.flatMap(\.kept).filter { facts.columns.map(\.name).contains($0) }
+        let columns = present + HistorySettings.kept(of: facts.name, in: kept)
+        let definition = HistoryUpkeep.definition(
+            facts, notesColumns: notesColumns || added.contains(where: \.notesColumns), kept: columns,
+            pausing: pausing || former.contains(where: \.definition.pausesInCommits))
+        if let missing = columns.first(where: { !definition.keeps($0) }) {
+            throw HistoryError(
+                .noSuchColumn, "The table \"\(facts.name)\" has no column \"\(missing)\" to keep values of.")
+        }
+        return definition
+    }
+
+    /// The settings of the history once all tables are recorded.
+    fileprivate func settings(_ former: HistorySettings) -> HistorySettings {
+        var settings = former
+        let adds = keepingFormer && settings.recordsAllTables
+        settings.recordsAllTables = true
+        settings.notesColumns = notesColumns || adds && settings.notesColumns
+        settings.kept = adds ? HistorySettings.union(settings.kept, kept) : kept
+        return settings
     }
 }

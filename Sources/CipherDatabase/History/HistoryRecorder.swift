@@ -17,7 +17,7 @@ package struct HistoryRecorder {
     }
 
     /// The number of the recording.
-    package var id: Int64 { table.id }
+    var id: Int64 { table.id }
     /// The columns of the key, in its order.
     package var keyColumns: [String] { table.definition.key }
     /// The columns of which deletions keep the values.
@@ -37,7 +37,7 @@ package struct HistoryRecorder {
     ///   - key: The values of the key's columns.
     ///   - kept: Of a deletion, the values that are kept.
     ///   - changed: Of an update, the places of the noted columns that have changed.
-    package func record(
+    func record(
         _ operation: HistoryOperation, key: [ExactValue], kept: [ExactValue] = [], changed: [Int] = []
     ) throws {
         var values: [ExactValue] = [.integer(table.kind(operation)), .null]

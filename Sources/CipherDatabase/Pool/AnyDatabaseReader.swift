@@ -33,6 +33,17 @@ public final class AnyDatabaseReader: DatabaseReader {
     }
 }
 
+extension DatabaseReader {
+    /// The reader that type-erased ones stand for.
+    package var plainReader: any DatabaseReader {
+        switch self {
+        case let erased as AnyDatabaseReader: erased.erased.plainReader
+        case let erased as AnyDatabaseWriter: erased.erased.plainReader
+        default: self
+        }
+    }
+}
+
 /// A type-erased writer.
 public final class AnyDatabaseWriter: DatabaseWriter {
     private let base: any DatabaseWriter
@@ -115,15 +126,4 @@ public final class AnyDatabaseWriter: DatabaseWriter {
     public func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult { try base.checkpoint(mode) }
 
     public func vacuum(into path: String) throws { try base.vacuum(into: path) }
-}
-
-extension DatabaseReader {
-    /// The reader that type-erased ones stand for.
-    package var plainReader: any DatabaseReader {
-        switch self {
-        case let erased as AnyDatabaseReader: erased.erased.plainReader
-        case let erased as AnyDatabaseWriter: erased.erased.plainReader
-        default: self
-        }
-    }
 }

@@ -5,7 +5,7 @@ import StorePlatform
 ///
 /// Apple's systems send notifications. Linux is polled, where it reports the pressure at all.
 // Safe because: the source is made in `init` and cancelled in `deinit`; both may happen on any thread.
-package final class MemoryRelief: @unchecked Sendable {
+final class MemoryRelief: @unchecked Sendable {
     private let source: any DispatchSourceProtocol
     /// How many descriptors libdispatch opens for its event loop. It ends a process that has none for it.
     private static let eventLoopDescriptors = 4
@@ -15,7 +15,7 @@ package final class MemoryRelief: @unchecked Sendable {
     ///   - pressure: The share of time in which tasks wait for memory, in percent; nil where it is not reported.
     ///   - release: Releases the memory; called on a queue of the system.
     /// - Returns: nil where the pressure is not reported, and where the process has no descriptors left to poll it.
-    package init?(
+    init?(
         every interval: DispatchTimeInterval? = nil,
         pressure: @escaping @Sendable () -> Double? = { MemoryPressure.current() },
         release: @escaping @Sendable () -> Void

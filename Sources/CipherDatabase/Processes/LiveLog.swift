@@ -3,9 +3,9 @@ import StorePlatform
 
 /// The WAL and its index under their names, compared with those that a connection has open.
 ///
-/// SQLite never looks at the names again. A process that finds no `-shm` makes another one. From then on two groups of
-/// processes write one WAL, each over the commits of the other. So a writer looks before its transactions, at most once
-/// in ``Limits/logCheckInterval``, and every connection looks before frames are copied into the database.
+/// SQLite never opens the names again. A process that finds no `-shm` makes another one. From then on two groups of
+/// processes write one WAL, each over the commits of the other. So a writer checks them before its transactions, at
+/// most once in ``Limits/logCheckInterval``. Every connection checks them before frames are copied into the database.
 struct LiveLog {
     /// A fault of one of the files.
     enum Fault: Equatable {
@@ -28,9 +28,9 @@ struct LiveLog {
 
     init(database: String) { self.database = database }
 
-    /// Looks at the files.
+    /// Checks the files.
     ///
-    /// - Parameter always: Whether it looks although it has done so a moment ago.
+    /// - Parameter always: Whether it checks them although it has done so a moment ago.
     mutating func fault(_ handle: ConnectionHandle, always: Bool) -> Fault? {
         let now = MonotonicTime.now
         if !always, checkedAt != 0, now &- checkedAt < Limits.logCheckInterval { return nil }
@@ -145,7 +145,7 @@ extension Database {
 
     /// Throws where the WAL or its index is not the file that is open, or was cut.
     ///
-    /// - Parameter always: Whether it looks although it has done so a moment ago.
+    /// - Parameter always: Whether it checks them although it has done so a moment ago.
     /// - Throws: ``StoreError`` `storeMoved`, `logDamaged`.
     func requireLogInPlace(always: Bool = false) throws {
         if let fault = gating.log?.fault(handle, always: always) { throw fault.error }

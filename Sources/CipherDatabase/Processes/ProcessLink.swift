@@ -68,8 +68,8 @@ package final class ProcessLink: Sendable {
     /// without one, a row that the list of holders does not show.
     ///
     /// - Returns: nil where there is no lock file, or where the process may not write it.
-    package func slot() -> HolderRow? {
-        if let slot = writeTurn?.holderRow { return slot }
+    package func holderRow() -> HolderRow? {
+        if let row = writeTurn?.holderRow { return row }
         guard Files.exists(paths.lock) else { return nil }
         return try? HolderRow.take(path: paths.lock, label: "", roles: [], isListed: false)
     }
@@ -128,7 +128,7 @@ extension WriteTurn {
     /// - Parameter always: Whether it counts as one that does.
     @inline(__always)
     func noticeCommit(always: Bool = false) {
-        if content != .quiet || always { queue?.slot.noticeCommit() }
+        if content != .quiet || always { queue?.holderRow.noticeCommit() }
         content = .unknown
     }
 }

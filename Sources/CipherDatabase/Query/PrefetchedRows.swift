@@ -51,6 +51,95 @@ package final class PrefetchedRows {
     }
 }
 
+/// The rows that were fetched for one of the rows of a request.
+struct OwnPrefetchedRows {
+    fileprivate let all: PrefetchedRows
+    /// The position of the row.
+    var index: Int
+
+    init(all: PrefetchedRows, index: Int) {
+        self.all = all
+        self.index = index
+    }
+
+    /// The rows that were fetched for a scope of the row.
+    func scope(_ name: String) -> OwnPrefetchedRows? {
+        all.children.first { $0.isScope && $0.key == name }.map { OwnPrefetchedRows(all: $0.rows, index: index) }
+    }
+
+    func isSame(as other: OwnPrefetchedRows) -> Bool {
+        guard all.groups.count == other.all.groups.count, all.children.count == other.all.children.count else {
+            return false
+        }
+        let hasSameGroups = all.groups.allSatisfy { group in
+            other.all.group(group.key).map { $0[other.index].elementsEqual(group.rows[index]) } ?? false
+        }
+        return hasSameGroups
+            && all.children.allSatisfy { child in
+                let twin = other.all.children.first { $0.key == child.key && $0.isScope == child.isScope }
+                guard let twin else { return false }
+                return OwnPrefetchedRows(all: child.rows, index: index)
+                    .isSame(as: OwnPrefetchedRows(all: twin.rows, index: other.index))
+            }
+    }
+}
+
+extension Row {
+    /// The rows of other tables that were fetched for this one, by `including(all:)`.
+    public var prefetchedRows: PrefetchedRowsView { PrefetchedRowsView(own: adaptation?.prefetched) }
+
+    /// The rows that were prefetched for this one, the nearest ones of a key; nil when none were asked for. To be read
+    /// now, by the thread that has this row.
+    package func prefetchedGroup(_ key: String) -> PrefetchedGroup? {
+        guard let adaptation, let own = adaptation.prefetched else { return nil }
+        var group = own.all.nearest(key)?[own.index]
+        if isLent { group?.lender = adaptation }
+        return group
+    }
+
+    /// The rows of a request, with the rows of other tables.
+    package static func adding(_ prefetched: PrefetchedRows, to rows: [Row]) -> [Row] {
+        guard let first = rows.first else { return rows }
+        // All rows of a request have the same layout.
+        let layout = first.adaptation?.layout ?? RowLayout(first.columns)
+        return rows.enumerated().map { index, row in
+            .adapting(row.unadapted, to: layout, prefetched: OwnPrefetchedRows(all: prefetched, index: index))
+        }
+    }
+
+    /// The position of a column in the row that the statement returned, for the leftmost column of a name here.
+    package func unadaptedIndex(of name: String) -> Int? {
+        columns.index(of: name).map { adaptation?.layout.columns[$0].index ?? $0 }
+    }
+
+    /// The prefetched rows of a row and of its scopes at every depth, by the keys of their associations.
+    public struct PrefetchedRowsView {
+        fileprivate let own: OwnPrefetchedRows?
+
+        /// Whether there are none.
+        public var isEmpty: Bool { own == nil }
+
+        /// The keys of all associations.
+        public var keys: Set<String> { own?.all.keys ?? [] }
+
+        /// The nearest rows of a key; nil when none were asked for.
+        public subscript(_ key: String) -> [Row]? { group(key).map { Array($0) } }
+
+        /// The same, without an array of their own.
+        package func group(_ key: String) -> PrefetchedGroup? {
+            guard let own else { return nil }
+            return own.all.nearest(key)?[own.index]
+        }
+    }
+}
+
+extension Row.PrefetchedRowsView: Equatable {
+    /// Whether both have the same rows for the same keys.
+    public static func == (left: Self, right: Self) -> Bool {
+        left.keys == right.keys && left.keys.allSatisfy { left[$0] == right[$0] }
+    }
+}
+
 /// The rows of an association, in groups: those of each row of a request.
 package struct RowGroups {
     enum Rows {
@@ -146,93 +235,4 @@ package struct PrefetchedGroup: RandomAccessCollection {
 
     /// The place of a row among those of all groups.
     func place(of position: Int) -> Int { order.isEmpty ? position : Int(order[position]) }
-}
-
-/// The rows that were fetched for one of the rows of a request.
-struct OwnPrefetchedRows {
-    fileprivate let all: PrefetchedRows
-    /// The position of the row.
-    var index: Int
-
-    init(all: PrefetchedRows, index: Int) {
-        self.all = all
-        self.index = index
-    }
-
-    /// The rows that were fetched for a scope of the row.
-    func scope(_ name: String) -> OwnPrefetchedRows? {
-        all.children.first { $0.isScope && $0.key == name }.map { OwnPrefetchedRows(all: $0.rows, index: index) }
-    }
-
-    func isSame(as other: OwnPrefetchedRows) -> Bool {
-        guard all.groups.count == other.all.groups.count, all.children.count == other.all.children.count else {
-            return false
-        }
-        let hasSameGroups = all.groups.allSatisfy { group in
-            other.all.group(group.key).map { $0[other.index].elementsEqual(group.rows[index]) } ?? false
-        }
-        return hasSameGroups
-            && all.children.allSatisfy { child in
-                let twin = other.all.children.first { $0.key == child.key && $0.isScope == child.isScope }
-                guard let twin else { return false }
-                return OwnPrefetchedRows(all: child.rows, index: index)
-                    .isSame(as: OwnPrefetchedRows(all: twin.rows, index: other.index))
-            }
-    }
-}
-
-extension Row {
-    /// The rows of other tables that were fetched for this one, by `including(all:)`.
-    public var prefetchedRows: PrefetchedRowsView { PrefetchedRowsView(own: adaptation?.prefetched) }
-
-    /// The rows that were prefetched for this one, the nearest ones of a key; nil when none were asked for. To be read
-    /// now, by the thread that has this row.
-    package func prefetchedGroup(_ key: String) -> PrefetchedGroup? {
-        guard let adaptation, let own = adaptation.prefetched else { return nil }
-        var group = own.all.nearest(key)?[own.index]
-        if isLent { group?.lender = adaptation }
-        return group
-    }
-
-    /// The rows of a request, with the rows of other tables.
-    package static func adding(_ prefetched: PrefetchedRows, to rows: [Row]) -> [Row] {
-        guard let first = rows.first else { return rows }
-        // All rows of a request have the same layout.
-        let layout = first.adaptation?.layout ?? RowLayout(first.columns)
-        return rows.enumerated().map { index, row in
-            .adapting(row.unadapted, to: layout, prefetched: OwnPrefetchedRows(all: prefetched, index: index))
-        }
-    }
-
-    /// The position of a column in the row that the statement returned, for the leftmost column of a name here.
-    package func unadaptedIndex(of name: String) -> Int? {
-        columns.index(of: name).map { adaptation?.layout.columns[$0].index ?? $0 }
-    }
-
-    /// The prefetched rows of a row and of its scopes at every depth, by the keys of their associations.
-    public struct PrefetchedRowsView {
-        fileprivate let own: OwnPrefetchedRows?
-
-        /// Whether there are none.
-        public var isEmpty: Bool { own == nil }
-
-        /// The keys of all associations.
-        public var keys: Set<String> { own?.all.keys ?? [] }
-
-        /// The nearest rows of a key; nil when none were asked for.
-        public subscript(_ key: String) -> [Row]? { group(key).map { Array($0) } }
-
-        /// The same, without an array of their own.
-        package func group(_ key: String) -> PrefetchedGroup? {
-            guard let own else { return nil }
-            return own.all.nearest(key)?[own.index]
-        }
-    }
-}
-
-extension Row.PrefetchedRowsView: Equatable {
-    /// Whether both have the same rows for the same keys.
-    public static func == (left: Self, right: Self) -> Bool {
-        left.keys == right.keys && left.keys.allSatisfy { left[$0] == right[$0] }
-    }
 }

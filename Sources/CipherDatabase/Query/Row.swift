@@ -346,11 +346,11 @@ final class RowColumns: Sendable {
     @usableFromInline let hasTwins: Bool
     /// Whether the columns are those of a statement.
     let isFetched: Bool
-    /// The plans of rows that show this statement.
+    /// The decoders of rows that show this statement.
     // Safe because: it is touched only through such rows, by the one thread of the statement's access.
-    @exclusivity(unchecked) nonisolated(unsafe) var plans = KeptRowPlans()
-    /// The plans for all other rows with these columns.
-    let idlePlans = IdleRowPlans()
+    @exclusivity(unchecked) nonisolated(unsafe) var decoders = KeptDecoders()
+    /// The decoders for all other rows with these columns.
+    let idleDecoders = IdleDecoders()
 
     init(names: [String], declaredTypes: [String?] = [], isFetched: Bool = true) {
         self.isFetched = isFetched

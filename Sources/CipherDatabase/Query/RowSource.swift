@@ -9,11 +9,11 @@ class RowSource {
 
     init(columns: RowColumns) { self.columns = columns }
 
-    // The plans that stay with rows that show a statement, on the one thread of its access.
+    // The decoders that stay with rows that show a statement, on the one thread of its access.
 
-    /// The plan of a record type; nil when there is none yet.
-    func plan(of record: ObjectIdentifier) -> RowPlan? { nil }
-    func keep(_ plan: RowPlan) {}
+    /// The decoder of a record type; nil when there is none yet.
+    func decoder(of record: ObjectIdentifier) -> KeptDecoder? { nil }
+    func keep(_ decoder: KeptDecoder) {}
 }
 
 /// The current row of a statement.
@@ -40,8 +40,8 @@ final class RunningSource: RowSource {
     var rowIndex: Int { run.map { $0.steps.rowCount - 1 } ?? 0 }
 
     // Kept with the statement, for its next run.
-    override func plan(of record: ObjectIdentifier) -> RowPlan? { columns.plans.plan(of: record) }
-    override func keep(_ plan: RowPlan) { columns.plans.keep(plan) }
+    override func decoder(of record: ObjectIdentifier) -> KeptDecoder? { columns.decoders.decoder(of: record) }
+    override func keep(_ decoder: KeptDecoder) { columns.decoders.keep(decoder) }
 }
 
 /// A row as an adapter shows it.
@@ -51,9 +51,9 @@ final class AdaptedSource: RowSource {
     @exclusivity(unchecked) private(set) var base: Row
     let layout: RowLayout
     /// Kept for the rows of one cursor: an adapter may give its columns to several statements.
-    @exclusivity(unchecked) private var plans = KeptRowPlans()
-    override func plan(of record: ObjectIdentifier) -> RowPlan? { plans.plan(of: record) }
-    override func keep(_ plan: RowPlan) { plans.keep(plan) }
+    @exclusivity(unchecked) private var decoders = KeptDecoders()
+    override func decoder(of record: ObjectIdentifier) -> KeptDecoder? { decoders.decoder(of: record) }
+    override func keep(_ decoder: KeptDecoder) { decoders.keep(decoder) }
     /// The values in the order of the adapter, where it differs from the order of the statement.
     let reordered: RowBlock?
 
@@ -70,7 +70,7 @@ final class AdaptedSource: RowSource {
         super.init(columns: layout.rowColumns)
     }
 
-    deinit { plans.forEach(columns.idlePlans.add) }
+    deinit { decoders.forEach(columns.idleDecoders.add) }
 
     /// Whether something else refers to the row that the statement returned.
     var hasSharedBase: Bool { !isKnownUniquelyReferenced(&base) }
@@ -89,27 +89,27 @@ final class LentRowSource: RowSource {
     /// Keeps their values in memory.
     let rows: KeptRows
     /// Kept for these rows: others with the same columns may be in use by other threads.
-    @exclusivity(unchecked) private var plans = KeptRowPlans()
-    override func plan(of record: ObjectIdentifier) -> RowPlan? { plans.plan(of: record) }
-    override func keep(_ plan: RowPlan) { plans.keep(plan) }
+    @exclusivity(unchecked) private var decoders = KeptDecoders()
+    override func decoder(of record: ObjectIdentifier) -> KeptDecoder? { decoders.decoder(of: record) }
+    override func keep(_ decoder: KeptDecoder) { decoders.keep(decoder) }
 
     init(_ rows: KeptRows) {
         self.rows = rows
         super.init(columns: rows.columns)
     }
 
-    deinit { plans.forEach(columns.idlePlans.add) }
+    deinit { decoders.forEach(columns.idleDecoders.add) }
 }
 
-// MARK: - Plans of the record layer
+// MARK: - Decoders of the record layer
 
-/// The plan of the record layer for one record type and rows of one layout.
+/// The decoder of the record layer for one record type and rows of one layout.
 ///
 /// One thread uses it at a time.
-package struct RowPlan: Sendable {
+package struct KeptDecoder: Sendable {
     /// The record type.
-    package let record: ObjectIdentifier
-    package let content: any AnyObject & Sendable
+    let record: ObjectIdentifier
+    let content: any AnyObject & Sendable
 
     package init(record: ObjectIdentifier, content: any AnyObject & Sendable) {
         self.record = record
@@ -117,57 +117,57 @@ package struct RowPlan: Sendable {
     }
 }
 
-/// The plans that stay with a statement, or with the rows of one cursor.
-struct KeptRowPlans {
+/// The decoders that stay with a statement, or with the rows of one cursor.
+struct KeptDecoders {
     // Few rows are read as more than one type of record: no memory is allocated for the first one.
-    private var first: RowPlan?
-    private var others: [RowPlan] = []
+    private var first: KeptDecoder?
+    private var others: [KeptDecoder] = []
 
     @inline(__always)
-    func plan(of record: ObjectIdentifier) -> RowPlan? {
+    func decoder(of record: ObjectIdentifier) -> KeptDecoder? {
         guard let first else { return nil }
         return first.record == record ? first : others.first { $0.record == record }
     }
 
-    mutating func keep(_ plan: RowPlan) {
-        if first == nil { first = plan } else { others.append(plan) }
+    mutating func keep(_ decoder: KeptDecoder) {
+        if first == nil { first = decoder } else { others.append(decoder) }
     }
 
-    func forEach(_ body: (RowPlan) -> Void) {
+    func forEach(_ body: (KeptDecoder) -> Void) {
         if let first { body(first) }
         others.forEach(body)
     }
 }
 
-/// The plans of one layout that nobody uses. Kept rows share a layout, and several threads may use them: each thread
-/// takes a plan, and returns it after the record.
-final class IdleRowPlans: Sendable {
-    private let plans = Mutex<[RowPlan]>([])
+/// The decoders of one layout that nobody uses. Kept rows share a layout, and several threads may use them: each thread
+/// takes a decoder, and returns it after the record.
+final class IdleDecoders: Sendable {
+    private let decoders = Mutex<[KeptDecoder]>([])
 
-    func take(_ record: ObjectIdentifier) -> RowPlan? {
-        plans.withLock { plans in plans.lastIndex { $0.record == record }.map { plans.remove(at: $0) } }
+    func take(_ record: ObjectIdentifier) -> KeptDecoder? {
+        decoders.withLock { decoders in decoders.lastIndex { $0.record == record }.map { decoders.remove(at: $0) } }
     }
 
-    func add(_ plan: RowPlan) { plans.withLock { if $0.count < Limits.idleRowPlans { $0.append(plan) } } }
+    func add(_ decoder: KeptDecoder) { decoders.withLock { if $0.count < Limits.idleDecoders { $0.append(decoder) } } }
 }
 
 extension Row {
-    /// Whether plans stay with this row: not with kept rows, which several threads may read.
-    package var keepsPlans: Bool { firstColumn != -1 }
+    /// Whether decoders stay with this row: not with kept rows, which several threads may read.
+    package var keepsDecoders: Bool { firstColumn != -1 }
 
-    /// The plan of a record type that stays with this row; nil when there is none yet.
-    package func plan(of record: ObjectIdentifier) -> (any AnyObject & Sendable)? {
-        keepsPlans ? source.plan(of: record)?.content : nil
+    /// The decoder of a record type that stays with this row; nil when there is none yet.
+    package func decoder(of record: ObjectIdentifier) -> (any AnyObject & Sendable)? {
+        keepsDecoders ? source.decoder(of: record)?.content : nil
     }
 
-    /// Keeps a plan with this row.
-    package func keep(_ plan: RowPlan) { source.keep(plan) }
+    /// Keeps a decoder with this row.
+    package func keep(_ decoder: KeptDecoder) { source.keep(decoder) }
 
-    /// Takes a plan of a record type for the columns of this row; nil when there is none that is not in use.
-    package func takeIdlePlan(of record: ObjectIdentifier) -> (any AnyObject & Sendable)? {
-        columns.idlePlans.take(record)?.content
+    /// Takes a decoder of a record type for the columns of this row; nil when there is none that is not in use.
+    package func takeIdleDecoder(of record: ObjectIdentifier) -> (any AnyObject & Sendable)? {
+        columns.idleDecoders.take(record)?.content
     }
 
-    /// Returns a plan that is no longer in use.
-    package func addIdlePlan(_ plan: RowPlan) { columns.idlePlans.add(plan) }
+    /// Returns a decoder that is no longer in use.
+    package func addIdleDecoder(_ decoder: KeptDecoder) { columns.idleDecoders.add(decoder) }
 }

@@ -15,7 +15,7 @@ extension SQL {
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when parameters and values do not correspond; the message names
     ///   no value.
-    package func positional() throws -> (text: String, values: [DatabaseValue]) { try spelled { _ in "?" } }
+    func positional() throws -> (text: String, values: [DatabaseValue]) { try spelled { _ in "?" } }
 
     /// The text with something written in place of its parameters, and their values.
     private func spelled(_ spelling: (DatabaseValue) throws -> String) throws -> (text: String, values: [DatabaseValue])

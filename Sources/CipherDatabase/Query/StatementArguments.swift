@@ -10,7 +10,7 @@
 /// ``DatabaseError`` `.SQLITE_MISUSE` is thrown, which names the missing or unknown ones and never a value.
 public struct StatementArguments: Sendable {
     package internal(set) var values: [DatabaseValue]
-    package internal(set) var namedValues: [String: DatabaseValue]
+    var namedValues: [String: DatabaseValue]
 
     public init() {
         values = []

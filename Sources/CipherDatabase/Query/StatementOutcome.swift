@@ -8,7 +8,7 @@ package struct StatementOutcome: Sendable {
     /// The rowid of the row that the connection inserted last.
     package let lastInsertedRowID: Int64
 
-    package init(_ db: Database) {
+    init(_ db: Database) {
         changesCount = db.changesCount
         totalChangesCount = db.totalChangesCount
         lastInsertedRowID = db.lastInsertedRowID

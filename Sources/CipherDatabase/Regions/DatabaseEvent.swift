@@ -47,7 +47,7 @@ public struct DatabaseEvent: Sendable {
     /// The rowid of the row; after an update, the new one.
     public let rowID: Int64
     /// Whether other rows may have changed with this row: the row had another rowid, or it replaces rows.
-    package let concernsOtherRows: Bool
+    let concernsOtherRows: Bool
 
     package init(
         kind: Kind, rowID: Int64, databaseName: String, tableName: String, concernsOtherRows: Bool = false

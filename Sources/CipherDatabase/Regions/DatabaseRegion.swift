@@ -145,10 +145,10 @@ public struct DatabaseRegion: Equatable, Sendable {
     package func names(_ table: String) -> Bool { tables?[Name(table)] != nil }
 
     /// The names of the tables; nil for the whole database.
-    package var tableNames: [String]? { tables.map { $0.keys.map(\.text) } }
+    var tableNames: [String]? { tables.map { $0.keys.map(\.text) } }
 
     /// The region without the tables that a condition excludes, whose names are written as it returns them.
-    package func compactMapTables(_ transform: (String) throws -> String?) rethrows -> DatabaseRegion {
+    func compactMapTables(_ transform: (String) throws -> String?) rethrows -> DatabaseRegion {
         guard let tables else { return self }
         var kept = DatabaseRegion()
         for (name, part) in tables {
@@ -159,7 +159,7 @@ public struct DatabaseRegion: Equatable, Sendable {
     }
 
     /// The region with all columns of the tables that meet a condition, which gets the name and the columns of a table.
-    package func coveringAllColumns(where condition: (String, [String]) throws -> Bool) rethrows -> DatabaseRegion {
+    func coveringAllColumns(where condition: (String, [String]) throws -> Bool) rethrows -> DatabaseRegion {
         guard var covering = tables else { return self }
         for (name, part) in covering {
             guard let columns = part.columns, try condition(name.text, columns.map(\.text)) else { continue }

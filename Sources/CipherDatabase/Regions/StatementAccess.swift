@@ -17,8 +17,6 @@ final class AccessRecord {
 
     init(includesReads: Bool) { self.includesReads = includesReads }
 
-    var isEmpty: Bool { reads.isEmpty && kinds.isEmpty }
-
     func noteRead(_ table: String, _ column: String, isIndirect: Bool) {
         if isIndirect { indirectReads.insert(table) }
         if column.isEmpty {
@@ -321,7 +319,7 @@ extension DatabaseRegion {
     ///
     /// SQLite resolves the expression of a generated column when it reads the schema, and reports to the authorizer
     /// none of the columns that the expression reads. https://www.sqlite.org/gencol.html
-    package func coveringGeneratedColumns(_ db: Database) throws -> DatabaseRegion {
+    func coveringGeneratedColumns(_ db: Database) throws -> DatabaseRegion {
         try coveringAllColumns { table, columns in
             try !db.generatedColumns(of: table).isDisjoint(with: columns.map(\.lowercasedASCII))
         }

@@ -13,13 +13,6 @@ extension ConnectionHandle {
         return code == SQLITE_OK && moved != 0
     }
 
-    /// A number that changes with the commits of other connections, and with those of this one.
-    var dataVersion: UInt32 {
-        var version: UInt32 = 0
-        _ = sqlite3_file_control(pointer, "main", SQLITE_FCNTL_DATA_VERSION, &version)
-        return version
-    }
-
     /// Size of the main database file in bytes; nil when it cannot be read.
     var fileBytes: Int? {
         withFile { file, methods in

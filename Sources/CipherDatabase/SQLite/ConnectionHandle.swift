@@ -95,7 +95,6 @@ struct ConnectionHandle {
     /// The path of the main database with all links resolved, as they were when SQLite opened it; empty without a file.
     var resolvedPath: String { sqlite3_db_filename(pointer, "main").map { String(cString: $0) } ?? "" }
     var isInAutocommit: Bool { sqlite3_get_autocommit(pointer) != 0 }
-    var isReadonly: Bool { sqlite3_db_readonly(pointer, "main") == 1 }
     var changeCount: Int { Int(sqlite3_changes64(pointer)) }
     var totalChangeCount: Int { Int(sqlite3_total_changes64(pointer)) }
     var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(pointer) }

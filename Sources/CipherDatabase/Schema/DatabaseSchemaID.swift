@@ -48,9 +48,6 @@ public struct DatabaseObjectID: Hashable, Sendable {
     }
 
     public init(name: String, schemaID: DatabaseSchemaID) { self.init(schemaID: schemaID, name: name) }
-
-    /// Schema and name, ready to be put into SQL.
-    var quotedName: String { "\(schemaID.name.quotedDatabaseIdentifier).\(name.quotedDatabaseIdentifier)" }
 }
 
 extension DatabaseError {

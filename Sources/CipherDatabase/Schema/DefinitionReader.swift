@@ -35,7 +35,7 @@ package struct DefinitionReader {
         for word in words where !skip(word) { throw Unknown() }
     }
 
-    package mutating func require(symbol: String) throws { if !skip(symbol: symbol) { throw Unknown() } }
+    mutating func require(symbol: String) throws { if !skip(symbol: symbol) { throw Unknown() } }
 
     package mutating func take() throws -> SQLToken {
         guard let token = tokens.popFirst() else { throw Unknown() }

@@ -23,11 +23,11 @@
 /// `RAISE(IGNORE)` in a trigger of the program ends the triggers here too: no trigger can follow that.
 package struct DisplacedRows {
     /// A trigger: its name, and what follows the name in its definition.
-    package struct Trigger {
-        package let name: String
-        package let body: String
+    struct Trigger {
+        let name: String
+        let body: String
         /// As SQLite stores it.
-        package var definition: String { "CREATE TRIGGER \(name.quotedDatabaseIdentifier) \(body)" }
+        var definition: String { "CREATE TRIGGER \(name.quotedDatabaseIdentifier) \(body)" }
     }
 
     /// The most notes of rows that stay. A trigger of the program may write other rows between a note and its use.
@@ -72,7 +72,7 @@ package struct DisplacedRows {
     /// The triggers, which depend on the keys of the content.
     ///
     /// - Throws: ``DatabaseError`` for a content that cannot be followed.
-    package func triggers(_ db: Database) throws -> [Trigger] {
+    func triggers(_ db: Database) throws -> [Trigger] {
         let schema = try isTemporary && db.tableExists(content, in: "temp") ? "temp" : "main"
         let conditions: [String]
         do {

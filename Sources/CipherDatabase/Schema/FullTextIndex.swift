@@ -25,7 +25,7 @@ package struct FullTextIndex: Equatable, Sendable {
     /// The argument that names the tokenizer, as it is written; nil without one.
     private let tokenizer: String?
     /// The statement that creates it, as SQLite stores it: without `IF NOT EXISTS` and without a schema.
-    package let definition: String
+    let definition: String
 
     /// - Returns: Nil for what is no full-text table.
     package init?(name: String, definition: String) {

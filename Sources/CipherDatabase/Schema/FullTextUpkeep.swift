@@ -36,14 +36,14 @@ final class FullTextUpkeep: ConnectionFeature {
         db.features.add(FullTextUpkeep(), for: key, at: [.willVacuum, .didChangeSchema, .didFail])
     }
 
-    package func didChangeSchema(_ effects: StatementEffects, isForeign: Bool, on db: Database) {
+    func didChangeSchema(_ effects: StatementEffects, isForeign: Bool, on db: Database) {
         if isForeign { return }
         if effects.contains(.indexes) { keysMayDiffer = true }
         if effects.contains(.vacuum) { hasVacuumed = true }
         if db.needsTriggerUpkeep(after: effects) { db.features.want(.didRun, for: Self.key) }
     }
 
-    package func didRun(on db: Database) throws {
+    func didRun(on db: Database) throws {
         db.features.want(.didRun, false, for: Self.key)
         let hasVacuumed = hasVacuumed
         self.hasVacuumed = false
@@ -52,7 +52,7 @@ final class FullTextUpkeep: ConnectionFeature {
         if keysMayDiffer { try followKeys(db) }
     }
 
-    package func didFail(_ statement: Statement, on db: Database) {
+    func didFail(_ statement: Statement, on db: Database) {
         // A missing file is found when the database is opened again.
         if statement.effects.contains(.storedSchema) { try? didRun(on: db) }
     }

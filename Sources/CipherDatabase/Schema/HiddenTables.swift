@@ -21,7 +21,7 @@ final class HiddenTables: ConnectionFeature {
     /// Adds it to a connection that has just been opened.
     static func add(to db: Database) { db.features.add(HiddenTables(), for: key, at: .didChangeSchema) }
 
-    package func didChangeSchema(_ effects: StatementEffects, isForeign: Bool, on db: Database) {
+    func didChangeSchema(_ effects: StatementEffects, isForeign: Bool, on db: Database) {
         guard effects.contains(.schema) else { return }
         if effects.contains(.attachment) {
             mayBeElsewhere = true
@@ -32,7 +32,7 @@ final class HiddenTables: ConnectionFeature {
         }
     }
 
-    package func willRun(_ statement: Statement, on db: Database) throws {
+    func willRun(_ statement: Statement, on db: Database) throws {
         if !statement.effects.contains(.transaction) { try compare(db) }
     }
 

@@ -272,7 +272,7 @@ package final class DatabaseSuspension: Sendable {
     }
 
     /// Removes a wait for the end of the suspension, and calls its function.
-    package func cancelWait(_ ticket: Int) {
+    func cancelWait(_ ticket: Int) {
         members.withLock { $0.waiting.removeValue(forKey: ticket) }?()
     }
 

@@ -39,16 +39,6 @@ extension Database {
         try startHistory(of: scope.tables, notesColumns: columns, kept: values)
     }
 
-    /// Begins to record the changes of tables, and drops nothing of what is recorded of them already: the columns that are
-    /// named here are added to those of an earlier call.
-    ///
-    /// - Throws: As ``recordHistory(of:columns:keeping:)``.
-    package func addToHistory(
-        _ scope: HistoryScope, columns: Bool, keeping values: [String: [String]]
-    ) throws {
-        try startHistory(of: scope.tables, notesColumns: columns, kept: values, keepingFormer: true)
-    }
-
     /// Ends the recording of tables. Changes that were recorded stay in the history.
     ///
     /// - Parameter scope: The tables; those that are not recorded are ignored.

@@ -17,7 +17,7 @@ package struct ProcessMonitorCounts: Sendable, Equatable {
     package var timedFinds = 0
     /// All polls.
     package var polls = 0
-    /// Polls that found commits of others.
+    /// Polls that found external commits.
     package var finds = 0
 
     package init() {}
@@ -25,19 +25,19 @@ package struct ProcessMonitorCounts: Sendable, Equatable {
 
 /// Notices the commits of other connections, in this process and in others, while somebody observes the database.
 ///
-/// One thread sleeps until a process that uses the library notices it of a commit. Another sleeps until the WAL is
+/// One thread sleeps until a process that uses the library notifies it of a commit. Another sleeps until the WAL is
 /// written, for programs that do not use the library: it then waits for the commit, which comes after. From time to time
 /// the first thread also polls by itself: for commits that neither a notice nor the watch on the WAL has reported.
 final class ProcessMonitor: Sendable {
     private let link: ProcessLink
-    private let slot: HolderRow?
+    private let row: HolderRow?
     private let files: FileWatch?
     private let stopped = Atomic<Bool>(false)
     /// Whether no connection may be used, so that notices are of no use.
-    private let isParked = Atomic<Bool>(false)
+    private let hasNoConnection = Atomic<Bool>(false)
     /// Whether the files could be watched the last time.
     private let areFilesWatched = Atomic<Bool>(false)
-    /// Wakes the first thread where it does not sleep on the slot's word.
+    /// Wakes the first thread where it does not sleep on the word of the holder row.
     private let alarm = DispatchSemaphore(value: 0)
     private let counted = Mutex(ProcessMonitorCounts())
     private let observers = Mutex<[WeakObserver]>([])
@@ -51,9 +51,9 @@ final class ProcessMonitor: Sendable {
     /// Registers for commit notifications. ``start()`` begins to poll for them.
     init(_ link: ProcessLink) {
         self.link = link
-        slot = link.slot()
+        row = link.holderRow()
         files = FileWatch()
-        slot?.beginWatching()
+        row?.beginWatching()
         armFiles()
     }
 
@@ -72,11 +72,11 @@ final class ProcessMonitor: Sendable {
 
     /// Ends the threads; the call does not wait for them.
     func stop() {
-        // In a forked child slot and pipe are those of the parent, which goes on.
+        // In a forked child row and pipe belong to the parent, which continues.
         guard ForkWatch.count == forkCount else { return }
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
         link.setMonitor(nil)
-        slot?.endWatching()
+        row?.endWatching()
         files?.stop()
         alarm.signal()
     }
@@ -87,8 +87,8 @@ final class ProcessMonitor: Sendable {
 
     /// Makes the first thread poll.
     private func wake() {
-        isParked.store(false, ordering: .releasing)
-        slot?.wakeWatcher()
+        hasNoConnection.store(false, ordering: .releasing)
+        row?.wakeWatcher()
         alarm.signal()
     }
 
@@ -118,8 +118,8 @@ final class ProcessMonitor: Sendable {
         while true {
             let isNoticed = sleep(for: pause.next)
             if isStopped { return }
-            let hasNets = slot != nil && areFilesWatched.load(ordering: .relaxed)
-            pause.note(counts, canWaitLonger: !isNoticed && hasNets)
+            let isNotified = row != nil && areFilesWatched.load(ordering: .relaxed)
+            pause.note(counts, canWaitLonger: !isNoticed && isNotified)
             counted.withLock { if isNoticed { $0.notices += 1 } else { $0.timedPolls += 1 } }
             // The database may have a new file by now.
             if !isNoticed { armFiles() }
@@ -131,13 +131,13 @@ final class ProcessMonitor: Sendable {
     ///
     /// - Returns: Whether somebody has woken the thread; otherwise it is time to poll.
     private func sleep(for time: Duration) -> Bool {
-        guard let slot, !isParked.load(ordering: .acquiring) else { return sleepOnAlarm(time) }
+        guard let row, !hasNoConnection.load(ordering: .acquiring) else { return sleepOnAlarm(time) }
         let deadline = ContinuousClock.now + time
-        while !slot.isNoticed {
+        while !row.isNoticed {
             let now = ContinuousClock.now
             if isStopped || now >= deadline { return false }
             // If the system cannot sleep on a word, its notices are seen late, and none is missed.
-            guard slot.awaitNotice(for: now.duration(to: deadline)) else {
+            guard row.awaitNotice(for: now.duration(to: deadline)) else {
                 return sleepOnAlarm(Limits.pollTimeWithoutWatch)
             }
         }
@@ -156,7 +156,7 @@ final class ProcessMonitor: Sendable {
 
     private func armFiles() {
         // Commits made while no connection may be used are found by a later poll.
-        guard let files, !isParked.load(ordering: .acquiring) else { return }
+        guard let files, !hasNoConnection.load(ordering: .acquiring) else { return }
         // Without a WAL the database file itself is written.
         let hasLog = files.arm(link.paths.wal, for: .content)
         let hasName = files.arm(link.paths.database, for: hasLog ? .name : .content)
@@ -188,8 +188,8 @@ final class ProcessMonitor: Sendable {
             // Most changes are a commit of this process, or one whose notice arrives in this time: a poll would only take
             // processor time.
             Pause.sleep(for: pause)
-            if isStopped || knownCommits != known || slot?.isNoticed == true { return false }
-            if isParked.load(ordering: .acquiring) { return false }
+            if isStopped || knownCommits != known || row?.isNoticed == true { return false }
+            if hasNoConnection.load(ordering: .acquiring) { return false }
             if poll() { return true }
             pause *= 2
         }
@@ -206,10 +206,10 @@ final class ProcessMonitor: Sendable {
     /// - Returns: Whether there were.
     @discardableResult
     private func poll(isTimed: Bool = false) -> Bool {
-        let poll = ForeignPoll()
-        let access = link.access { [slot] db in
+        let poll = ExternalPoll()
+        let access = link.access { [row] db in
             // Before the poll: what it does not see is noticed again.
-            slot?.armNotice()
+            row?.armNotice()
             (db.observer as? ObservationBroker)?.pollForOthers(db, poll)
         }
         counted.withLock { counts in
@@ -219,10 +219,10 @@ final class ProcessMonitor: Sendable {
         }
         for action in poll.actions { action() }
         switch access {
-        case .done: isParked.store(false, ordering: .releasing)
-        case .unavailable: isParked.store(true, ordering: .releasing)
+        case .done: hasNoConnection.store(false, ordering: .releasing)
+        case .unavailable: hasNoConnection.store(true, ordering: .releasing)
         case .failed(let error):
-            isParked.store(true, ordering: .releasing)
+            hasNoConnection.store(true, ordering: .releasing)
             fail(error)
         }
         return poll.isFound
@@ -230,7 +230,7 @@ final class ProcessMonitor: Sendable {
 }
 
 /// One poll for commits of other connections, on the thread of the monitor.
-final class ForeignPoll {
+final class ExternalPoll {
     private let start = MonotonicTime.now
     /// The work that is left to do on that thread after the access.
     private(set) var actions: [() -> Void] = []
@@ -257,7 +257,7 @@ extension ObservationBroker {
     }
 
     /// Tells the observers of regions of commits of other connections since the last call, where there were any.
-    func pollForOthers(_ db: Database, _ poll: ForeignPoll) {
+    func pollForOthers(_ db: Database, _ poll: ExternalPoll) {
         removeOld()
         guard observations.contains(where: \.isRegionObserver) else {
             if observations.isEmpty { db.setObserver(nil) }
@@ -281,9 +281,9 @@ extension ObservationBroker {
         report(isSchemaChanged ? .everything : change, poll, on: db)
     }
 
-    private func report(_ change: ForeignChange, _ poll: ForeignPoll, on db: Database) {
-        for observation in observations where observation.isForeignCommitObserver {
-            (observation.observer as? any ForeignCommitObserver)?.othersDidCommit()
+    private func report(_ change: ExternalChange, _ poll: ExternalPoll, on db: Database) {
+        for observation in observations where observation.isExternalCommitObserver {
+            (observation.observer as? any ExternalCommitObserver)?.othersDidCommit()
         }
         let told = observations.filter { observation in
             guard let observer = observation.regionObserver else { return false }

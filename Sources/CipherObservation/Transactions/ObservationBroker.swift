@@ -21,15 +21,15 @@ protocol RegionObserver: TransactionObserver {
     /// Other connections have changed the region; called instead of ``TransactionObserver/databaseDidCommit(_:)``.
     ///
     /// - Parameter poll: The poll that has found it.
-    func othersDidChangeRegion(_ db: Database, _ poll: ForeignPoll)
+    func othersDidChangeRegion(_ db: Database, _ poll: ExternalPoll)
 }
 
 extension RegionObserver {
-    func othersDidChangeRegion(_ db: Database, _ poll: ForeignPoll) { databaseDidCommit(db) }
+    func othersDidChangeRegion(_ db: Database, _ poll: ExternalPoll) { databaseDidCommit(db) }
 }
 
 /// An observer that is notified of every commit of another connection, whatever it changed.
-protocol ForeignCommitObserver: RegionObserver {
+protocol ExternalCommitObserver: RegionObserver {
     func othersDidCommit()
 }
 
@@ -63,7 +63,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
     /// The known facts about the commits of other connections.
-    var others = ForeignCommits()
+    var others = ExternalCommits()
     /// Looks for them; nil while nobody wants to know.
     var monitor: ProcessMonitor?
 
@@ -77,7 +77,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         var isStopped = false
         var isRemoved = false
         let isRegionObserver: Bool
-        let isForeignCommitObserver: Bool
+        let isExternalCommitObserver: Bool
         /// Whether it was notified of a change of this transaction.
         var wasTold = false
         /// Where its latest event is among those that are kept back.
@@ -89,7 +89,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
             weakObserver = observer
             keptObserver = extent == .observerLifetime ? nil : observer
             isRegionObserver = observer is any RegionObserver
-            isForeignCommitObserver = observer is any ForeignCommitObserver
+            isExternalCommitObserver = observer is any ExternalCommitObserver
         }
 
         var observer: (any TransactionObserver)? { isRemoved ? nil : keptObserver ?? weakObserver }

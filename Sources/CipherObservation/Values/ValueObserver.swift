@@ -394,7 +394,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     /// - Parameters:
     ///   - number: Where there was a fetch on the writing connection since this number of them, that one counts.
     ///   - poll: The poll during which it was fetched: then that thread converts, where nothing can block it.
-    private func convert(_ fetched: Reducer.Fetched, unlessAfter number: Int? = nil, in poll: ForeignPoll? = nil) {
+    private func convert(_ fetched: Reducer.Fetched, unlessAfter number: Int? = nil, in poll: ExternalPoll? = nil) {
         guard enqueue(.success(fetched), unlessAfter: number) else { return }
         if let poll, isPlain {
             poll.afterAccess { self.convertAll(isImmediate: false) }
@@ -521,7 +521,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     /// Short fetches are made at once: waking another thread takes longer, and that would read the pages that this
     /// connection has just read once more.
-    func othersDidChangeRegion(_ db: Database, _ poll: ForeignPoll) {
+    func othersDidChangeRegion(_ db: Database, _ poll: ExternalPoll) {
         let isShort = state.withLock { $0.fetchTime <= Limits.longestFetchInPoll } && !poll.isLong
         if fetchesBeside && !isObsolete && !isShort { return databaseDidCommit(db) }
         guard takeChange() else { return }

@@ -108,14 +108,14 @@ extension FetchableRecord where Self: TableRecord {
     static func statement<Key: DatabaseValueConvertible>(_ db: Database, key: Key) throws -> Statement? {
         let stored = key.databaseValue
         if stored.isNull { return nil }
-        let plan = try db.records().plan(of: Self.self, db)
+        let table = try db.records().table(of: Self.self, db)
         let encoding = RecordKey.Encoding(Key.self, for: Self.self)
-        let value = try encoding?.value(of: key, column: plan.key.columns.first ?? "") ?? stored
+        let value = try encoding?.value(of: key, column: table.key.columns.first ?? "") ?? stored
         // A request knows which row it reads, and has the values of the selection.
-        if db.isRecordingRegion || !plan.keepsFetching(Self.self) {
+        if db.isRecordingRegion || !table.keepsFetching(Self.self) {
             return try filter(key: value).makePreparedRequest(db, forSingleResult: true).statement
         }
-        let statement = try plan.statement(.fetch, .none, db) {
+        let statement = try table.statement(.fetch, .none, db) {
             try SQLGenerator.generate(
                 .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)
             ).text

@@ -1,7 +1,7 @@
 import CipherDatabase
 
 // The values of a request in one fixed order, and the same request with other values in their places. Both go the same
-// way through the request; `StatementPlan` checks that they do, for each request that it keeps.
+// way through the request; `CompiledRequest` checks that they do, for each request that it keeps.
 
 /// The replaced parts in a copy of a request.
 final class Rewriting {

@@ -39,7 +39,7 @@ struct Relation: Hashable, Sendable {
 
     /// The number of rows to return, and how many to skip before them.
     struct Limit: Hashable, Sendable {
-        // A part of the text: SQLite plans a query by it.
+        // A part of the text: SQLite chooses its query plan by it.
         var count: Int
         var offset: BoundValue?
     }

@@ -8,7 +8,7 @@ final class AliasID: Hashable, Sendable {
     init(name: String?) { self.name = name }
 
     /// The aliases that take the places of those without names, in the order in which a request has them: so requests of
-    /// one shape are equal, and find the plan of the first one.
+    /// one shape are equal, and find the compiled request of the first one.
     static let places = (0..<32).map { _ in AliasID(name: nil) }
 
     // Two aliases without names are different tables, even in requests of one shape.

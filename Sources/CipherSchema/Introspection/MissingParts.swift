@@ -8,15 +8,15 @@ package struct MissingParts: Hashable, Sendable {
     /// Names of collations, as the schema writes them.
     package private(set) var collations: Set<String> = []
     /// Names of functions, as the schema writes them.
-    package private(set) var functions: Set<String> = []
+    private(set) var functions: Set<String> = []
     /// Names of the modules of virtual tables, as the schema writes them.
     package private(set) var modules: Set<String> = []
     /// Virtual tables whose module is there, and which SQLite still cannot use: their tokenizer or their settings are
     /// not known to this connection.
-    package private(set) var virtualTables: Set<String> = []
+    private(set) var virtualTables: Set<String> = []
 
     /// Nothing.
-    package init() {}
+    init() {}
 
     /// The parts that the schema of the main database lacks.
     ///

@@ -13,13 +13,13 @@ package struct BackupBundle: Sendable {
 
     package let folder: String
 
-    package init(_ folder: String) {
+    init(_ folder: String) {
         self.folder = folder.count > 1 && folder.hasSuffix("/") ? String(folder.dropLast()) : folder
     }
 
-    package var databasePath: String { folder + "/" + Self.databaseName }
+    var databasePath: String { folder + "/" + Self.databaseName }
     var sidecarPath: String { folder + "/" + Self.sidecarName }
-    package var manifestPath: String { folder + "/" + Self.manifestName }
+    var manifestPath: String { folder + "/" + Self.manifestName }
 
     /// Reads the manifest.
     ///

@@ -8,10 +8,10 @@ import StorePlatform
 /// key, so only its holder can combine files of different moments.
 package struct BackupManifest: Hashable, Sendable {
     /// A file of the backup.
-    package struct File: Hashable, Sendable {
-        package let name: String
-        package let byteCount: Int
-        package let sha256: [UInt8]
+    struct File: Hashable, Sendable {
+        let name: String
+        let byteCount: Int
+        let sha256: [UInt8]
     }
 
     static let formatName = "cipherstore-backup"
@@ -19,19 +19,19 @@ package struct BackupManifest: Hashable, Sendable {
     static let macLabel = "cipherstore backup mac v1"
 
     /// The store that was backed up.
-    package var storeID: StoreID
+    var storeID: StoreID
     /// Its data key.
-    package var epoch: UInt64
+    var epoch: UInt64
     /// The version of its sidecar.
-    package var generation: UInt64
+    var generation: UInt64
     /// When the backup was made, in seconds since 1970.
-    package var created: UInt64
-    package var pageBytes: Int
-    package var pages: UInt32
-    package var database: File
-    package var sidecar: File
+    var created: UInt64
+    var pageBytes: Int
+    var pages: UInt32
+    var database: File
+    var sidecar: File
     /// SQLCipher's version.
-    package var library: String
+    var library: String
 
     /// The bytes of the file, sealed with the data key.
     func encoded(_ dataKey: DataKey) throws -> [UInt8] {

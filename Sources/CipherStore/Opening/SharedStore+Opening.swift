@@ -359,7 +359,7 @@ extension SharedStore {
     }
 
     /// Refuses a filesystem on which WAL is not safe between processes, unless the configuration accepts the risk.
-    package static func requireSafe(
+    static func requireSafe(
         _ kind: FilesystemKind, of directory: String, _ configuration: Configuration
     ) throws(StoreError) {
         guard !kind.isSafeForSharedWAL, !configuration.risksCorruptionOnUnsafeFilesystem else { return }

@@ -16,7 +16,7 @@ package struct DamagedWAL {
     private let folder: OpenFolder
 
     /// - Throws: `SystemError`.
-    package init(_ paths: StorePaths) throws(SystemError) {
+    init(_ paths: StorePaths) throws(SystemError) {
         self.paths = paths
         folder = try OpenFolder(opening: Files.directory(of: paths.database), followsLinks: false)
     }

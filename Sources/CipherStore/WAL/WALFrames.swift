@@ -89,7 +89,7 @@ package final class WALFrames {
     // MARK: Proofs
 
     /// Whether the page of a frame is authentic; nil where the key is not known.
-    package func isAuthentic(_ frame: UInt32, _ found: WALFrameHeader) throws -> Bool? {
+    func isAuthentic(_ frame: UInt32, _ found: WALFrameHeader) throws -> Bool? {
         guard knowsKey else { return nil }
         return try verifies(page(frame), found.pageNumber)
     }

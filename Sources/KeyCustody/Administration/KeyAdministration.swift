@@ -7,11 +7,11 @@ import StorePlatform
 /// version is verified before it is written. `SidecarFiles` then writes the main copy and after it the backup. The
 /// change has happened when the main copy is in place; from then on the former secret opens nothing.
 package struct KeyAdministration: Sendable {
-    package let databasePath: String
+    let databasePath: String
     /// The keys that authenticate the sidecar.
     package private(set) var keys: SidecarKeys
     /// The longest wait for other changes, rotations and openings.
-    package var wait = Duration.seconds(60)
+    var wait = Duration.seconds(60)
     /// Called while waiting; true ends the wait with `CancellationError`.
     package var isCancelled: (@Sendable () -> Bool)?
     /// Called once when another process changes or rotates the keys and this one must wait for it.

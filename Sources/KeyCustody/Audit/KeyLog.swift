@@ -11,7 +11,7 @@ import StoreSharing
 package struct KeyLog: Sendable {
     package let databasePath: String
     /// The longest wait for another process that appends a line.
-    package var wait = Duration.seconds(5)
+    var wait = Duration.seconds(5)
 
     package init(databasePath: String) { self.databasePath = databasePath }
 
@@ -26,7 +26,7 @@ package struct KeyLog: Sendable {
     /// file.
     /// - Throws: ``StoreError`` `storeInUse` when other processes append for too long; ``SystemError``;
     ///   ``CryptoError``.
-    package func record(_ event: KeyEvent) throws {
+    func record(_ event: KeyEvent) throws {
         let lock = try lock()
         defer { lock.release() }
         try append { _ in event }

@@ -17,7 +17,7 @@ package struct KeyLogEntry: Hashable, Sendable {
     package let process: Int32
     package let user: UInt32
     /// The hash of the line before.
-    package let previous: [UInt8]
+    let previous: [UInt8]
     /// SHA-256 of this line up to the hash.
     package let hash: [UInt8]
 
@@ -45,7 +45,7 @@ package struct KeyLogEntry: Hashable, Sendable {
     }
 
     /// A detail that is a number.
-    package func number(_ name: String) -> UInt64? {
+    func number(_ name: String) -> UInt64? {
         for field in details where field.name == name {
             if case .number(let value) = field.value { return value }
         }

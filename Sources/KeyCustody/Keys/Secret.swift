@@ -5,7 +5,7 @@ import StorePlatform
 ///
 /// It is in locked memory that all copies share, and is wiped after the last of them is destroyed.
 public struct Passphrase: Sendable {
-    package let bytes: SecretBytes
+    let bytes: SecretBytes
 
     /// Copies a text's UTF-8 bytes.
     ///

@@ -18,7 +18,7 @@ public struct StoreID: Hashable, Sendable {
     private init(random bytes: [UInt8]) { self.bytes = bytes }
 
     /// Makes a new identifier with the system's random generator.
-    package static func random() throws(CryptoError) -> StoreID {
+    static func random() throws(CryptoError) -> StoreID {
         StoreID(random: try SystemRandom.bytes(byteCount))
     }
 }

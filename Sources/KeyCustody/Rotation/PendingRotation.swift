@@ -12,7 +12,7 @@ package struct PendingRotation: Sendable {
     /// The keys of the next epoch; nil if the given key opens a slot that the rotation drops.
     package let next: SidecarKeys?
     /// The findings about the two files; empty when both copies are equal.
-    package let notes: [SidecarNote]
+    let notes: [SidecarNote]
 
     let standing: VerifiedCopies
 
@@ -35,7 +35,7 @@ package struct PendingRotation: Sendable {
 
 /// The keys with which a rotation reads pages of the present epoch and writes those of the next.
 package struct RotationKeys: Sendable {
-    package let storeID: StoreID
+    let storeID: StoreID
     package let current: SidecarKeys
     package let currentDataKey: DataKey
     package let currentSalt: Salt
@@ -78,7 +78,7 @@ extension SidecarFiles {
     ///   rotation (``Sidecar/successor``).
     /// - Returns: nil when no rotation is pending, or neither file exists.
     /// - Throws: What choosing a sidecar throws.
-    package func pendingRotation(
+    func pendingRotation(
         _ copies: SidecarCopies, unlock: (Sidecar) throws -> SidecarKeys?
     ) throws -> PendingRotation? {
         var derived = DerivedKeys()

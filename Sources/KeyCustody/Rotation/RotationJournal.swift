@@ -11,7 +11,7 @@ import Synchronization
 /// returned, a rotation can be abandoned. From then on it can only be completed, unless the copy was lost before it
 /// replaced the database.
 package final class RotationJournal: Sendable {
-    package let databasePath: String
+    let databasePath: String
     private let unlock: @Sendable (Sidecar) throws -> SidecarKeys?
     /// The keys of the rotation that this journal started. The present keys of a `--compromised` rotation do not open
     /// the next ones.
@@ -48,7 +48,7 @@ package final class RotationJournal: Sendable {
 
     /// The keys of the rotation that is pending in the sidecar. Nil when there is none, or when the known keys do not
     /// cover both epochs. Needs no lock.
-    package func pending() throws -> RotationKeys? { try rotation()?.keys }
+    func pending() throws -> RotationKeys? { try rotation()?.keys }
 
     /// Makes the keys of the next epoch. It derives keys, so it is called before the locks are acquired.
     ///

@@ -5,7 +5,7 @@ import StorePlatform
 /// ``RotationJournal/begin(_:)-(RotationProposal)`` records it.
 package struct RotationProposal: Sendable {
     /// The slots that are kept under a new master key; all of them when the master key stays, none in a direct store.
-    package let keptSlots: [Keyslot]
+    let keptSlots: [Keyslot]
     /// The slots whose secrets open nothing after the rotation is complete.
     package let droppedSlots: [Keyslot]
 

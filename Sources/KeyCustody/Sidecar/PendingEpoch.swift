@@ -4,7 +4,7 @@ import StorePlatform
 /// The part of a sidecar that describes the next epoch. It exists exactly while a rotation is pending.
 package struct PendingEpoch: Hashable, Sendable {
     /// When the next data key was made, in seconds since 1970.
-    package let created: UInt64
+    let created: UInt64
     /// The number of pages of the complete copy, which identifies it before it replaces the database. 0 in state
     /// `rotating`.
     package internal(set) var pages: UInt32

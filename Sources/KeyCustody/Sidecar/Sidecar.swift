@@ -46,7 +46,7 @@ package struct Sidecar: Hashable, Sendable {
     /// The next epoch; set exactly in the states `rotating` and `switching`.
     package internal(set) var pending: PendingEpoch?
 
-    package init(
+    init(
         storeID: StoreID, state: State, epoch: UInt64, generation: UInt64, scheme: Scheme = .direct, salt: Salt,
         settings: CipherSettings
     ) {

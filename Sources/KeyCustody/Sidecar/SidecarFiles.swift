@@ -28,7 +28,7 @@ package struct SidecarCopies: Hashable, Sendable {
     package let main: SidecarContent
     package let backup: SidecarContent
 
-    package init(main: SidecarContent, backup: SidecarContent) {
+    init(main: SidecarContent, backup: SidecarContent) {
         self.main = main
         self.backup = backup
     }

@@ -21,7 +21,7 @@ package enum SidecarKeys: Sendable {
 
     /// The keys of the next epoch, if the present ones open them. Nil when no rotation is pending, when the rotation
     /// renews the master key, or when these are not keys of the sidecar.
-    package func successor(of sidecar: Sidecar) throws -> SidecarKeys? {
+    func successor(of sidecar: Sidecar) throws -> SidecarKeys? {
         guard let pending = sidecar.pending, let next = sidecar.successor else { return nil }
         switch self {
         case .direct(let present): return try sidecar.unwrapSuccessor(under: present).map { .direct($0) }

@@ -13,7 +13,7 @@ package enum SidecarSyntaxError: Error, Hashable, Sendable {
 
     /// Whether a newer version of the library would read the file. The file is then not damaged and must not be
     /// replaced.
-    package var isAhead: Bool {
+    var isAhead: Bool {
         switch self {
         case .versionAhead: true
         case .tooLong, .empty, .malformed, .outOfRange: false

@@ -41,7 +41,7 @@ package struct AuthenticatedSidecar: Sendable {
     /// The page key that connections of the store need.
     package let pageKey: PageKey
     /// The file from which it was read.
-    package let copy: SidecarCopy
+    let copy: SidecarCopy
     package let notes: [SidecarNote]
     let standing: VerifiedCopies
 

@@ -39,7 +39,7 @@ package struct Keyslot: Hashable, Sendable, Identifiable {
     package let label: SlotLabel
     package let derivation: SlotDerivation
     /// The salt of the derivation; a new secret has a new salt.
-    package let salt: Salt
+    let salt: Salt
     /// The wrapped master key.
     let wrapped: WrappedKey
 

@@ -15,7 +15,7 @@ package struct MasterKey: Sendable {
 
     init(_ secret: SecretBytes) { self.secret = secret }
 
-    package static func random() throws(CryptoError) -> MasterKey { MasterKey(try .random(count: byteCount)) }
+    static func random() throws(CryptoError) -> MasterKey { MasterKey(try .random(count: byteCount)) }
 
     /// The key of one purpose.
     func derived(_ label: String, _ storeID: StoreID, keyBytes: Int = 32) throws(CryptoError) -> SecretBytes {
@@ -23,7 +23,7 @@ package struct MasterKey: Sendable {
     }
 
     /// Whether two keys are equal, in constant time.
-    package func isEqual(to other: MasterKey) -> Bool { secret.isEqual(to: other.secret) }
+    func isEqual(to other: MasterKey) -> Bool { secret.isEqual(to: other.secret) }
 }
 
 extension MasterKey: CustomStringConvertible, CustomReflectable {

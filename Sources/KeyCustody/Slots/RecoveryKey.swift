@@ -13,7 +13,7 @@ package struct RecoveryKey: Sendable {
     static let lineDataBytes = RawKey.byteCount / lineCount
     static let alphabet = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
 
-    package let key: RawKey
+    let key: RawKey
 
     /// Makes a new recovery key.
     package static func random() throws -> RecoveryKey { RecoveryKey(try RawKey.random()) }
@@ -139,7 +139,7 @@ extension RecoveryKey {
     }
 
     /// Reads a recovery key as it was printed.
-    package init(reading text: String) throws(ReadingError) {
+    init(reading text: String) throws(ReadingError) {
         let secret = SecretBytes(copying: text.utf8)
         self = try secret.withBytes { bytes throws(ReadingError) in try RecoveryKey(reading: bytes) }
     }

@@ -29,10 +29,10 @@ package enum SlotDerivation: Hashable, Sendable {
     static let wrappingKeyBytes = 32
 
     /// Whether it makes guessing slow.
-    package var isMemoryHard: Bool { self != .hkdf }
+    var isMemoryHard: Bool { self != .hkdf }
 
     /// Whether the library of this process can compute it.
-    package var isAvailable: Bool {
+    var isAvailable: Bool {
         switch self {
         case .hkdf, .scrypt: true
         case .argon2id: KeyDerivation.hasArgon2id

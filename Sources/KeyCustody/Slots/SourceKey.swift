@@ -37,7 +37,7 @@ package struct SourceKey: Sendable {
 
 extension SlotDerivation {
     /// Bytes of every encoded derivation.
-    package static let encodedBytes = 13
+    static let encodedBytes = 13
 
     /// Its number, and three parameters of 4 bytes, big-endian.
     package var encoded: [UInt8] {

@@ -5,8 +5,8 @@
     final class ServerAddress: Sendable {
         /// `postgresql://host:5432/database`: without user, password and options.
         let name: String
-        /// The options for libpq, for each host of the URL: libpq alone gives a host that does not answer all the time that
-        /// there is, so that the next one is never tried.
+        /// The options for libpq, for each host of the URL. libpq alone gives a host that does not answer all the time
+        /// that there is, so that the next one is never tried.
         let attempts: [[Option]]
 
         struct Option: Sendable {

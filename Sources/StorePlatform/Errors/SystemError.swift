@@ -25,7 +25,7 @@ public struct SystemError: Error, Hashable, Sendable {
     }
 
     /// The failure of this thread's last call, from `errno`.
-    package init(_ call: String, _ path: String?) {
+    init(_ call: String, _ path: String?) {
         self.init(call: call, path: path, errorNumber: errno)
     }
 }
@@ -81,7 +81,7 @@ extension SystemError {
     }
 
     /// The data to read is longer than its reader admits.
-    package static func tooLarge(call: String, path: String?) -> SystemError {
+    static func tooLarge(call: String, path: String?) -> SystemError {
         SystemError(call: call, path: path, errorNumber: EFBIG)
     }
 }

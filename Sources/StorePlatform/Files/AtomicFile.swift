@@ -108,12 +108,6 @@ package enum AtomicFile {
     /// Renames a file to a name of its temporary files, which ``removeLeftovers(of:)`` finds and no other code uses.
     ///
     /// - Returns: The new name; nil when there is no such file.
-    package static func setAside(_ path: String) throws(SystemError) -> String? {
-        let (folder, name) = try open(path)
-        return try setAside(name, in: folder).map { LeftoverFiles.file($0, in: folder.path) }
-    }
-
-    /// As ``setAside(_:)``, by a name in an open folder.
     package static func setAside(_ name: String, in folder: OpenFolder) throws(SystemError) -> String? {
         guard try folder.status(of: name) != nil else { return nil }
         let temporary = LeftoverFiles.newName(for: name)

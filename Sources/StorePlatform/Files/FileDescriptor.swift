@@ -78,7 +78,7 @@ package struct FileDescriptor: ~Copyable, Sendable {
     }
 
     /// Takes ownership of an open descriptor.
-    package init(owning number: Int32, path: String) {
+    init(owning number: Int32, path: String) {
         self.number = number
         self.path = path
     }
@@ -192,11 +192,6 @@ package struct FileDescriptor: ~Copyable, Sendable {
     /// Writes all bytes at a position of the file.
     package func write(_ bytes: [UInt8], at offset: Int) throws(SystemError) {
         guard bytes.withUnsafeBytes({ writeFully(number, offset, $0) }) else { throw SystemError("pwrite", path) }
-    }
-
-    /// Writes all bytes at a position of the file.
-    package func write(at offset: Int, _ bytes: UnsafeRawBufferPointer) throws(SystemError) {
-        try writeAt(number, path, offset, bytes)
     }
 
     private static func writeOnce(_ number: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {

@@ -139,6 +139,29 @@ package struct FileAttributes: Sendable {
     }
 }
 
+/// The users that the system knows.
+enum UserDatabase {
+    /// The groups of a user, as a login would give them; nil for a user that the system does not know.
+    static func groups(of user: UInt32) -> Set<UInt32>? {
+        var entry = passwd()
+        var found: UnsafeMutablePointer<passwd>?
+        var text = [CChar](repeating: 0, count: Limits.userEntryBytes)
+        guard getpwuid_r(user, &entry, &text, text.count, &found) == 0, found != nil, let name = entry.pw_name else {
+            return nil
+        }
+        var count = Int32(Limits.groupsOfUser)
+        #if canImport(Darwin)
+            var groups = [Int32](repeating: 0, count: Limits.groupsOfUser)
+            guard getgrouplist(name, Int32(bitPattern: entry.pw_gid), &groups, &count) >= 0 else { return nil }
+            return Set(groups.prefix(Int(count)).map { UInt32(bitPattern: $0) })
+        #else
+            var groups = [gid_t](repeating: 0, count: Limits.groupsOfUser)
+            guard getgrouplist(name, entry.pw_gid, &groups, &count) >= 0 else { return nil }
+            return Set(groups.prefix(Int(count)))
+        #endif
+    }
+}
+
 /// The permissions that the mode and the access control list of a file give to users who do not own it.
 /// - SeeAlso: <https://man7.org/linux/man-pages/man5/acl.5.html>, "Access check algorithm".
 struct FileAccess: Equatable {
@@ -207,28 +230,5 @@ struct FileAccess: Equatable {
         guard let memberships else { return suffices(others) && groups.allSatisfy { suffices($0.rights) } }
         let own = groups.filter { memberships.contains($0.group) }
         return own.isEmpty ? suffices(others) : own.contains { suffices($0.rights) }
-    }
-}
-
-/// The users that the system knows.
-enum UserDatabase {
-    /// The groups of a user, as a login would give them; nil for a user that the system does not know.
-    static func groups(of user: UInt32) -> Set<UInt32>? {
-        var entry = passwd()
-        var found: UnsafeMutablePointer<passwd>?
-        var text = [CChar](repeating: 0, count: Limits.userEntryBytes)
-        guard getpwuid_r(user, &entry, &text, text.count, &found) == 0, found != nil, let name = entry.pw_name else {
-            return nil
-        }
-        var count = Int32(Limits.groupsOfUser)
-        #if canImport(Darwin)
-            var groups = [Int32](repeating: 0, count: Limits.groupsOfUser)
-            guard getgrouplist(name, Int32(bitPattern: entry.pw_gid), &groups, &count) >= 0 else { return nil }
-            return Set(groups.prefix(Int(count)).map { UInt32(bitPattern: $0) })
-        #else
-            var groups = [gid_t](repeating: 0, count: Limits.groupsOfUser)
-            guard getgrouplist(name, entry.pw_gid, &groups, &count) >= 0 else { return nil }
-            return Set(groups.prefix(Int(count)))
-        #endif
     }
 }

@@ -269,7 +269,7 @@ package enum Files {
 
 /// Identifies a file, whatever its name.
 package struct FileIdentity: Hashable, Sendable {
-    package let device: UInt64
+    let device: UInt64
     package let inode: UInt64
 
     package init(device: UInt64, inode: UInt64) {

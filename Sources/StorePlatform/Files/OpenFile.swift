@@ -12,7 +12,7 @@ import Synchronization
 /// For files that no database connection has open. A file that will become a database must be closed before its first
 /// connection is opened, at a known moment: ``close()``.
 package final class OpenFile: Sendable {
-    package let path: String
+    let path: String
     private let number: Int32
     private let descriptor: Mutex<FileDescriptor?>
     private let hasClosed = Atomic<Bool>(false)

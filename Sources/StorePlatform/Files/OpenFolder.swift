@@ -266,7 +266,7 @@ package final class OpenFolder: Sendable {
     /// Renames a file; the new name must not be taken, and the system checks that in the same step.
     ///
     /// - Throws: ``SystemError``: `EEXIST`; `EINVAL`, `ENOSYS` or `ENOTSUP` where the filesystem cannot do that.
-    package func renameExclusively(_ name: String, to folder: OpenFolder, _ newName: String) throws(SystemError) {
+    func renameExclusively(_ name: String, to folder: OpenFolder, _ newName: String) throws(SystemError) {
         _ = try checked(name, "renameat2")
         let place = try folder.checked(newName, "renameat2")
         let failure = cplatform_rename_exclusively(descriptor.number, name, folder.descriptor.number, newName)
@@ -366,6 +366,4 @@ extension SystemError {
     package var isUnsupported: Bool {
         [EPERM, EINVAL, ENOSYS, ENOTSUP, EOPNOTSUPP, EMLINK].contains(errorNumber)
     }
-    /// Whether a name on the way is not a folder.
-    package var isNotFolder: Bool { errorNumber == ENOTDIR }
 }

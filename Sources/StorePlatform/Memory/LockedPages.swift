@@ -39,7 +39,7 @@ package struct LockedPages: @unchecked Sendable {
     }
 
     /// Unmaps the pages, guards included. The memory must not be used after that; the caller wipes it before.
-    package func release() {
+    func release() {
         let pageBytes = sysconf(Int32(_SC_PAGESIZE))
         munmap(start - pageBytes, byteCount + 2 * pageBytes)
     }

@@ -176,8 +176,6 @@ package enum CrashPoint: String, CaseIterable, Sendable {
         .commitBegun, .commitUnnoticed, .commitDone, .checkpointWALSynced, .checkpointLocked, .checkpointEnded,
         .closingReadersClosed, .closingConnectionsClosed,
     ]
-    /// The points that only a change of keys passes.
-    package static let ofKeyChange = allCases.filter { $0.rawValue.hasPrefix("keyChange") }
     /// The points that a backup passes.
     package static let ofBackup = allCases.filter { $0.rawValue.hasPrefix("backup") }
     /// The points that only a restoration passes.

@@ -11,9 +11,6 @@ package enum ProcessInspector {
     /// The identifier of this process.
     package static var currentProcess: Int32 { getpid() }
 
-    /// The identifier of the parent process, or 1 when the parent has ended.
-    package static var parentProcess: Int32 { getppid() }
-
     /// The real user of this process.
     package static var currentUser: UInt32 { getuid() }
 
@@ -125,7 +122,7 @@ extension ProcessInspector {
     package struct Opening: Hashable, Sendable {
         package let process: Int32
         /// The number of the descriptor in that process.
-        package let descriptor: String
+        let descriptor: String
 
         /// Whether the descriptor permits writing; nil where it is closed, or the system does not show it.
         package var isForWriting: Bool? {

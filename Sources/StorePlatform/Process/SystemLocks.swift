@@ -27,11 +27,11 @@ package enum SystemLocks {
     private static let table = "/proc/locks"
 
     /// A device as the table writes it: `08:01`, both in hexadecimal.
-    package struct Device: Equatable, Sendable {
+    struct Device: Equatable, Sendable {
         let major: UInt32
         let minor: UInt32
 
-        package init(major: UInt32, minor: UInt32) {
+        init(major: UInt32, minor: UInt32) {
             self.major = major
             self.minor = minor
         }
@@ -46,7 +46,7 @@ package enum SystemLocks {
     /// Reads the table, a line for each lock: `1: POSIX  ADVISORY  WRITE 4711 08:01:131099 120 120`.
     ///
     /// - Parameter device: The device of the file; nil compares only the inode.
-    package static func parse(_ table: [UInt8], inode: UInt64, _ device: Device?) -> [Lock] {
+    static func parse(_ table: [UInt8], inode: UInt64, _ device: Device?) -> [Lock] {
         table.split(separator: UInt8(ascii: "\n")).compactMap { line in
             // Waiting processes have an arrow in the second place, and hold nothing.
             let fields = String(decoding: line, as: UTF8.self).split(separator: " ", omittingEmptySubsequences: true)

@@ -59,7 +59,7 @@ package final class SingleWait<Outcome: Sendable>: Sendable {
     /// Blocks the thread until the wait ends or the limit passes. It may wait again afterwards.
     ///
     /// - Returns: nil when the limit passes; a later outcome is kept.
-    package func wait(for limit: Duration) -> Outcome? {
+    func wait(for limit: Duration) -> Outcome? {
         let nanoseconds = Int(clamping: limit.wholeNanoseconds)
         return wait(timeout: .now() + .nanoseconds(nanoseconds))
     }

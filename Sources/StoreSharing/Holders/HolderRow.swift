@@ -28,15 +28,15 @@ package final class HolderRow: Sendable {
         while true {
             let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
             guard let table = try SharedTable(of: file) else { return nil }
-            guard let number = try lockFreeSlot(file) else { return nil }
+            guard let number = try lockFreeRow(file) else { return nil }
             // The path may name another file by now. That file's table is the valid one.
             guard try Files.identity(path) == file.status().identity else { continue }
             return HolderRow(file, number, table, label, roles, isListed: isListed)
         }
     }
 
-    private static func lockFreeSlot(_ file: borrowing FileDescriptor) throws(SystemError) -> Int? {
-        for number in 0..<TableLayout.slotCount where try file.tryLock(LockByte.slot(number), .exclusive) {
+    private static func lockFreeRow(_ file: borrowing FileDescriptor) throws(SystemError) -> Int? {
+        for number in 0..<TableLayout.rowCount where try file.tryLock(LockByte.row(number), .exclusive) {
             return number
         }
         return nil
@@ -59,7 +59,7 @@ package final class HolderRow: Sendable {
         row.words.store32(TableLayout.Row.generation, generation)
         // The byte is locked by this process, so only a former holder can have left the word.
         let owner = table.owner
-        if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
+        if owner.row == number { _ = table.replaceOwner(owner, with: .free) }
         describe(row, label, roles, isListed: isListed)
     }
 
@@ -82,7 +82,7 @@ package final class HolderRow: Sendable {
     var row: TableRow { table.row(number) }
 
     /// Whether the process was forked since the row was acquired. The row then belongs to the parent.
-    package var isInherited: Bool { ForkWatch.count != forkCount }
+    var isInherited: Bool { ForkWatch.count != forkCount }
 
     /// Changes the entry in the table.
     package func setRole(_ role: HolderRoles, _ isOn: Bool) {
@@ -99,10 +99,10 @@ package final class HolderRow: Sendable {
             table.clearWaiting(number)
             table.clearWatching(number)
             let owner = table.owner
-            if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
+            if owner.row == number { _ = table.replaceOwner(owner, with: .free) }
             // Unlocked explicitly: a forked child keeps the open file, and with it the lock, after this process closes
             // it.
-            try? descriptor.unlock(LockByte.slot(number))
+            try? descriptor.unlock(LockByte.row(number))
         }
     }
 
@@ -110,7 +110,7 @@ package final class HolderRow: Sendable {
     func abandon() {
         file.withLock { file in
             guard let descriptor = file.take() else { return }
-            try? descriptor.unlock(LockByte.slot(number))
+            try? descriptor.unlock(LockByte.row(number))
         }
     }
 
@@ -125,12 +125,12 @@ package final class HolderRow: Sendable {
     }
 
     /// Whether a living process holds a row; this process is included.
-    func isHeld(_ slot: Int) -> Bool {
-        if slot == number { return true }
+    func isHeld(_ other: Int) -> Bool {
+        if other == number { return true }
         return file.withLock { file in
             switch file {
             case .none: true
-            case .some(let file): (try? file.isLocked(LockByte.slot(slot))) ?? true
+            case .some(let file): (try? file.isLocked(LockByte.row(other))) ?? true
             }
         }
     }

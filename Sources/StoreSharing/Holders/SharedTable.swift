@@ -2,7 +2,7 @@ import StorePlatform
 
 /// The mapped part of the lock file: the holder of the write turn, its waiters, and the table of holders.
 ///
-/// The worst effect of wrong content is that the writer queue does not keep order. Slots out of range count as no holder,
+/// The worst effect of wrong content is that the writer queue does not keep order. Rows out of range count as no holder,
 /// and an entry is valid only while its row's byte is locked.
 package final class SharedTable: Sendable {
     private let mapping: SharedMapping
@@ -42,7 +42,7 @@ package final class SharedTable: Sendable {
         try file.reserve(byteCount: TableLayout.fileBytes)
         if try isSound(file) { return true }
         // Holders of rows may have the former content mapped.
-        guard try !file.isLocked(LockByte.slots) else { return false }
+        guard try !file.isLocked(LockByte.rows) else { return false }
         // The magic is written last: a process that finds it finds a complete table.
         try file.write([UInt8](repeating: 0, count: TableLayout.byteCount), at: Int(LockByte.mappedBase))
         try file.write(bytes(of: TableLayout.version), at: Int(LockByte.mappedBase) + Header.version)
@@ -128,12 +128,12 @@ package final class SharedTable: Sendable {
     @inline(__always)
     var hasWaiters: Bool { words.hasBits64(Header.waiting, words: Header.waitingWords) }
 
-    func isWaiting(_ slot: Int) -> Bool { words.load64(word(of: slot)) & bit(of: slot) != 0 }
-    func setWaiting(_ slot: Int) { words.setBits64(word(of: slot), bit(of: slot)) }
-    func clearWaiting(_ slot: Int) { words.clearBits64(word(of: slot), bit(of: slot)) }
+    func isWaiting(_ row: Int) -> Bool { words.load64(word(of: row)) & bit(of: row) != 0 }
+    func setWaiting(_ row: Int) { words.setBits64(word(of: row), bit(of: row)) }
+    func clearWaiting(_ row: Int) { words.clearBits64(word(of: row), bit(of: row)) }
 
-    private func word(of slot: Int) -> Int { Header.waiting + slot / 64 * 8 }
-    func bit(of slot: Int) -> UInt64 { 1 << UInt64(slot % 64) }
+    private func word(of row: Int) -> Int { Header.waiting + row / 64 * 8 }
+    func bit(of row: Int) -> UInt64 { 1 << UInt64(row % 64) }
 
     /// Calls `body` for each row whose holder waits.
     @inline(__always)
@@ -149,7 +149,7 @@ package final class SharedTable: Sendable {
 
     // MARK: Rows
 
-    func row(_ slot: Int) -> TableRow { TableRow(words: words.advanced(by: TableLayout.row(slot))) }
+    func row(_ row: Int) -> TableRow { TableRow(words: words.advanced(by: TableLayout.row(row))) }
 }
 
 /// One row of the table of holders, by its words.

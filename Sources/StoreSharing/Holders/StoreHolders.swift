@@ -31,7 +31,7 @@ public struct StoreHolder: Sendable, Equatable {
     public let state: ProcessState
     /// Its row in the table of holders, which is its own while it lives; nil for a process that is known only by its
     /// locks.
-    public let slot: Int?
+    public let row: Int?
     /// The name of the connection; nil for a process that is known only by its locks.
     public let label: String?
     /// When it acquired its row in the table of holders, as time since 1970.
@@ -65,7 +65,7 @@ extension StoreHolder {
         self.process = process
         command = ProcessInspector.commandName(of: process).map(Self.printable)
         state = ProcessInspector.state(of: process)
-        slot = nil
+        row = nil
         label = nil
         openedAt = nil
         self.uses = uses
@@ -81,8 +81,8 @@ extension StoreHolder {
     ///
     /// - Parameters:
     ///   - row: The bytes of the row.
-    ///   - slot: Its place in the table.
-    fileprivate init(row: [UInt8], slot: Int, isOwner: Bool, isWaiting: Bool) {
+    ///   - index: Its place in the table.
+    fileprivate init(row: [UInt8], index: Int, isOwner: Bool, isWaiting: Bool) {
         func number<T: FixedWidthInteger>(_ offset: Int, _: T.Type = T.self) -> T {
             row.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: T.self) }
         }
@@ -95,7 +95,7 @@ extension StoreHolder {
         let isOurs = number(TableLayout.Row.pidNamespace, UInt64.self) == ProcessInspector.pidNamespace ?? 0
         command = isOurs ? ProcessInspector.commandName(of: process).map(Self.printable) : nil
         state = isOurs ? ProcessInspector.state(of: process) : .unknown
-        self.slot = slot
+        self.row = index
         let name = row[TableLayout.Row.label...].prefix { $0 != 0 }
         label = Self.printable(String(decoding: name, as: UTF8.self))
         openedAt = .milliseconds(number(TableLayout.Row.openedAt, Int64.self))
@@ -181,8 +181,8 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
     }
 
     /// The holder of one row of the table; nil when the row is free or the lock file cannot be read.
-    static func holder(of slot: Int, lockFile path: String) -> StoreHolder? {
-        (try? TableReader(path: path).holder(of: slot)) ?? nil
+    static func holder(of number: Int, lockFile path: String) -> StoreHolder? {
+        (try? TableReader(path: path).holder(of: number)) ?? nil
     }
 
     /// The holder of the write turn, or of SQLite's write lock without it.
@@ -227,19 +227,19 @@ private struct TableReader: ~Copyable {
         let start = Int(LockByte.mappedBase) + TableLayout.Header.byteCount
         let bytes = try file.read(at: start, byteCount: TableLayout.notices - TableLayout.Header.byteCount)
         var holders: [StoreHolder] = []
-        for slot in 0..<(bytes.count / TableLayout.Row.byteCount) {
-            let row = bytes[(slot * TableLayout.Row.byteCount)...].prefix(TableLayout.Row.byteCount)
-            if let holder = try holder(slot, Array(row), header) { holders.append(holder) }
+        for number in 0..<(bytes.count / TableLayout.Row.byteCount) {
+            let row = bytes[(number * TableLayout.Row.byteCount)...].prefix(TableLayout.Row.byteCount)
+            if let holder = try holder(number, Array(row), header) { holders.append(holder) }
         }
         return holders
     }
 
     /// The holder of one row; nil when the row is free.
-    consuming func holder(of slot: Int) throws(SystemError) -> StoreHolder? {
+    consuming func holder(of number: Int) throws(SystemError) -> StoreHolder? {
         guard let header = try header() else { return nil }
-        let start = Int(LockByte.mappedBase) + TableLayout.row(slot)
+        let start = Int(LockByte.mappedBase) + TableLayout.row(number)
         let row = try file.read(at: start, byteCount: TableLayout.Row.byteCount)
-        return row.count == TableLayout.Row.byteCount ? try holder(slot, row, header) : nil
+        return row.count == TableLayout.Row.byteCount ? try holder(number, row, header) : nil
     }
 
     private func header() throws(SystemError) -> [UInt8]? {
@@ -250,17 +250,17 @@ private struct TableReader: ~Copyable {
         return header
     }
 
-    private func holder(_ slot: Int, _ row: [UInt8], _ header: [UInt8]) throws(SystemError) -> StoreHolder? {
+    private func holder(_ number: Int, _ row: [UInt8], _ header: [UInt8]) throws(SystemError) -> StoreHolder? {
         let process: Int32 = Self.number(row, TableLayout.Row.process)
-        guard process > 0, try file.isLocked(LockByte.slot(slot)) else {
+        guard process > 0, try file.isLocked(LockByte.row(number)) else {
             return nil
         }
         let owner = OwnerWord(rawValue: Self.number(header, TableLayout.Header.owner))
         let generation: UInt32 = Self.number(row, TableLayout.Row.generation)
-        let waiting: UInt64 = Self.number(header, TableLayout.Header.waiting + slot / 64 * 8)
+        let waiting: UInt64 = Self.number(header, TableLayout.Header.waiting + number / 64 * 8)
         return StoreHolder(
-            row: row, slot: slot, isOwner: owner.slot == slot && owner.belongs(to: generation) && !owner.isOffer,
-            isWaiting: waiting & 1 << UInt64(slot % 64) != 0)
+            row: row, index: number, isOwner: owner.row == number && owner.belongs(to: generation) && !owner.isOffer,
+            isWaiting: waiting & 1 << UInt64(number % 64) != 0)
     }
 
     private static func number<T: FixedWidthInteger>(_ bytes: [UInt8], _ offset: Int) -> T {

@@ -3,89 +3,89 @@
 /// Numbers are in the machine's byte order: the processes that share the file run on one machine.
 package enum TableLayout {
     /// The eight bytes `CSHOLDER`.
-    package static let magic: UInt64 = UInt64(littleEndian: 0x5245_444c_4f48_5343)
+    static let magic: UInt64 = UInt64(littleEndian: 0x5245_444c_4f48_5343)
     /// Incremented with every change of this layout.
-    package static let version: UInt32 = 3
+    static let version: UInt32 = 3
 
     /// The words that all holders share, each group in cache lines of its own.
-    package enum Header {
+    enum Header {
         /// u64; written last when the table is made.
-        package static let magic = 0
+        static let magic = 0
         /// u32.
-        package static let version = 8
+        static let version = 8
         /// u32; the holder of the write turn (``OwnerWord``), 0 when it is free.
-        package static let owner = 64
+        static let owner = 64
         /// u64, monotonic nanoseconds; when the write turn was last handed over.
-        package static let handedOverAt = 72
+        static let handedOverAt = 72
         /// u64; the ticket of the next waiting writer.
-        package static let nextTicket = 128
+        static let nextTicket = 128
         /// 1024 bits, one for each row: its holder waits for the write turn.
-        package static let waiting = 192
-        package static let waitingWords = 16
+        static let waiting = 192
+        static let waitingWords = 16
         /// u32; incremented with each change of a yield request. The users of the store sleep on this word.
-        package static let requests = 320
+        static let requests = 320
         /// u32; 1 when the request also ends long reads. It is valid while the byte `intent` is locked.
-        package static let insists = 324
+        static let insists = 324
         /// u64; the WAL at the last checkpoint that any process made or tried: its length in frames in the lower half,
         /// the second of its salts in the upper one.
-        package static let checkpointed = 328
+        static let checkpointed = 328
         /// u64; bit n: word n of ``watching`` may have a bit that is set. No bit of it is ever cleared.
-        package static let watchers = 336
+        static let watchers = 336
         /// 1024 bits, one for each row: its holder is woken after each commit of another one.
-        package static let watching = 384
-        package static let watchingWords = 16
-        package static let byteCount = 4096
+        static let watching = 384
+        static let watchingWords = 16
+        static let byteCount = 4096
     }
 
     /// A holder row. It is valid while its byte is locked and ``process`` is not 0.
     package enum Row {
         /// u32; incremented by each new holder of the row.
-        package static let generation = 0
+        static let generation = 0
         /// u32; the word on which the holder sleeps while it waits (``WakeWord``).
-        package static let wake = 4
+        static let wake = 4
         /// u64; its place in the writer queue: lower ones are served first.
-        package static let ticket = 8
+        static let ticket = 8
         /// u64, monotonic nanoseconds; since when it waits.
-        package static let waitingSince = 16
+        static let waitingSince = 16
         /// i32; written last by a new holder.
-        package static let process = 24
+        static let process = 24
         /// u32; its roles (``HolderRoles``).
-        package static let roles = 28
+        static let roles = 28
         /// u64, clock ticks since the machine started; when the process started, which distinguishes it from a later
         /// process of the same number.
-        package static let processStart = 32
+        static let processStart = 32
         /// u64; the inode of the pid namespace in which the process number is valid.
-        package static let pidNamespace = 40
+        static let pidNamespace = 40
         /// i64, milliseconds since 1970; since when it holds the row.
-        package static let openedAt = 48
+        static let openedAt = 48
         /// u64, monotonic nanoseconds; since when it holds the write turn, 0 without it.
         package static let writingSince = 56
         /// u64; how often it held the write turn.
-        package static let writeCount = 64
+        static let writeCount = 64
         /// u64, nanoseconds; the total time for which it held the write turn.
-        package static let writeTotal = 72
+        static let writeTotal = 72
         /// u64, nanoseconds; the longest time it held the write turn.
-        package static let longestWrite = 80
+        static let longestWrite = 80
         /// u64, nanoseconds; the total time for which it waited for the write turn.
-        package static let waitTotal = 88
+        static let waitTotal = 88
         /// UTF-8 padded with zeros; the name of the connection.
-        package static let label = 96
-        package static let labelBytes = 32
-        package static let byteCount = 128
+        static let label = 96
+        static let labelBytes = 32
+        static let byteCount = 128
     }
 
-    package static let slotCount = LockByte.slots.count
+    static let rowCount = LockByte.rows.count
     /// 1024 words u32, one for each row: the word on which its holder sleeps until a commit (``NoticeWord``).
-    package static let notices = Header.byteCount + slotCount * Row.byteCount
+    static let notices = Header.byteCount + rowCount * Row.byteCount
     static let noticeBytes = 4
-    package static let byteCount = notices + slotCount * noticeBytes
+    static let byteCount = notices + rowCount * noticeBytes
     /// The length of the whole file.
-    package static let fileBytes = Int(LockByte.mappedBase) + byteCount
+    static let fileBytes = Int(LockByte.mappedBase) + byteCount
 
     /// Where a row begins.
-    static func row(_ slot: Int) -> Int { Header.byteCount + slot * Row.byteCount }
+    static func row(_ number: Int) -> Int { Header.byteCount + number * Row.byteCount }
     /// Where the notice word of a row is.
-    static func notice(_ slot: Int) -> Int { notices + slot * noticeBytes }
+    static func notice(_ number: Int) -> Int { notices + number * noticeBytes }
 }
 
 /// The roles of a holder of a row.
@@ -108,7 +108,7 @@ package struct HolderRoles: OptionSet, Sendable {
 struct OwnerWord: Equatable {
     let rawValue: UInt32
 
-    private static let slotMask: UInt32 = 0x7ff
+    private static let rowMask: UInt32 = 0x7ff
     private static let offer: UInt32 = 0x800
     private static let generationShift: UInt32 = 12
 
@@ -117,15 +117,15 @@ struct OwnerWord: Equatable {
     init(rawValue: UInt32) { self.rawValue = rawValue }
 
     /// - Parameter isOffer: Whether the write turn is only offered to that holder, which must accept it.
-    init(slot: Int, generation: UInt32, isOffer: Bool = false) {
-        rawValue = UInt32(slot + 1) | generation << Self.generationShift | (isOffer ? Self.offer : 0)
+    init(row: Int, generation: UInt32, isOffer: Bool = false) {
+        rawValue = UInt32(row + 1) | generation << Self.generationShift | (isOffer ? Self.offer : 0)
     }
 
     var isOffer: Bool { rawValue & Self.offer != 0 }
     /// The row of the table; nil when the write turn is free, or when the word is not valid.
-    var slot: Int? {
-        let number = Int(rawValue & Self.slotMask)
-        return 1...TableLayout.slotCount ~= number ? number - 1 : nil
+    var row: Int? {
+        let number = Int(rawValue & Self.rowMask)
+        return 1...TableLayout.rowCount ~= number ? number - 1 : nil
     }
 
     /// Whether the word is of this generation of its row.

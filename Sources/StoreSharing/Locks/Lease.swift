@@ -7,11 +7,11 @@ import StorePlatform
 package final class Lease: Sendable {
     private let lock: HeldLock
     /// A reader's row in the table of holders; a writing connection has its own.
-    private let slot: HolderRow?
+    private let holderRow: HolderRow?
 
-    private init(_ lock: HeldLock, _ slot: HolderRow?) {
+    private init(_ lock: HeldLock, _ holderRow: HolderRow?) {
         self.lock = lock
-        self.slot = slot
+        self.holderRow = holderRow
     }
 
     /// The outcome of one attempt to acquire a lease.
@@ -61,8 +61,8 @@ package final class Lease: Sendable {
         }
         guard readonly, let label else { return .taken(Lease(lock, nil)) }
         // The row only informs others: a reader that may not write the file, or finds no free row, works without.
-        let slot = try? HolderRow.take(path: paths.lock, label: label, roles: [.lease, .readOnly])
-        return .taken(Lease(lock, slot))
+        let holderRow = try? HolderRow.take(path: paths.lock, label: label, roles: [.lease, .readOnly])
+        return .taken(Lease(lock, holderRow))
     }
 
     private static func timeout(_ paths: StorePaths) -> StoreError {
@@ -77,6 +77,6 @@ package final class Lease: Sendable {
     /// Releases the lease. A second call does nothing.
     package func release() {
         lock.release()
-        slot?.release()
+        holderRow?.release()
     }
 }

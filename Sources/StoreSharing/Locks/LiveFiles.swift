@@ -15,7 +15,7 @@ package enum LiveFiles {
         /// Duplicate descriptors. Closing them would drop the locks.
         var surplus: [LiveFile] = []
         /// Whether replaced files are to be closed later.
-        var isLookPending = false
+        var isCheckPending = false
     }
 
     private static let registry = Mutex(Registry())
@@ -49,7 +49,7 @@ package enum LiveFiles {
     /// The process that replaced a file may still have it locked when it admits the others. Such a file is closed a
     /// little later, by another thread.
     package static func closeRemovedFiles() {
-        if closeUnlockedFiles() { look(after: Limits.firstRemovedFilePause) }
+        if closeUnlockedFiles() { check(after: Limits.firstRemovedFilePause) }
     }
 
     /// Closes the files without a name that nobody has locked.
@@ -62,15 +62,15 @@ package enum LiveFiles {
     }
 
     /// Tries again after a pause, and after twice the pause if need be.
-    private static func look(after pause: Duration) {
+    private static func check(after pause: Duration) {
         let isFirst = registry.withLock { registry in
-            defer { registry.isLookPending = true }
-            return !registry.isLookPending
+            defer { registry.isCheckPending = true }
+            return !registry.isCheckPending
         }
         guard isFirst else { return }
         DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .nanoseconds(Int(pause.wholeNanoseconds))) {
-            registry.withLock { $0.isLookPending = false }
-            if closeUnlockedFiles(), pause < Limits.longestRemovedFilePause { look(after: pause * 2) }
+            registry.withLock { $0.isCheckPending = false }
+            if closeUnlockedFiles(), pause < Limits.longestRemovedFilePause { check(after: pause * 2) }
         }
     }
 
@@ -96,7 +96,7 @@ package final class LiveFile: Sendable {
     /// The file's identity, whatever its name is now.
     package let identity: FileIdentity
     /// The path it was opened by.
-    package let path: String
+    let path: String
     private let file: OpenFile
     private let link: String
     private let locking = Mutex(Locking())
@@ -117,9 +117,6 @@ package final class LiveFile: Sendable {
 
     /// The first position from `offset` on that is not in a hole of the file; nil where only a hole follows, or nothing.
     package func nextData(from offset: Int) throws(SystemError) -> Int? { try file.nextData(from: offset) }
-
-    /// Length of the file in bytes.
-    package func byteCount() throws(SystemError) -> Int { try status().byteCount }
 
     package func status() throws(SystemError) -> FileStatus { try file.status() }
 

@@ -11,7 +11,7 @@ package enum SQLiteLockByte {
     /// PENDING_BYTE: a writer of a rollback-mode database waits for its readers.
     package static let pending: Int64 = 1 << 30
     /// RESERVED_BYTE: the write lock of the other journal modes.
-    package static let reserved = pending + 1
+    static let reserved = pending + 1
     /// PENDING, RESERVED and the 510 bytes of SHARED.
     package static let all = pending..<pending + 512
 }
@@ -24,7 +24,7 @@ package enum WALLockByte {
     /// WAL_CKPT_LOCK.
     package static let checkpoint: Int64 = 121
     /// WAL_RECOVER_LOCK.
-    package static let recovery: Int64 = 122
+    static let recovery: Int64 = 122
     /// WAL_READ_LOCK(0) to WAL_READ_LOCK(4), one for each read mark.
     package static let readMarks: Range<Int64> = 123..<128
     /// The byte that readers of a mark lock.
@@ -55,16 +55,16 @@ package enum LockByte: Int64, CaseIterable, Sendable {
     case keyLog = 22
 
     /// The bytes of the table of holders: the holder of row n locks byte n of them.
-    package static let slots: Range<Int64> = 1024..<2048
+    static let rows: Range<Int64> = 1024..<2048
     /// Where the mapped shared memory begins; no lock is at or after it.
-    package static let mappedBase: Int64 = 4096
+    static let mappedBase: Int64 = 4096
 
     /// The byte as a range, for locking it.
     package var range: Range<Int64> { rawValue..<rawValue + 1 }
 
     /// The byte that the holder of a row locks.
-    package static func slot(_ number: Int) -> Range<Int64> {
-        let byte = slots.lowerBound + Int64(number)
+    static func row(_ number: Int) -> Range<Int64> {
+        let byte = rows.lowerBound + Int64(number)
         return byte..<byte + 1
     }
 

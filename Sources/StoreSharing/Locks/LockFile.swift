@@ -31,9 +31,6 @@ package final class LockFile: Sendable {
         _ = try openDescriptor()
     }
 
-    /// Whether exclusive locks are possible: they require write access to the lock file.
-    package var isWritable: Bool { Files.canWrite(file: path) }
-
     /// Waits for a lock.
     ///
     /// - Parameters:
@@ -269,7 +266,7 @@ package final class LockFile: Sendable {
 
 /// A lock on one byte of a lock file, held until it is released or this object is deinitialized.
 package final class HeldLock: Sendable {
-    package let byte: LockByte
+    let byte: LockByte
     package let kind: LockKind
     private let file: Mutex<FileDescriptor?>
     /// Identifies the process that acquired the lock, by the number of forks before.

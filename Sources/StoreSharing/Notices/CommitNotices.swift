@@ -60,16 +60,16 @@ extension SharedTable {
     @inline(__always)
     var mayHaveWatchers: Bool { words.load64(Header.watchers) != 0 }
 
-    func isWatching(_ slot: Int) -> Bool { words.load64(watchingWord(of: slot)) & bit(of: slot) != 0 }
+    func isWatching(_ row: Int) -> Bool { words.load64(watchingWord(of: row)) & bit(of: row) != 0 }
 
-    func setWatching(_ slot: Int) {
-        words.setBits64(watchingWord(of: slot), bit(of: slot))
-        words.setBits64(Header.watchers, 1 << UInt64(slot / 64))
+    func setWatching(_ row: Int) {
+        words.setBits64(watchingWord(of: row), bit(of: row))
+        words.setBits64(Header.watchers, 1 << UInt64(row / 64))
     }
 
-    func clearWatching(_ slot: Int) { words.clearBits64(watchingWord(of: slot), bit(of: slot)) }
+    func clearWatching(_ row: Int) { words.clearBits64(watchingWord(of: row), bit(of: row)) }
 
-    private func watchingWord(of slot: Int) -> Int { Header.watching + slot / 64 * 8 }
+    private func watchingWord(of row: Int) -> Int { Header.watching + row / 64 * 8 }
 
     /// Calls `body` for each row whose holder watches commits.
     func forEachWatcher(_ body: (Int) -> Void) {
@@ -88,11 +88,11 @@ extension SharedTable {
     }
 
     /// Makes the next notice wake the watcher of a row.
-    func armNotice(of slot: Int) { words.store32(TableLayout.notice(slot), NoticeWord.armed) }
+    func armNotice(of row: Int) { words.store32(TableLayout.notice(row), NoticeWord.armed) }
 
     /// Notifies the watcher of a row of a commit, and wakes it unless it was woken before and has not polled since.
-    func notify(watcher slot: Int) {
-        let offset = TableLayout.notice(slot)
+    func notify(watcher row: Int) {
+        let offset = TableLayout.notice(row)
         // Not a load: what was committed comes before it for every processor.
         switch words.add32(offset, 0) {
         case NoticeWord.woken: return
@@ -103,12 +103,12 @@ extension SharedTable {
         _ = words.replace32(offset, NoticeWord.noticed, with: NoticeWord.woken)
     }
 
-    func isNoticed(_ slot: Int) -> Bool { words.load32(TableLayout.notice(slot)) != NoticeWord.armed }
+    func isNoticed(_ row: Int) -> Bool { words.load32(TableLayout.notice(row)) != NoticeWord.armed }
 
     /// Sleeps until a notice for the row, or until the time has passed or a signal has come.
     ///
     /// - Returns: False where the system has no wait on a memory word.
-    func awaitNotice(for slot: Int, nanoseconds: UInt64) -> Bool {
-        words.sleep(on: TableLayout.notice(slot), while: NoticeWord.armed, forNanoseconds: nanoseconds)
+    func awaitNotice(for row: Int, nanoseconds: UInt64) -> Bool {
+        words.sleep(on: TableLayout.notice(row), while: NoticeWord.armed, forNanoseconds: nanoseconds)
     }
 }

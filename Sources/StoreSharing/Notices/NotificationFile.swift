@@ -5,35 +5,35 @@ import Synchronization
 /// tabulates it). Numbers are in the machine's byte order.
 package enum NotificationLayout {
     /// The eight bytes `CSNOTIFY`.
-    package static let magic: UInt64 = UInt64(littleEndian: 0x5946_4954_4f4e_5343)
-    package static let version: UInt32 = 1
+    static let magic: UInt64 = UInt64(littleEndian: 0x5946_4954_4f4e_5343)
+    static let version: UInt32 = 1
 
-    package enum Header {
+    enum Header {
         /// u64; written last when the table is made.
-        package static let magic = 0
+        static let magic = 0
         /// u32.
-        package static let version = 8
-        package static let byteCount = 4096
+        static let version = 8
+        static let byteCount = 4096
     }
 
     /// One name.
     package enum Entry {
         /// u64; the lower half of the hash of the name. It is written last: 0 where the entry is not used.
-        package static let low = 0
+        static let low = 0
         /// u64; the upper half of the hash.
-        package static let high = 8
+        static let high = 8
         /// u32; incremented by each post. Observers sleep on this word.
         package static let posts = 16
-        package static let byteCount = 32
+        static let byteCount = 32
     }
 
-    package static let entryCount = 1024
-    package static let byteCount = Header.byteCount + entryCount * Entry.byteCount
+    static let entryCount = 1024
+    static let byteCount = Header.byteCount + entryCount * Entry.byteCount
 
     /// The byte that a process locks while it makes the table or adds a name.
-    package static let makingByte: Int64 = 16
+    static let makingByte: Int64 = 16
     /// The byte that each observation locks, shared.
-    package static let observersByte: Int64 = 17
+    static let observersByte: Int64 = 17
 
     static func entry(_ index: Int) -> Int { Header.byteCount + index * Entry.byteCount }
 }

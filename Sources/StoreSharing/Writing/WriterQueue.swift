@@ -24,27 +24,27 @@ package final class WriterQueue: Sendable {
         case interrupted
     }
 
-    package let slot: HolderRow
+    package let holderRow: HolderRow
     private let table: SharedTable
     private let mine: OwnerWord
     private let offer: OwnerWord
     private let overtakingNanoseconds: UInt64
     private let holdNanoseconds: UInt64
 
-    package convenience init(_ slot: HolderRow) {
-        self.init(slot, overtaking: Limits.overtakingTime, hold: Limits.holdTime)
+    package convenience init(_ holderRow: HolderRow) {
+        self.init(holderRow, overtaking: Limits.overtakingTime, hold: Limits.holdTime)
     }
 
     /// - Parameters:
     ///   - overtaking: How long newcomers may overtake waiting writers.
     ///   - hold: How long a writer may keep a write turn that was handed to it while others wait.
-    init(_ slot: HolderRow, overtaking: Duration, hold: Duration) {
-        self.slot = slot
+    init(_ holderRow: HolderRow, overtaking: Duration, hold: Duration) {
+        self.holderRow = holderRow
         overtakingNanoseconds = overtaking.wholeNanoseconds
         holdNanoseconds = hold.wholeNanoseconds
-        table = slot.table
-        mine = OwnerWord(slot: slot.number, generation: slot.generation)
-        offer = OwnerWord(slot: slot.number, generation: slot.generation, isOffer: true)
+        table = holderRow.table
+        mine = OwnerWord(row: holderRow.number, generation: holderRow.generation)
+        offer = OwnerWord(row: holderRow.number, generation: holderRow.generation, isOffer: true)
     }
 
     // MARK: Entering
@@ -68,23 +68,23 @@ package final class WriterQueue: Sendable {
         while true {
             let now = MonotonicTime.now
             let word = wait.word(at: now)
-            slot.row.words.store32(TableLayout.Row.wake, word)
+            holderRow.row.words.store32(TableLayout.Row.wake, word)
             // A process that skips this writer clears the bit.
-            table.setWaiting(slot.number)
+            table.setWaiting(holderRow.number)
             if take() { return .entered }
             if isInterrupted() { return giveUp(.interrupted) }
             if now >= deadline { return giveUp(.timedOut) }
             if wait.isTimeToPoll(at: now) {
                 let owner = table.owner
                 if takeFromDead(owner) || takeUnanswered(wait.poll(at: owner, now: now, position: position)) {
-                    table.clearWaiting(slot.number)
+                    table.clearWaiting(holderRow.number)
                     return .entered
                 }
             }
-            let canSleep = slot.row.words.sleep(
+            let canSleep = holderRow.row.words.sleep(
                 on: TableLayout.Row.wake, while: word, forNanoseconds: min(deadline, wait.wakeTime) - now)
             guard canSleep else { return giveUp(.timedOut) }
-            if slot.row.words.load32(TableLayout.Row.wake) == WakeWord.notified {
+            if holderRow.row.words.load32(TableLayout.Row.wake) == WakeWord.notified {
                 if take() { return .entered }
                 wait.cameTooLate(at: MonotonicTime.now)
             }
@@ -93,17 +93,17 @@ package final class WriterQueue: Sendable {
 
     /// Joins the queue.
     func enqueue() {
-        slot.row.words.store64(TableLayout.Row.ticket, table.takeTicket())
-        slot.row.words.store64(TableLayout.Row.waitingSince, MonotonicTime.now)
-        slot.row.words.store32(TableLayout.Row.wake, WakeWord.armed)
-        table.setWaiting(slot.number)
+        holderRow.row.words.store64(TableLayout.Row.ticket, table.takeTicket())
+        holderRow.row.words.store64(TableLayout.Row.waitingSince, MonotonicTime.now)
+        holderRow.row.words.store32(TableLayout.Row.wake, WakeWord.armed)
+        table.setWaiting(holderRow.number)
     }
 
     /// Acquires the write turn if it is free or offered to this holder.
     private func take() -> Bool {
         let owner = table.owner
         guard owner == .free || owner == offer, table.replaceOwner(owner, with: mine) else { return false }
-        table.clearWaiting(slot.number)
+        table.clearWaiting(holderRow.number)
         return true
     }
 
@@ -115,13 +115,13 @@ package final class WriterQueue: Sendable {
     /// Acquires a write turn whose offer is not answered. The writer that did not answer joins the queue again when it
     /// runs.
     private func takeUnanswered(_ owner: OwnerWord?) -> Bool {
-        guard let owner, let idle = owner.slot, table.replaceOwner(owner, with: mine) else { return false }
+        guard let owner, let idle = owner.row, table.replaceOwner(owner, with: mine) else { return false }
         table.clearWaiting(idle)
         return true
     }
 
     private func giveUp(_ outcome: Outcome) -> Outcome {
-        table.clearWaiting(slot.number)
+        table.clearWaiting(holderRow.number)
         // After the bit is cleared: the process that offers the write turn checks again whether this writer still
         // waits.
         guard table.replaceOwner(offer, with: mine) else { return outcome }
@@ -131,14 +131,14 @@ package final class WriterQueue: Sendable {
     }
 
     private func isAlive(_ owner: OwnerWord) -> Bool {
-        guard let number = owner.slot else { return false }
-        return slot.isHeld(number) && owner.belongs(to: table.row(number).generation)
+        guard let number = owner.row else { return false }
+        return holderRow.isHeld(number) && owner.belongs(to: table.row(number).generation)
     }
 
     /// The number of writers that wait and came earlier.
     private var position: Int {
         var count = 0
-        let ticket = slot.row.ticket
+        let ticket = holderRow.row.ticket
         table.forEachWaiter { if Self.isEarlier(table.row($0).ticket, than: ticket) { count += 1 } }
         return count
     }
@@ -166,11 +166,11 @@ package final class WriterQueue: Sendable {
             guard now &- table.row(first).waitingSince >= overtakingNanoseconds,
                 now &- table.handedOverAt >= holdNanoseconds
             else { return false }
-            guard slot.isHeld(first) else {
+            guard holderRow.isHeld(first) else {
                 table.clearWaiting(first)
                 continue
             }
-            let offered = OwnerWord(slot: first, generation: table.row(first).generation, isOffer: true)
+            let offered = OwnerWord(row: first, generation: table.row(first).generation, isOffer: true)
             guard table.replaceOwner(mine, with: offered) else { return true }
             if table.isWaiting(first) {
                 table.handedOverAt = now
@@ -186,7 +186,7 @@ package final class WriterQueue: Sendable {
     private func notifyFirst() {
         while let first = firstWaiter() {
             guard table.row(first).prepareNotification() else { return }
-            guard slot.isHeld(first) else {
+            guard holderRow.isHeld(first) else {
                 table.clearWaiting(first)
                 continue
             }
@@ -195,14 +195,14 @@ package final class WriterQueue: Sendable {
     }
 
     private func firstWaiter() -> Int? {
-        var first: (slot: Int, ticket: UInt64)?
+        var first: (row: Int, ticket: UInt64)?
         table.forEachWaiter { candidate in
-            guard candidate != slot.number else { return }
+            guard candidate != holderRow.number else { return }
             let ticket = table.row(candidate).ticket
             if let known = first, !Self.isEarlier(ticket, than: known.ticket) { return }
             first = (candidate, ticket)
         }
-        return first?.slot
+        return first?.row
     }
 
     private static func isEarlier(_ ticket: UInt64, than other: UInt64) -> Bool {
@@ -212,7 +212,7 @@ package final class WriterQueue: Sendable {
     // MARK: From other threads
 
     /// Ends the sleep of the waiting thread, so that it checks whether it was interrupted.
-    package func call() { slot.row.call() }
+    package func call() { holderRow.row.call() }
 
     // MARK: Contents of the table
 
@@ -233,11 +233,11 @@ package final class WriterQueue: Sendable {
 
     /// Publishes since when this holder has the write turn.
     @inline(__always)
-    package func showBegin(at time: UInt64) { slot.row.words.storeRelaxed64(TableLayout.Row.writingSince, time) }
+    package func showBegin(at time: UInt64) { holderRow.row.words.storeRelaxed64(TableLayout.Row.writingSince, time) }
 
     /// Publishes the cost of this holder's writes so far.
     package func showEnd(_ figures: WriteFigures) {
-        let row = slot.row.words
+        let row = holderRow.row.words
         row.storeRelaxed64(TableLayout.Row.writingSince, 0)
         row.storeRelaxed64(TableLayout.Row.writeCount, figures.count)
         row.storeRelaxed64(TableLayout.Row.writeTotal, figures.heldNanoseconds)
@@ -248,8 +248,8 @@ package final class WriterQueue: Sendable {
     /// The holder of the write turn; nil when it is free, when it is this holder, and when it cannot be known.
     package func otherHolder(lockFile path: String) -> StoreHolder? {
         let owner = table.owner
-        guard owner != mine, let slot = owner.slot else { return nil }
-        return StoreHolders.holder(of: slot, lockFile: path)
+        guard owner != mine, let row = owner.row else { return nil }
+        return StoreHolders.holder(of: row, lockFile: path)
     }
 }
 

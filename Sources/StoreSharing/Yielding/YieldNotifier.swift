@@ -78,8 +78,8 @@ package final class YieldNotifier: Sendable {
     // MARK: For the requesting process
 
     /// Sets how urgent the request is; for the process that holds the byte `intent`.
-    package func setInsists(_ insists: Bool) { table?.insists = insists }
+    func setInsists(_ insists: Bool) { table?.insists = insists }
 
     /// Wakes all sleepers, because a request has changed.
-    package func notify() { table?.notify() }
+    func notify() { table?.notify() }
 }

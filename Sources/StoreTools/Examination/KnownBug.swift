@@ -3,20 +3,20 @@
 /// Only the version that the library reports is compared. A distribution may have fixed an old version without a new
 /// number, so each is a note, and never makes a store unsound by itself.
 package struct KnownBug: Equatable, Sendable {
-    package enum Library: Equatable, Sendable {
+    enum Library: Equatable, Sendable {
         case sqlite
         case sqlCipher
     }
 
-    package let library: Library
+    let library: Library
     package let name: String
     /// The first affected version; nil when all before ``fixedIn`` may be.
-    package let since: Version?
+    let since: Version?
     package let fixedIn: Version
     /// Its effect and its conditions.
     package let what: String
     /// Where it is documented.
-    package let source: String
+    let source: String
 
     /// A version as its numbers; the rest of the text is ignored.
     package struct Version: Comparable, ExpressibleByStringLiteral, CustomStringConvertible, Sendable {
@@ -56,7 +56,7 @@ package struct KnownBug: Equatable, Sendable {
 
     // MARK: The table
 
-    package static let all: [KnownBug] = [
+    static let all: [KnownBug] = [
         KnownBug(
             library: .sqlite, name: "WAL-reset", since: "3.7.0", fixedIn: "3.51.3",
             what:

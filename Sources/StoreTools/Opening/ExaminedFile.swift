@@ -19,7 +19,7 @@ package struct ExaminedFile: Sendable {
     package let form: Form
     package let file: RawFile
     /// The properties that the beginning of the file shows without a key.
-    package let verdict: HeaderVerdict
+    let verdict: HeaderVerdict
 
     /// The key of the pages, with the settings that the file has; nil for plain SQLite.
     package let pageKey: PageKey?

@@ -177,5 +177,4 @@ struct PageKinds {
 
     mutating func set(_ page: UInt32, _ kind: TreePage.Kind?) { kinds[Int(page)] = kind?.rawValue ?? 0 }
     mutating func setDamaged(_ page: UInt32) { kinds[Int(page)] = Self.damaged }
-    func isDamaged(_ page: UInt32) -> Bool { Int(page) < kinds.count && kinds[Int(page)] == Self.damaged }
 }

@@ -27,7 +27,7 @@ package struct KeyHealth: Sendable {
     private let loggedStore: String?
     /// The highest epoch in the key log; nil where it records no rotation.
     private let lastEpoch: UInt64?
-    package let now: UInt64
+    let now: UInt64
 
     package init(_ paths: StorePaths, _ sidecar: Sidecar?, now: UInt64 = WallClock.secondsSince1970) {
         self.sidecar = sidecar
@@ -96,7 +96,7 @@ package struct KeyHealth: Sendable {
     private func isToCome(_ time: UInt64) -> Bool { time > now && time - now > Limits.clockTolerance }
 
     /// The keys and backups that are older than the policy permits.
-    package func findings(_ policy: KeyPolicy) -> [Finding] {
+    func findings(_ policy: KeyPolicy) -> [Finding] {
         keyFindings(policy) + backupFindings(policy) + clockFindings
             + [unreadLog].compactMap(\.self)
             + logProblems.map { Finding(.risk, "keyLogChanged", $0, remedy: Self.logRemedy) }

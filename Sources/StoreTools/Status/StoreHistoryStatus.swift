@@ -16,7 +16,7 @@ public struct StoreHistoryStatus: Sendable {
     public let bytes: Int64
     /// The registered readers, with the changes that each has not acknowledged.
     public let readers: [HistoryReader]
-    package let faults: [HistoryTriggerFault]
+    let faults: [HistoryTriggerFault]
 
     /// The findings about the history of a store.
     package enum Reading: Sendable {
@@ -93,7 +93,7 @@ extension StorePages {
 
 extension StoreHistoryStatus.Reading {
     /// The findings that need attention, each with its remedy.
-    package var findings: [Finding] {
+    var findings: [Finding] {
         switch self {
         case .none: []
         case .found(let history): history.findings

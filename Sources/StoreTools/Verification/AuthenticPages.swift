@@ -13,20 +13,20 @@ package final class AuthenticPages {
     /// Where the image of a page comes from.
     package struct Origin: Hashable, Sendable {
         /// The frame of the WAL; 0 for the main file.
-        package let frame: UInt32
+        let frame: UInt32
         /// Whether the newest image is not authentic, so that this one is older.
-        package let isOlder: Bool
+        let isOlder: Bool
     }
 
     /// Pages of file and WAL: those that can be read at all.
-    package let pageCount: UInt32
+    let pageCount: UInt32
     /// Pages that the database should have, as far as WAL and header say so.
     let claimedPageCount: UInt32
     /// The difference between the page counts of WAL and header, if the pages that are there settled it; nil for none.
     let settledFault: WALContent.LengthFault?
     /// Bytes of a page that SQLite uses for itself.
     package let usableBytes: Int
-    package let layout: PageLayout
+    let layout: PageLayout
     /// Pages that page 1 counts, or the last commit in the WAL; nil where neither says so.
     private let countedPages: UInt32?
     /// Nil where only the WAL is there.
@@ -91,9 +91,6 @@ package final class AuthenticPages {
         else { return nil }
         return try RawFile(wal: wal)
     }
-
-    /// The pages whose newest image is in the WAL.
-    package var pagesInLog: Set<UInt32> { Set((frames?.last ?? [:]).keys) }
 
     /// A page as SQLite sees it; nil when no image of it is authentic.
     ///
@@ -192,7 +189,7 @@ package struct PageSet: Sendable {
 
     /// - Returns: Whether it was not a member yet.
     @discardableResult
-    package mutating func insert(_ page: UInt32) -> Bool {
+    mutating func insert(_ page: UInt32) -> Bool {
         let (word, bit) = (Int(page) / 64, UInt64(1) << (page % 64))
         guard word < bits.count, bits[word] & bit == 0 else { return false }
         bits[word] |= bit

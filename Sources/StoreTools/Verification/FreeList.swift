@@ -14,7 +14,7 @@ package struct FreeList: Sendable {
     package private(set) var leaves: [UInt32] = []
     private var trunks: [UInt32] = []
     /// Whether the list was read to its end.
-    package private(set) var isComplete = false
+    private(set) var isComplete = false
     /// The fault of the list, each as a sentence without its full stop.
     package private(set) var problems: [String] = []
 

@@ -49,9 +49,9 @@ package struct StoreScan {
         package internal(set) var pagesInLog: Set<UInt32> = []
         /// Pages of the database at the last commit in the WAL; 0 when it has none.
         var pagesByLog = 0
-        package internal(set) var fileBytes = 0
-        package internal(set) var checkedBytes = 0
-        package internal(set) var duration = Duration.zero
+        var fileBytes = 0
+        var checkedBytes = 0
+        var duration = Duration.zero
 
         /// Whether nothing is damaged, missing or wiped.
         package var isClean: Bool {

@@ -48,7 +48,7 @@ struct BackupCommand: Command {
         try ToolError.requireDirectory(for: folder)
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         try ToolError.requireForeign(folder, to: storePath, "backup")
-        announceSettlement(console)
+        warnOfSettlement(console)
         Interruption.beginWork()
         let store = try StoreOpening.writable(
             storePath, key, isCancelled: { Interruption.hasArrived }, onNotice: console.note)
@@ -71,9 +71,9 @@ struct BackupCommand: Command {
         return .ok
     }
 
-    /// Announces what opening the store does about an interrupted rotation. An unreadable file is left to the opening,
+    /// Says what opening the store does about an interrupted rotation. An unreadable file is left to the opening,
     /// which reports the precise error.
-    private func announceSettlement(_ console: Console) {
+    private func warnOfSettlement(_ console: Console) {
         guard let status = try? KeyRotation.status(of: storePath), status.isInterrupted else { return }
         let next = status.epoch + 1
         console.note(

@@ -133,7 +133,7 @@ extension OpenMetrics {
                         [
                             "store": path, "pid": "\(holder.process)", "command": holder.command ?? "",
                             // Distinguishes the connections of one process.
-                            "slot": holder.slot.map(String.init) ?? "", "label": holder.label ?? "",
+                            "slot": holder.row.map(String.init) ?? "", "label": holder.label ?? "",
                         ], value
                     )
                 }

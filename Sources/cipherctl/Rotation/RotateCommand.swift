@@ -59,7 +59,7 @@ struct RotateCommand: Command {
         for path in paths {
             let rotation = StoreRotation(
                 path: path, work: work, request: request, key: key, secrets: secrets, console: console)
-            let result = RotationFirstLook.outcome(instead: rotation) ?? rotation.outcome()
+            let result = RotationInspection.outcome(instead: rotation) ?? rotation.outcome()
             fleet.add(result)
             if !console.isJSON { for line in result.lines { try console.line(line) } }
             // After a signal the next one is not begun.

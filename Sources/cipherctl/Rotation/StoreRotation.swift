@@ -21,7 +21,7 @@ struct StoreRotation {
         do {
             switch work {
             case .rotate: return try rotate()
-            case .dryRun: return try look()
+            case .dryRun: return try inspect()
             case .resume: return try resume()
             case .abort: return try abort()
             }
@@ -47,7 +47,7 @@ struct StoreRotation {
         return RotationOutcome(path: path, .rotated(report))
     }
 
-    private func look() throws -> RotationOutcome {
+    private func inspect() throws -> RotationOutcome {
         // An opening would write beside the store.
         if Files.isOnReadOnlyFilesystem(path) {
             // A wrong key is an error here too.
@@ -162,7 +162,7 @@ struct StoreRotation {
 }
 
 /// The outcome for a store that is not opened.
-enum RotationFirstLook {
+enum RotationInspection {
     /// - Returns: nil when the store must be opened.
     static func outcome(instead rotation: StoreRotation) -> RotationOutcome? {
         switch rotation.work {

@@ -161,7 +161,7 @@ struct CommandBadInputTests {
         }
     }
 
-    @Test("no sidecar")
+    @Test("without both copies of the sidecar the salt is missing")
     func noSidecar() throws {
         try place.remove(Self.sidecars[0], Self.sidecars[1])
         try expectError("saltMissing", 65)

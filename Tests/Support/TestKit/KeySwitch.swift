@@ -63,7 +63,7 @@ package struct KeySwitch {
 
     /// Leaves a store with slots as a rotation does that dies when its sidecar says that it is switched. The caller has the
     /// locks `opening` and `admin`.
-    package func announce() throws {
+    package func announceSwitch() throws {
         let material = try TestKeys.material("raw")
         guard let choice = try files.choose(files.read(), unlock: { try material.unlock($0) }) else { return }
         let journal = RotationJournal(databasePath: path, keys: choice.keys)

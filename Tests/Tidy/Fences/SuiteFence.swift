@@ -1,12 +1,12 @@
-/// A reader finds the test of a behaviour by its name: no two suites have one name, neither in code nor as a title, and
-/// each folder of Tests says what its tests show.
+/// A reader finds the test of a behaviour by its name: no two suites have one name, neither in code nor as a title, no two
+/// tests have one title, and each folder of Tests says what its tests show.
 enum SuiteFence {
     private static let mostLines = 15
     /// The first bytes of lines that may begin a suite: `@Suite`, `struct`, `final class`, `class`, `enum`, `actor`.
     private static let starts = Set("@sfcea".utf8)
 
     static func findings(in tree: SourceTree) -> [Finding] {
-        twice(in: tree) + readmes(in: tree)
+        twice(in: tree) + titles(in: tree) + readmes(in: tree)
     }
 
     private static func twice(in tree: SourceTree) -> [Finding] {
@@ -25,6 +25,21 @@ enum SuiteFence {
                     first[name] = other
                     return Finding(path: file.path, line: index + 1, message: "\(other) has a suite \(name), too")
                 }
+            }
+        }
+    }
+
+    /// Tests of one title. A title may begin on the line after `@Test(`.
+    private static func titles(in tree: SourceTree) -> [Finding] {
+        var first: [Substring: String] = [:]
+        return tree.swiftFiles(in: "Tests").flatMap { file in
+            file.codeLines.enumerated().compactMap { index, code in
+                guard code.contains("@Test("), let begin = file.lines[index].range(of: "@Test(") else { return nil }
+                let rest = file.lines[index][begin.upperBound...]
+                let line = rest.isEmpty && index + 1 < file.lines.count ? file.lines[index + 1][...] : rest
+                guard let title = line.prefixMatch(of: #/ *"([^"]+)"(?!")/#)?.1 else { return nil }
+                guard let other = first.updateValue(file.path, forKey: title) else { return nil }
+                return Finding(path: file.path, line: index + 1, message: "\(other) has a test \"\(title)\", too")
             }
         }
     }

@@ -23,13 +23,14 @@ enum WordFence {
         }
     }
 
-    /// `@unchecked Sendable` and `nonisolated(unsafe)` carry `// Safe because: ...` on their line, or in the comment that
-    /// ends on the line before.
+    /// `@unchecked Sendable`, `nonisolated(unsafe)` and `unowned(unsafe)` carry `// Safe because: ...` on their line, or in
+    /// the comment that ends on the line before.
     static func unexplainedPromises(in tree: SourceTree) -> [Finding] {
         tree.swiftFiles(in: "Sources", "Tests").flatMap { file in
             file.codeLines.indices.compactMap { index in
                 let code = file.codeLines[index]
-                guard code.contains("@unchecked") || code.contains("nonisolated(unsafe)") else { return nil }
+                let isPromise = ["@unchecked", "nonisolated(unsafe)", "unowned(unsafe)"].contains { code.contains($0) }
+                guard isPromise else { return nil }
                 let comment = file.lines[..<index].reversed().prefix { line in
                     line.drop { $0 == " " }.hasPrefix("//")
                 }

@@ -1,4 +1,4 @@
-import CipherStore
+@testable import CipherStore
 import StorePlatform
 import TestKit
 import Testing

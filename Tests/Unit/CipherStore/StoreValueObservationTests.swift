@@ -1,4 +1,4 @@
-import CipherStore
+@testable import CipherStore
 import Dispatch
 import Foundation
 import StorePlatform

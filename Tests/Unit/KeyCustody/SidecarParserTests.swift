@@ -105,7 +105,7 @@ struct SidecarParserTests {
         #expect(error(long) == .tooLong(limitBytes: 65_536))
     }
 
-    @Test("random changes never crash the parser, and what it accepts is canonical")
+    @Test("random changes of a direct sidecar never crash the parser, and what it accepts is canonical")
     func fuzz() throws {
         let seed = SeededGenerator.seed()
         var generator = SeededGenerator(seed: seed)

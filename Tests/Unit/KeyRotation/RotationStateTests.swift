@@ -4,7 +4,7 @@ import Testing
 
 /// Names instead of files, connections and locks.
 private enum Named: RotationResources {
-    typealias Announcement = String
+    typealias PendingKeys = String
     typealias Keys = String
     typealias View = String
     typealias Copy = String
@@ -17,14 +17,15 @@ struct RotationStateTests {
     private typealias State = RotationState<Named>
 
     private enum Place: String, CaseIterable {
-        case examining, announcing, freezing, copying, verifying, catchingUp
+        case examining, writingKeys, freezing, copying, verifying, catchingUp
         case pausing, carryingRest, proving, withdrawing
         case announcingSwitch, switching, repeating, finishing, undoing, leaving, ended
     }
 
     private static var events: [State.Event] {
         [
-            .examined("mode"), .announced("keys"), .frozen("view"), .copied("copy"), .verified, .caughtUp(left: .zero),
+            .examined("mode"), .pendingKeysWritten("keys"), .frozen("view"), .copied("copy"), .verified,
+            .caughtUp(left: .zero),
             .caughtUp(left: .seconds(1)), .paused("pause"), .carried, .proved("switch"),
             .withheld(isPatienceOver: false),
             .withheld(isPatienceOver: true), .foreignHolder, .withdrawn("view 2"), .walLost("keys", "view 2"),
@@ -36,7 +37,7 @@ struct RotationStateTests {
     private static var ways: [Place: [State.Event]] {
         var ways: [Place: [State.Event]] = [.examining: []]
         let steps: [(Place, Place, State.Event)] = [
-            (.examining, .announcing, .examined("mode")), (.announcing, .freezing, .announced("keys")),
+            (.examining, .writingKeys, .examined("mode")), (.writingKeys, .freezing, .pendingKeysWritten("keys")),
             (.freezing, .copying, .frozen("view")), (.copying, .verifying, .copied("copy")),
             (.verifying, .catchingUp, .verified), (.catchingUp, .pausing, .caughtUp(left: .zero)),
             (.pausing, .carryingRest, .paused("pause")), (.carryingRest, .proving, .carried),
@@ -60,12 +61,12 @@ struct RotationStateTests {
     /// A step with its resources, as text.
     private static func text(_ step: State.Step) -> String {
         func text(_ held: State.Held) -> String {
-            ([held.isAnnounced ? "announced" : "nothing"]
+            ([held.hasPendingKeys ? "pending keys" : "nothing"]
                 + [held.view, held.copy, held.pause, held.databaseSwitch].compactMap(\.self)).joined(separator: ", ")
         }
         return switch step {
         case .examine: "examine"
-        case .announce(let announcement): "announce \(announcement)"
+        case .writePendingKeys(let pending): "write \(pending)"
         case .freeze(let keys): "freeze \(keys)"
         case .copy(let keys, let view): "copy \(keys), \(view)"
         case .verify(let copy, let view): "verify \(copy), \(view)"
@@ -94,20 +95,20 @@ struct RotationStateTests {
 
     private static var answersOfCopy: Answers {
         [
-            .examining: ("examine", [(.examined("mode"), "announce mode"), (.failed, "undo: nothing")]),
-            .announcing: ("announce mode", [(.announced("keys"), "freeze keys"), (.failed, "undo: nothing")]),
-            .freezing: ("freeze keys", [(.frozen("view"), "copy keys, view"), (.failed, "undo: announced")]),
+            .examining: ("examine", [(.examined("mode"), "write mode"), (.failed, "undo: nothing")]),
+            .writingKeys: ("write mode", [(.pendingKeysWritten("keys"), "freeze keys"), (.failed, "undo: nothing")]),
+            .freezing: ("freeze keys", [(.frozen("view"), "copy keys, view"), (.failed, "undo: pending keys")]),
             .copying: (
-                "copy keys, view", [(.copied("copy"), "verify copy, view"), (.failed, "undo: announced, view")]
+                "copy keys, view", [(.copied("copy"), "verify copy, view"), (.failed, "undo: pending keys, view")]
             ),
             .verifying: (
-                "verify copy, view", [(.verified, "catch up copy, view"), (.failed, "undo: announced, view, copy")]
+                "verify copy, view", [(.verified, "catch up copy, view"), (.failed, "undo: pending keys, view, copy")]
             ),
             .catchingUp: (
                 "catch up copy, view",
                 [
                     (.caughtUp(left: .zero), "pause copy, view"), (.caughtUp(left: .seconds(1)), "catch up copy, view"),
-                    (.failed, "undo: announced, view, copy"),
+                    (.failed, "undo: pending keys, view, copy"),
                 ]
             ),
         ]
@@ -120,8 +121,8 @@ struct RotationStateTests {
                 [
                     (.paused("pause"), "carry rest copy, view, pause"),
                     (.withheld(isPatienceOver: false), "withdraw copy, view, -, 1"),
-                    (.withheld(isPatienceOver: true), "undo: announced, view, copy"),
-                    (.foreignHolder, "withdraw copy, view, -, 1"), (.failed, "undo: announced, view, copy"),
+                    (.withheld(isPatienceOver: true), "undo: pending keys, view, copy"),
+                    (.foreignHolder, "withdraw copy, view, -, 1"), (.failed, "undo: pending keys, view, copy"),
                 ]
             ),
             .carryingRest: (
@@ -129,8 +130,9 @@ struct RotationStateTests {
                 [
                     (.carried, "prove copy, pause"),
                     (.withheld(isPatienceOver: false), "withdraw copy, view, pause, 1"),
-                    (.withheld(isPatienceOver: true), "undo: announced, view, copy, pause"),
-                    (.foreignHolder, "withdraw copy, view, pause, 1"), (.failed, "undo: announced, view, copy, pause"),
+                    (.withheld(isPatienceOver: true), "undo: pending keys, view, copy, pause"),
+                    (.foreignHolder, "withdraw copy, view, pause, 1"),
+                    (.failed, "undo: pending keys, view, copy, pause"),
                 ]
             ),
             .proving: (
@@ -138,15 +140,15 @@ struct RotationStateTests {
                 [
                     (.proved("switch"), "announce switch copy, pause, switch"),
                     (.withheld(isPatienceOver: false), "withdraw copy, -, pause, 1"),
-                    (.withheld(isPatienceOver: true), "undo: announced, copy, pause"),
-                    (.foreignHolder, "withdraw copy, -, pause, 1"), (.failed, "undo: announced, copy, pause"),
+                    (.withheld(isPatienceOver: true), "undo: pending keys, copy, pause"),
+                    (.foreignHolder, "withdraw copy, -, pause, 1"), (.failed, "undo: pending keys, copy, pause"),
                 ]
             ),
             .withdrawing: (
                 "withdraw copy, -, pause, 1",
                 [
                     (.withdrawn("view 2"), "catch up copy, view 2"), (.walLost("keys", "view 2"), "copy keys, view 2"),
-                    (.failed, "undo: announced, copy, pause"),
+                    (.failed, "undo: pending keys, copy, pause"),
                 ]
             ),
         ]
@@ -157,8 +159,9 @@ struct RotationStateTests {
             .announcingSwitch: (
                 "announce switch copy, pause, switch",
                 [
-                    (.done, "switch over copy, pause, switch"), (.notAnnounced, "undo: announced, copy, pause, switch"),
-                    (.failed, "leave: announced, copy, pause, switch"),
+                    (.done, "switch over copy, pause, switch"),
+                    (.notAnnounced, "undo: pending keys, copy, pause, switch"),
+                    (.failed, "leave: pending keys, copy, pause, switch"),
                 ]
             ),
             .switching: (
@@ -167,10 +170,10 @@ struct RotationStateTests {
             ),
             .repeating: (
                 "switch over copy, pause, switch, again",
-                [(.done, "finish copy, pause, switch"), (.failed, "leave: announced, copy, pause, switch")]
+                [(.done, "finish copy, pause, switch"), (.failed, "leave: pending keys, copy, pause, switch")]
             ),
             .finishing: (
-                "finish copy, pause, switch", [(.done, "ended"), (.failed, "leave: announced, copy, pause, switch")]
+                "finish copy, pause, switch", [(.done, "ended"), (.failed, "leave: pending keys, copy, pause, switch")]
             ),
             .undoing: ("undo: nothing", [(.done, "ended"), (.failed, "leave: nothing")]),
             .leaving: ("leave: nothing", [(.done, "ended"), (.failed, "ended")]),
@@ -250,7 +253,7 @@ struct RotationStateTests {
             let last = attempt == 5
             #expect(
                 next(.withheld(isPatienceOver: true))
-                    == (last ? "undo: announced, view, copy" : "withdraw copy, view, -, \(attempt)"))
+                    == (last ? "undo: pending keys, view, copy" : "withdraw copy, view, -, \(attempt)"))
         }
         #expect(state.attempts == 5)
     }
@@ -269,6 +272,6 @@ struct RotationStateTests {
                 _ = next(event)
             }
         }
-        #expect(next(.foreignHolder) == "undo: announced, copy, pause")
+        #expect(next(.foreignHolder) == "undo: pending keys, copy, pause")
     }
 }

@@ -1,5 +1,5 @@
 import Foundation
-import PageFormat
+@testable import PageFormat
 import StoreCrypto
 import Testing
 
@@ -91,7 +91,7 @@ struct FixtureTests {
         let report = try PageScan.verifyPages(
             keys: keys, pageCount: fixture.expected.pages, workers: 1, read: { image.main.read($0, $1) })
         #expect(report.isClean)
-        #expect(image.main.count == keys.layout.fileBytes(pages: fixture.expected.pages))
+        #expect(image.main.count == Int(fixture.expected.pages) * keys.layout.pageBytes)
         let log = try WALScan.scan(image.log)
         #expect(log?.committedFrames ?? 0 == fixture.expected.committedFrames)
         if let log {

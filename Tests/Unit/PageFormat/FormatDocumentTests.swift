@@ -1,5 +1,5 @@
 import Foundation
-import PageFormat
+@testable import PageFormat
 import StoreCrypto
 import Testing
 

@@ -1,4 +1,4 @@
-import PageFormat
+@testable import PageFormat
 import StoreCrypto
 import Testing
 

@@ -1,5 +1,5 @@
 import Foundation
-import PageFormat
+@testable import PageFormat
 import Testing
 
 @Suite("The head of the wal-index")

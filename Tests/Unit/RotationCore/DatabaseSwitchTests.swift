@@ -1,7 +1,7 @@
 import CipherStore
 import Foundation
 import KeyCustody
-import RotationCore
+@testable import RotationCore
 import StorePlatform
 import StoreSharing
 import TestKit
@@ -29,7 +29,7 @@ struct DatabaseSwitchTests {
         let fixture = try RecoveryFixture(kind)
         let (exchange, pages) = try switching(fixture)
         #expect(exchange.step == .proved && exchange.status == .notAnnounced && fixture.state() == .rotating)
-        try exchange.announce(pages: pages)
+        try exchange.passCommitPoint(pages: pages)
         #expect(exchange.step == .announced && exchange.status == .announced && fixture.state() == .switching)
         try exchange.run()
         #expect(exchange.step == .completed && exchange.status == .replaced && fixture.state() == .ready)
@@ -46,7 +46,7 @@ struct DatabaseSwitchTests {
         let (exchange, pages) = try switching(fixture)
         // Another process has ended the rotation.
         try fixture.journal().abandon()
-        #expect(fixture.code { try exchange.announce(pages: pages) } == .rotationPending)
+        #expect(fixture.code { try exchange.passCommitPoint(pages: pages) } == .rotationPending)
         #expect(exchange.status == .notAnnounced && exchange.step == .proved)
         exchange.end()
         fixture.die()
@@ -57,7 +57,7 @@ struct DatabaseSwitchTests {
     func resumes() throws {
         let fixture = try RecoveryFixture(.newDataKey)
         let (exchange, pages) = try switching(fixture)
-        try exchange.announce(pages: pages)
+        try exchange.passCommitPoint(pages: pages)
         let (wal, elsewhere) = (fixture.path + "-wal", fixture.folder.path("elsewhere"))
         // An entry that is no regular file is neither replaced nor followed.
         try FileManager.default.moveItem(atPath: wal, toPath: elsewhere)
@@ -90,14 +90,16 @@ struct DatabaseSwitchTests {
         let (exchange, pages) = try switching(fixture)
         let aside = fixture.folder.path("aside")
         let database = try Files.identity(fixture.path)
-        if isAnnounced { try exchange.announce(pages: pages) }
+        if isAnnounced { try exchange.passCommitPoint(pages: pages) }
         try FileManager.default.moveItem(atPath: fixture.copyPath, toPath: aside)
         try FileManager.default.copyItem(atPath: aside, toPath: fixture.copyPath)
-        #expect(fixture.code { try isAnnounced ? exchange.run() : exchange.announce(pages: pages) } == .rotationPending)
+        #expect(
+            fixture.code { try isAnnounced ? exchange.run() : exchange.passCommitPoint(pages: pages) }
+                == .rotationPending)
         #expect(exchange.status == (isAnnounced ? .announced : .notAnnounced))
         #expect(try Files.identity(fixture.path) == database)
         #expect(rename(aside, fixture.copyPath) == 0)
-        if !isAnnounced { try exchange.announce(pages: pages) }
+        if !isAnnounced { try exchange.passCommitPoint(pages: pages) }
         try exchange.run()
         exchange.end()
         fixture.die()
@@ -106,7 +108,7 @@ struct DatabaseSwitchTests {
 
     @Test("a switch whose copy has the database's place needs nothing but its record")
     func resumedBehindRename() throws {
-        let fixture = try RecoveryFixture(.newDataKey).announce()
+        let fixture = try RecoveryFixture(.newDataKey).announceSwitch()
         try fixture.rename()
         try fixture.lock()
         let exchange = DatabaseSwitch(

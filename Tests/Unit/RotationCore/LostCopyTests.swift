@@ -15,7 +15,7 @@ struct LostCopyTests {
         "a copy that is not the complete one never gets the database's name; where the log is gone nothing is changed",
         arguments: Rotated.allCases, RecoveryFixture.BadCopy.allCases)
     func badCopy(kind: Rotated, bad: RecoveryFixture.BadCopy) throws {
-        let fixture = try RecoveryFixture(kind).announce()
+        let fixture = try RecoveryFixture(kind).announceSwitch()
         let pages = try fixture.copy()
         try fixture.spoil(bad, pages)
         try Data().write(to: URL(filePath: fixture.path + "-wal"))
@@ -42,7 +42,7 @@ struct LostCopyTests {
         let ordinal =
             (Rotated.allCases.firstIndex(of: kind) ?? 0) + (RecoveryFixture.BadCopy.allCases.firstIndex(of: bad) ?? 0)
         for hasIndex in Sweep.sample([false, true], oneIn: 2, offset: ordinal) {
-            let fixture = try RecoveryFixture(kind, hasIndex: hasIndex).announce()
+            let fixture = try RecoveryFixture(kind, hasIndex: hasIndex).announceSwitch()
             try fixture.spoil(bad, fixture.copy())
             if kind == .direct {
                 let before = FolderSnapshot(of: fixture.folder)
@@ -60,7 +60,7 @@ struct LostCopyTests {
             if bad == .link || bad == .folder { try FileManager.default.removeItem(atPath: fixture.copyPath) }
             try fixture.checkUndone()
             // The store can be rotated again.
-            try fixture.announce()
+            try fixture.announceSwitch()
             try fixture.checkRotated()
         }
     }
@@ -69,7 +69,7 @@ struct LostCopyTests {
         "a log that may lack commits is no reason to undo a switch whose copy is lost: cut, damaged, or an older one",
         arguments: [false, true], ["cut", "damaged", "garbage", "absent", "folder"])
     func unfitLog(hasIndex: Bool, how: String) throws {
-        let fixture = try RecoveryFixture(.newDataKey, hasIndex: hasIndex).announce()
+        let fixture = try RecoveryFixture(.newDataKey, hasIndex: hasIndex).announceSwitch()
         let (pages, wal) = (try fixture.copy(), fixture.path + "-wal")
         let log = try #require(FileManager.default.contents(atPath: wal))
         try FileManager.default.removeItem(atPath: fixture.copyPath)
@@ -105,7 +105,7 @@ struct LostCopyTests {
         "giving up what was cut at the switch does what an opening would: undoes it when its copy is lost, or says why not",
         arguments: ["whole", "lost", "lost with the log"])
     func abandonAtSwitch(how: String) throws {
-        let fixture = try RecoveryFixture(.newDataKey).announce()
+        let fixture = try RecoveryFixture(.newDataKey).announceSwitch()
         if how != "whole" { try FileManager.default.removeItem(atPath: fixture.copyPath) }
         if how == "lost with the log" { try Data().write(to: URL(filePath: fixture.path + "-wal")) }
         let secret = try Rotated.secret(0)
@@ -138,7 +138,7 @@ struct LostCopyTests {
             try peer.write { try $0.execute(sql: "UPDATE t SET a = a WHERE id = 1") }
             let request = try #require(try YieldRequest.ask(paths, insists: false))
             let lease = try #require(try request.exclusiveLease(until: .now + .seconds(20), isCancelled: { false }))
-            try fixture.announce()
+            try fixture.announceSwitch()
             try FileManager.default.removeItem(atPath: fixture.copyPath)
             lease.release()
             request.end()

@@ -48,7 +48,7 @@ struct RecoveryCrashTests {
         "a completing that is killed at any place is completed by the next opening",
         arguments: cases(Rotated.allCases, completingPlaces))
     func completing(kind: Rotated, place: String) async throws {
-        let fixture = try RecoveryFixture(kind).announce()
+        let fixture = try RecoveryFixture(kind).announceSwitch()
         await kill(fixture, at: place)
         try fixture.checkRotated()
     }
@@ -57,7 +57,7 @@ struct RecoveryCrashTests {
         "an undoing of a switch whose copy is lost that is killed at any place is undone by the next opening",
         arguments: cases(RecoveryFixture.BadCopy.allCases.filter { ![.link, .folder].contains($0) }, undoingPlaces))
     func undoingSwitch(bad: RecoveryFixture.BadCopy, place: String) async throws {
-        let fixture = try RecoveryFixture(.compromised).announce()
+        let fixture = try RecoveryFixture(.compromised).announceSwitch()
         try fixture.spoil(bad, fixture.copy())
         await kill(fixture, at: place)
         try fixture.checkUndone()

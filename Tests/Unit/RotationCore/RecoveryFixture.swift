@@ -135,7 +135,7 @@ final class RecoveryFixture {
 
     /// State `switching` with the complete copy; the locks are free again.
     @discardableResult
-    func announce() throws -> Self {
+    func announceSwitch() throws -> Self {
         try begin()
         let pages = try copy()
         try write(pages)

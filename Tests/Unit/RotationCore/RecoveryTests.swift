@@ -60,7 +60,7 @@ struct RecoveryTests {
         "a rotation that was cut at the switch is completed by the next opening, which says so",
         arguments: Rotated.allCases)
     func completed(kind: Rotated) throws {
-        let fixture = try RecoveryFixture(kind).announce()
+        let fixture = try RecoveryFixture(kind).announceSwitch()
         let (epoch, notices) = try fixture.check(kind.next)
         #expect(epoch == 2)
         #expect(notices.contains { $0.contains("was completed; the store has its key of epoch 2.") })
@@ -72,7 +72,7 @@ struct RecoveryTests {
         arguments: Rotated.allCases)
     func renamed(kind: Rotated) throws {
         for leftover in [false, true] {
-            let fixture = try RecoveryFixture(kind).announce()
+            let fixture = try RecoveryFixture(kind).announceSwitch()
             try fixture.rename()
             if leftover { try Data(count: 100).write(to: URL(filePath: fixture.copyPath)) }
             #expect(try fixture.check(kind.next).epoch == 2)
@@ -82,7 +82,7 @@ struct RecoveryTests {
 
     @Test("the old key of a direct store completes the switch, and then is not its key any more")
     func oldKeyAtSwitch() throws {
-        let fixture = try RecoveryFixture(.direct).announce()
+        let fixture = try RecoveryFixture(.direct).announceSwitch()
         let text = fixture.text { _ = try fixture.open(0) }
         #expect(text.contains("has just been completed") && text.contains("Give the new key."), "\(text)")
         #expect(fixture.state() == .ready)
@@ -94,7 +94,7 @@ struct RecoveryTests {
 
     @Test("the holder of a dropped slot can not complete a switch, and changes nothing")
     func droppedSlotAtSwitch() throws {
-        let fixture = try RecoveryFixture(.compromised).announce()
+        let fixture = try RecoveryFixture(.compromised).announceSwitch()
         let before = FolderSnapshot(of: fixture.folder)
         #expect(fixture.code { _ = try fixture.open(1) } == .rotationPending)
         #expect(before.changes(until: FolderSnapshot(of: fixture.folder)).filter { !$0.hasSuffix("-lock") } == [])
@@ -120,7 +120,7 @@ struct RecoveryTests {
         "a connection of any program to the former file is waited for, and named; nothing is changed",
         arguments: [Rotated.newDataKey])
     func inUse(kind: Rotated) throws {
-        let fixture = try RecoveryFixture(kind).announce()
+        let fixture = try RecoveryFixture(kind).announceSwitch()
         // The bytes that a connection locks; the descriptor of another open file represents another process.
         let file = try FileDescriptor(opening: fixture.path, .readWrite)
         #expect(try file.tryLock(SQLiteLockByte.all, .exclusive))
@@ -153,7 +153,7 @@ struct RecoveryTests {
         let paths = StorePaths(fixture.path)
         let request = try #require(try YieldRequest.ask(paths, insists: false))
         let lease = try #require(try request.exclusiveLease(until: .now + .seconds(20), isCancelled: { false }))
-        try fixture.announce()
+        try fixture.announceSwitch()
         if renamed { try fixture.rename() }
         // The process of the rotation dies.
         lease.release()
@@ -236,7 +236,7 @@ struct RecoveryTests {
         arguments: [Rotated.newDataKey, .compromised])
     func atOnce(kind: Rotated) throws {
         for isSwitching in [false, true] {
-            let fixture = try isSwitching ? RecoveryFixture(kind).announce() : RecoveryFixture(kind).begin()
+            let fixture = try isSwitching ? RecoveryFixture(kind).announceSwitch() : RecoveryFixture(kind).begin()
             let path = fixture.path
             let recovered = Mutex(0)
             DispatchQueue.concurrentPerform(iterations: 4) { _ in
@@ -281,7 +281,7 @@ struct RecoveryTests {
             try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") }
         }
         #expect(count == RecoveryFixture.rows && again.state() == .rotating)
-        let switching = try RecoveryFixture(kind).announce()
+        let switching = try RecoveryFixture(kind).announceSwitch()
         let before = FolderSnapshot(of: switching.folder)
         #expect(switching.code { try withPool(switching.path) { _ in } } == .rotationPending)
         #expect(

@@ -1,5 +1,5 @@
 import Foundation
-import StoreCrypto
+@testable import StoreCrypto
 import Testing
 
 struct KDFVector: Decodable, Sendable, CustomTestStringConvertible {

@@ -1,4 +1,4 @@
-import StoreCrypto
+@testable import StoreCrypto
 import Testing
 
 struct HMACVector: Decodable, Sendable, CustomTestStringConvertible {

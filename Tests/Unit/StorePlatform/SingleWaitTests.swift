@@ -1,6 +1,6 @@
 import Dispatch
 import Foundation
-import StorePlatform
+@testable import StorePlatform
 import Synchronization
 import Testing
 

@@ -51,10 +51,10 @@ struct CommitNoticeTests {
         #expect(watchers.last?.number == 70)
         let database = folder.path("app.db")
         _ = FileManager.default.createFile(atPath: database, contents: Data())
-        #expect(try StoreHolders(of: database).map(\.slot) == [0])
+        #expect(try StoreHolders(of: database).map(\.row) == [0])
     }
 
-    @Test("the next holder of a slot watches nothing, and a released slot changes nothing of it")
+    @Test("the next holder of a row watches nothing, and a released row changes nothing of it")
     func nextHolder() throws {
         let (writer, former) = (try take(), try take())
         former.beginWatching()

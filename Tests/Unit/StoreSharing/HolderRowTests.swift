@@ -31,7 +31,7 @@ struct HolderRowTests {
 
     private static let mapped = Int(LockByte.mappedBase)
 
-    @Test("the tables of the document say what the code says")
+    @Test("the document of the lock file has the offsets of the code")
     func document() throws {
         let document = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
             .appendingPathComponent("../../../Docs/Formats/LockFile.md").standardizedFileURL
@@ -65,21 +65,21 @@ struct HolderRowTests {
         #expect(documented == constants)
         #expect(Row.label + Row.labelBytes == Row.byteCount)
         #expect(Header.waiting + 8 * Header.waitingWords <= Header.requests && Header.checkpointed < Header.byteCount)
-        #expect(TableLayout.slotCount == 64 * Header.waitingWords && TableLayout.slotCount == 64 * Header.watchingWords)
+        #expect(TableLayout.rowCount == 64 * Header.waitingWords && TableLayout.rowCount == 64 * Header.watchingWords)
         #expect(Header.watchers + 8 <= Header.watching && Header.watching + 8 * Header.watchingWords <= 512)
-        #expect(TableLayout.notices == TableLayout.row(TableLayout.slotCount))
+        #expect(TableLayout.notices == TableLayout.row(TableLayout.rowCount))
         #expect(TableLayout.fileBytes == 143_360)
     }
 
     @Test("the file has room behind every byte of the table, and begins with its name")
     func fileContent() throws {
-        let slot = try #require(try take())
+        let row = try #require(try take())
         let file = try FileDescriptor(opening: path, .readOnly)
         #expect(try file.status().byteCount == TableLayout.fileBytes)
         #expect(try file.read(at: Self.mapped, byteCount: 8) == Array("CSHOLDER".utf8))
         var status = stat()
         #expect(stat(path, &status) == 0 && Int(status.st_blocks) * 512 >= TableLayout.byteCount)
-        slot.release()
+        row.release()
     }
 
     @Test("who holds a store shows with process, label and uses, and is gone when it gives its place back")
@@ -104,7 +104,7 @@ struct HolderRowTests {
         #expect(try holders().isEmpty)
     }
 
-    @Test("a slot is used again, and what its former holder left there is nobody's")
+    @Test("a row is used again, and what its former holder left there is nobody's")
     func generations() throws {
         let former = try #require(try take())
         let gate = WriterQueue(former)
@@ -126,8 +126,8 @@ struct HolderRowTests {
         let all = try FileDescriptor(opening: path, .readWrite)
         // F_OFD_SETLK
         var rest = flock(
-            l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: off_t(LockByte.slots.lowerBound) + 1,
-            l_len: off_t(LockByte.slots.count) - 1, l_pid: 0)
+            l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: off_t(LockByte.rows.lowerBound) + 1,
+            l_len: off_t(LockByte.rows.count) - 1, l_pid: 0)
         #expect(fcntl(all.number, 37, &rest) == 0)
         #expect(try take() == nil)
         first.release()
@@ -166,8 +166,8 @@ struct HolderRowTests {
     func truncatedFile(byteCount: Int) throws {
         _ = try #require(try take())
         #expect(truncate(path, off_t(byteCount)) == 0)
-        let slot = try #require(try take())
-        #expect(WriterQueue(slot).tryToEnter())
+        let row = try #require(try take())
+        #expect(WriterQueue(row).tryToEnter())
         #expect(try FileDescriptor(opening: path, .readOnly).status().byteCount == TableLayout.fileBytes)
     }
 
@@ -180,7 +180,7 @@ struct HolderRowTests {
         #expect(try holders().isEmpty)
     }
 
-    @Test("a slot is taken in the file that has the name, not in one that was replaced")
+    @Test("a row is taken in the file that has the name, not in one that was replaced")
     func replacedFile() throws {
         let old = try #require(try take("old"))
         #expect(unlink(path) == 0)
@@ -285,24 +285,24 @@ struct HolderRowTests {
     @Test("a lock file that another program truncates does not end the processes that have mapped it")
     func truncated() throws {
         for length in [0, Self.mapped, Self.mapped + 100] {
-            let slot = try #require(try take())
-            let queue = WriterQueue(slot)
-            #expect(queue.enterIfFree() && !slot.table.isLost)
+            let row = try #require(try take())
+            let queue = WriterQueue(row)
+            #expect(queue.enterIfFree() && !row.table.isLost)
             try #require(FileHandle(forUpdatingAtPath: path)).truncate(atOffset: UInt64(length))
             queue.leave()
-            slot.table.forEachWaiter { _ in }
-            #expect(slot.row.ticket == 0)
-            slot.setRole(.suspended, true)
-            #expect(slot.table.isLost)
+            row.table.forEachWaiter { _ in }
+            #expect(row.row.ticket == 0)
+            row.setRole(.suspended, true)
+            #expect(row.table.isLost)
             // It goes on alone.
             #expect(queue.enterIfFree())
             queue.leave()
-            slot.table.notify(watcher: 3)
+            row.table.notify(watcher: 3)
             // A later process does not use the table while the former holders may have it mapped, or makes it again.
             let other = try take("other")
             #expect(other == nil || other?.table.isLost == false)
             other?.release()
-            slot.release()
+            row.release()
             let next = try #require(try take())
             #expect(next.table.isLost == false && WriterQueue(next).enterIfFree())
             next.release()

@@ -44,7 +44,7 @@ struct LiveFilesTests {
         var bytes = [UInt8](repeating: 0, count: 8)
         let count = try bytes.withUnsafeMutableBytes { try file.read(at: 6, into: $0) }
         #expect(count == 4 && bytes.starts(with: Array("6789".utf8)))
-        #expect(try file.byteCount() == 10)
+        #expect(try file.status().byteCount == 10)
     }
 
     // Closing any descriptor of a file drops all locks that the process has on it.
@@ -84,8 +84,8 @@ struct LiveFilesTests {
         #expect(rename(folder.path("new.db"), path) == 0)
         let next = try LiveFiles.descriptor(of: path)
         #expect(next !== file && next.identity != file.identity)
-        #expect(throws: SystemError.self) { try file.byteCount() }
-        #expect(try next.byteCount() == 3)
+        #expect(throws: SystemError.self) { try file.status().byteCount }
+        #expect(try next.status().byteCount == 3)
     }
 
     // The process that replaces a database has it locked, and admits the others before it unlocks it.
@@ -96,9 +96,9 @@ struct LiveFilesTests {
         #expect(try other.tryLock(SQLiteLockByte.all, .exclusive))
         try FileManager.default.removeItem(atPath: path)
         LiveFiles.closeRemovedFiles()
-        #expect(try file.byteCount() == 10)
+        #expect(try file.status().byteCount == 10)
         try other.unlock(SQLiteLockByte.all)
-        #expect(waitUntil(within: .seconds(10)) { (try? file.byteCount()) == nil })
+        #expect(waitUntil(within: .seconds(10)) { (try? file.status().byteCount) == nil })
     }
 
     @Test("of a file that was replaced the first page is written over when its bytes are locked; the rest stays")

@@ -11,7 +11,7 @@ struct NotificationFileTests {
     private let folder = TemporaryFolder()
     private var paths: StorePaths { StorePaths(folder.path("app.db")) }
 
-    @Test("the tables of the document say what the code says")
+    @Test("the document of the notification file has the offsets of the code")
     func document() throws {
         let document = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
             .appendingPathComponent("../../../Docs/Formats/NotifyFile.md").standardizedFileURL

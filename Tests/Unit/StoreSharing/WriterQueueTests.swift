@@ -18,8 +18,8 @@ struct WriterQueueTests {
     }
 
     private func queue(overtaking: Duration = .zero) throws -> WriterQueue {
-        let slot = try #require(try HolderRow.take(path: path, label: "test", roles: .writer))
-        return WriterQueue(slot, overtaking: overtaking, hold: overtaking)
+        let row = try #require(try HolderRow.take(path: path, label: "test", roles: .writer))
+        return WriterQueue(row, overtaking: overtaking, hold: overtaking)
     }
 
     private func soon(_ seconds: Double = 30) -> UInt64 {
@@ -59,7 +59,7 @@ struct WriterQueueTests {
     /// Starts a thread that waits, and returns when it is in the queue.
     private func waiter(_ queue: WriterQueue, until deadline: UInt64? = nil) -> Waiter {
         let waiter = Waiter(queue, until: deadline ?? soon())
-        #expect(waitUntil { queue.slot.table.isWaiting(queue.slot.number) })
+        #expect(waitUntil { queue.holderRow.table.isWaiting(queue.holderRow.number) })
         return waiter
     }
 
@@ -91,7 +91,7 @@ struct WriterQueueTests {
         }
         #expect(worst.load(ordering: .relaxed) == 1)
         #expect(visits.load(ordering: .relaxed) == 16_000)
-        #expect(!queues[0].slot.table.hasWaiters && queues[0].tryToEnter())
+        #expect(!queues[0].holderRow.table.hasWaiters && queues[0].tryToEnter())
     }
 
     @Test("waits that end as they are served neither lose the write turn nor keep it")
@@ -108,7 +108,7 @@ struct WriterQueueTests {
             }
         }
         #expect(entered.load(ordering: .relaxed) > 0)
-        #expect(queues[0].tryToEnter() && !queues[0].slot.table.hasWaiters)
+        #expect(queues[0].tryToEnter() && !queues[0].holderRow.table.hasWaiters)
     }
 
     @Test("the word of the last checkpoint is taken back only while nobody else has written one")
@@ -134,7 +134,7 @@ struct WriterQueueTests {
     func order() throws {
         let holder = try queue()
         #expect(holder.enterIfFree())
-        // Slots and arrival differ, so that the order of slots cannot pass for the order of arrival.
+        // Rows and arrival differ, so that the order of rows cannot pass for the order of arrival.
         let queues = try (0..<3).map { _ in try queue() }
         let waiters = [queues[1], queues[2], queues[0]].map { waiter($0) }
         let newcomer = try queue()
@@ -153,7 +153,7 @@ struct WriterQueueTests {
         let (holder, other) = (try queue(), try queue())
         #expect(holder.enterIfFree())
         #expect(other.enter(until: soon(0.01), isInterrupted: { false }) == .timedOut)
-        #expect(!holder.slot.table.hasWaiters)
+        #expect(!holder.holderRow.table.hasWaiters)
         holder.leave()
         #expect(other.enterIfFree())
     }
@@ -165,7 +165,7 @@ struct WriterQueueTests {
         let waiting = waiter(other, until: MonotonicTime.never)
         waiting.interrupt()
         #expect(waiting.end() == .interrupted)
-        #expect(!holder.slot.table.hasWaiters && holder.isHeld)
+        #expect(!holder.holderRow.table.hasWaiters && holder.isHeld)
     }
 
     @Test("who is interrupted as the write turn is offered to it passes it on")
@@ -188,9 +188,9 @@ struct WriterQueueTests {
         let (holder, next) = (try queue(), try queue())
         #expect(holder.enterIfFree())
         let waiting = waiter(next)
-        holder.slot.abandon()
+        holder.holderRow.abandon()
         #expect(waiting.end() == .entered)
-        next.slot.abandon()
+        next.holderRow.abandon()
         #expect(try queue().tryToEnter())
     }
 
@@ -200,10 +200,10 @@ struct WriterQueueTests {
         #expect(holder.enterIfFree())
         dead.enqueue()
         let waiting = waiter(next)
-        dead.slot.abandon()
+        dead.holderRow.abandon()
         holder.leave()
         #expect(waiting.end() == .entered)
-        #expect(!next.slot.table.hasWaiters)
+        #expect(!next.holderRow.table.hasWaiters)
     }
 
     @Test("one that was killed between freeing the write turn and waking the next leaves nobody asleep")
@@ -211,8 +211,8 @@ struct WriterQueueTests {
         let (holder, next) = (try queue(), try queue())
         #expect(holder.enterIfFree())
         let waiting = waiter(next)
-        #expect(holder.slot.table.replaceOwner(holder.slot.table.owner, with: .free))
-        holder.slot.abandon()
+        #expect(holder.holderRow.table.replaceOwner(holder.holderRow.table.owner, with: .free))
+        holder.holderRow.abandon()
         #expect(waiting.end() == .entered)
     }
 
@@ -223,9 +223,9 @@ struct WriterQueueTests {
         stopped.enqueue()
         let waiting = waiter(next)
         holder.leave()
-        #expect(holder.slot.table.owner.isOffer)
+        #expect(holder.holderRow.table.owner.isOffer)
         #expect(waiting.end() == .entered)
-        #expect(!next.slot.table.hasWaiters)
+        #expect(!next.holderRow.table.hasWaiters)
         // It wakes up, waits like others, and is served.
         let late = waiter(stopped)
         next.leave()
@@ -238,7 +238,7 @@ struct WriterQueueTests {
         #expect(holder.enterIfFree())
         dead.enqueue()
         holder.leave()
-        dead.slot.abandon()
+        dead.holderRow.abandon()
         #expect(next.tryToEnter())
     }
 }

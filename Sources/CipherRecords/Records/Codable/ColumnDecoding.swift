@@ -41,7 +41,7 @@ enum ColumnDecoding {
             throw context.misfit(type, at: index)
         }
         do {
-            return try context.plan.record.databaseJSONDecoder(for: key).decode(type, from: data)
+            return try context.layout.record.databaseJSONDecoder(for: key).decode(type, from: data)
         } catch let failure as DecodingError {
             // Its text may quote the value.
             throw context.misfit(type, at: index, jsonPath: failure.jsonPath)
@@ -56,7 +56,7 @@ enum ColumnDecoding {
 
     static func date(_ context: RowContext, _ index: Int) throws -> Date {
         let row = context.row
-        let strategy = context.plan.record.databaseDateDecodingStrategy(for: row.columnNames[index])
+        let strategy = context.layout.record.databaseDateDecodingStrategy(for: row.columnNames[index])
         let date =
             if case .deferredToDate = strategy {
                 row.fittingValue(Date.self, at: index)
@@ -70,7 +70,7 @@ enum ColumnDecoding {
     static func data(_ context: RowContext, _ index: Int) throws -> Data {
         let row = context.row
         let data =
-            switch context.plan.record.databaseDataDecodingStrategy(for: row.columnNames[index]) {
+            switch context.layout.record.databaseDataDecodingStrategy(for: row.columnNames[index]) {
             case .deferredToData: row.fittingValue(Data.self, at: index)
             case .custom(let convert): convert(row.databaseValue(at: index))
             }
@@ -88,7 +88,7 @@ extension RowContext {
 
     /// The error of a column that does not fit a type.
     fileprivate func misfit(_ type: Any.Type, at index: Int, jsonPath: String? = nil) -> RowDecodingError {
-        row.decodingError(column: "", at: index, wanted: type, table: plan.tableName, jsonPath: jsonPath)
+        row.decodingError(column: "", at: index, wanted: type, table: layout.tableName, jsonPath: jsonPath)
     }
 }
 
@@ -107,7 +107,7 @@ private struct ColumnDecoder: Decoder, SingleValueDecodingContainer {
     let index: Int
 
     var codingPath: [any CodingKey] { context.codingPath + [ColumnKey(context.key(ofColumnAt: index))] }
-    var userInfo: [CodingUserInfoKey: Any] { context.plan.record.databaseDecodingUserInfo }
+    var userInfo: [CodingUserInfoKey: Any] { context.layout.record.databaseDecodingUserInfo }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> { throw JSONNeeded() }
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw JSONNeeded() }

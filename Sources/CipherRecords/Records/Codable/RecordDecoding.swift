@@ -10,7 +10,7 @@ extension FetchableRecord where Self: Decodable {
     public init(row: Row) throws { self = try Self.decoded(from: row) }
 
     @usableFromInline
-    static func decoded(from row: Row) throws -> Self { try DecodingPlan.read(Self.self, from: row, as: Self.self) }
+    static func decoded(from row: Row) throws -> Self { try LayoutDecoder.read(Self.self, from: row, as: Self.self) }
 }
 
 /// Decodes records from rows, as `init(row:)` of a `Decodable` record does.
@@ -23,14 +23,14 @@ public final class FetchableRecordDecoder: Sendable {
     public func decode<Record: FetchableRecord & Decodable>(
         _ type: Record.Type = Record.self, from row: Row
     ) throws -> Record {
-        try DecodingPlan.read(type, from: row, as: type)
+        try LayoutDecoder.read(type, from: row, as: type)
     }
 }
 
 /// The known facts about a record type and the columns of one layout of rows.
-// Safe because: one thread uses a plan at a time. It stays with a statement, whose rows are read by the one thread of
-// its access, or it is taken from the idle plans of a layout and returned after the record.
-final class DecodingPlan: @unchecked Sendable {
+// Safe because: one thread uses a decoder at a time. It stays with a statement, whose rows are read by the one thread of
+// its access, or it is taken from the idle decoders of a layout and returned after the record.
+final class LayoutDecoder: @unchecked Sendable {
     let record: any FetchableRecord.Type
     /// The columns of keys, for each type of coding keys.
     @exclusivity(unchecked) private var tables: [(type: ObjectIdentifier, table: KeyColumns)] = []
@@ -52,38 +52,38 @@ final class DecodingPlan: @unchecked Sendable {
         _ type: Value.Type, from row: Row, as record: any FetchableRecord.Type, path: [any CodingKey] = []
     ) throws -> Value {
         let id = ObjectIdentifier(record)
-        if let known = row.plan(of: id) as? DecodingPlan { return try known.read(type, row, path) }
-        var plan = idle(of: id, row) ?? DecodingPlan(record)
-        if row.keepsPlans {
-            row.keep(RowPlan(record: id, content: plan))
-            return try plan.read(type, row, path)
+        if let known = row.decoder(of: id) as? LayoutDecoder { return try known.read(type, row, path) }
+        var layout = idle(of: id, row) ?? LayoutDecoder(record)
+        if row.keepsDecoders {
+            row.keep(KeptDecoder(record: id, content: layout))
+            return try layout.read(type, row, path)
         }
         defer {
-            // A value that keeps its decoder keeps the plan too.
-            if isKnownUniquelyReferenced(&plan) { row.addIdlePlan(RowPlan(record: id, content: plan)) }
+            // A value that keeps its decoder keeps this one too.
+            if isKnownUniquelyReferenced(&layout) { row.addIdleDecoder(KeptDecoder(record: id, content: layout)) }
         }
-        return try plan.read(type, row, path)
+        return try layout.read(type, row, path)
     }
 
     @inline(__always)
     private func read<Value: Decodable>(_ type: Value.Type, _ row: Row, _ path: [any CodingKey]) throws -> Value {
-        // A record within another one that the same plan reads has a context of its own.
+        // A record within another one that the same decoder reads has a context of its own.
         if isReading || !path.isEmpty {
-            return try Value(from: RowDecoder(row: row, plan: self, codingPath: path))
+            return try Value(from: RowDecoder(row: row, layout: self, codingPath: path))
         }
         isReading = true
         defer { endReading(row) }
         return try Value(from: decoder(of: row))
     }
 
-    private static func idle(of record: ObjectIdentifier, _ row: Row) -> DecodingPlan? {
-        var plan = row.takeIdlePlan(of: record) as? DecodingPlan
+    private static func idle(of record: ObjectIdentifier, _ row: Row) -> LayoutDecoder? {
+        var layout = row.takeIdleDecoder(of: record) as? LayoutDecoder
         // A decoder that a program has kept may refer to it, on any thread.
-        return isKnownUniquelyReferenced(&plan) ? plan : nil
+        return isKnownUniquelyReferenced(&layout) ? layout : nil
     }
 
-    /// A plan that belongs to nobody else, for a decoder that outlives a call.
-    static func separate(_ record: any FetchableRecord.Type) -> DecodingPlan { DecodingPlan(record) }
+    /// A layout decoder that belongs to nobody else, for a `Decoder` that outlives a call.
+    static func separate(_ record: any FetchableRecord.Type) -> LayoutDecoder { LayoutDecoder(record) }
 
     /// The columns of coding keys.
     func columns<Key: CodingKey>(_ type: Key.Type) -> KeyColumns {
@@ -127,11 +127,11 @@ final class DecodingPlan: @unchecked Sendable {
         if decoder.beginContainer(columns) { return KeyedDecodingContainer(RowContainer<Key>(context: decoder)) }
         return KeyedDecodingContainer(
             RowContainer<Key>(
-                context: RowContext(row: decoder.row, plan: self, columns: columns, codingPath: decoder.codingPath)))
+                context: RowContext(row: decoder.row, layout: self, columns: columns, codingPath: decoder.codingPath)))
     }
 
     /// Ends the record of a row. A program that has kept its decoder or container keeps the context, with a row and a
-    /// plan of its own.
+    /// layout decoder of its own.
     @inline(__always)
     private func endReading(_ row: Row) {
         isReading = false
@@ -204,21 +204,21 @@ struct RowDecoder: Decoder, SingleValueDecodingContainer {
 
     init(context: RowContext) { self.context = context }
 
-    init(row: Row, plan: DecodingPlan, codingPath: [any CodingKey]) {
-        context = RowContext(row: row, plan: plan, columns: nil, codingPath: codingPath)
+    init(row: Row, layout: LayoutDecoder, codingPath: [any CodingKey]) {
+        context = RowContext(row: row, layout: layout, columns: nil, codingPath: codingPath)
     }
 
     var codingPath: [any CodingKey] { context.codingPath }
-    var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
+    var userInfo: [CodingUserInfoKey: Any] { layout.record.databaseDecodingUserInfo }
     private var row: Row { context.row }
-    private var plan: DecodingPlan { context.plan }
+    private var layout: LayoutDecoder { context.layout }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-        context.withPlan { $0.container(type, for: context) }
+        context.withLayout { $0.container(type, for: context) }
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        throw DecodingError.typeMismatch(plan.record, wrongShape("an array"))
+        throw DecodingError.typeMismatch(layout.record, wrongShape("an array"))
     }
 
     // A type that wraps a record, as an optional does, has the row of the record.
@@ -228,7 +228,7 @@ struct RowDecoder: Decoder, SingleValueDecodingContainer {
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         if type is any DatabaseValueConvertible.Type {
-            throw DecodingError.valueNotFound(plan.record, wrongShape("a single value"))
+            throw DecodingError.valueNotFound(layout.record, wrongShape("a single value"))
         }
         if let record = type as? any FetchableRecord.Type, let made = try record.make(type, of: row) { return made }
         return try Value(from: self)
@@ -238,7 +238,7 @@ struct RowDecoder: Decoder, SingleValueDecodingContainer {
         DecodingError.Context(
             codingPath: codingPath,
             debugDescription:
-                "a record is read from the columns of a row, and a part of \(plan.record) decodes \(shape)")
+                "a record is read from the columns of a row, and a part of \(layout.record) decodes \(shape)")
     }
 }
 
@@ -250,13 +250,13 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     /// Whether it decodes what an optional property wraps.
     private var isWrapped = false
 
-    init(rows: PrefetchedGroup, plan: DecodingPlan, codingPath: [any CodingKey]) {
-        self.rows = PrefetchedRecords(rows, plan)
+    init(rows: PrefetchedGroup, layout: LayoutDecoder, codingPath: [any CodingKey]) {
+        self.rows = PrefetchedRecords(rows, layout)
         self.codingPath = codingPath
     }
 
-    private var plan: DecodingPlan { rows.plan }
-    var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
+    private var layout: LayoutDecoder { rows.layout }
+    var userInfo: [CodingUserInfoKey: Any] { layout.record.databaseDecodingUserInfo }
     var count: Int? { rows.count }
     var isAtEnd: Bool { currentIndex >= rows.count }
 
@@ -294,12 +294,12 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     private mutating func nextRow() throws -> RowDecoder {
         guard !isAtEnd else { throw wrongShape("more rows") }
         currentIndex += 1
-        return RowDecoder(row: rows.row(at: currentIndex - 1), plan: .separate(plan.record), codingPath: codingPath)
+        return RowDecoder(row: rows.row(at: currentIndex - 1), layout: .separate(layout.record), codingPath: codingPath)
     }
 
     private func wrongShape(_ wanted: String) -> DecodingError {
         DecodingError.typeMismatch(
-            plan.record,
+            layout.record,
             DecodingError.Context(
                 codingPath: codingPath,
                 debugDescription: "prefetched rows are read as an array of records, not as \(wanted)"))
@@ -317,16 +317,16 @@ private struct RowsValue: SingleValueDecodingContainer {
 
 /// Reads records from prefetched rows.
 private final class PrefetchedRecords {
-    let plan: DecodingPlan
+    let layout: LayoutDecoder
     private let rows: PrefetchedGroup
     /// The row that shows one of them after another.
     @exclusivity(unchecked) private var lent: Row?
     /// The type that was read last, with what it is as a record: casting takes longer than reading.
     @exclusivity(unchecked) private var latest: (type: ObjectIdentifier, record: (any FetchableRecord.Type)?)?
 
-    init(_ rows: PrefetchedGroup, _ plan: DecodingPlan) {
+    init(_ rows: PrefetchedGroup, _ layout: LayoutDecoder) {
         self.rows = rows
-        self.plan = plan
+        self.layout = layout
     }
 
     var count: Int { rows.count }
@@ -342,8 +342,8 @@ private final class PrefetchedRecords {
             if let record, let made = try record.make(Value.self, of: row) { return made }
             if type is any DatabaseValueConvertible.Type { return try value(type, of: row, path) }
             do {
-                return try DecodingPlan.read(type, from: row, as: plan.record, path: path)
-            } catch DecodingError.valueNotFound(let record, _) where record == plan.record && row.hasOneOwnColumn {
+                return try LayoutDecoder.read(type, from: row, as: layout.record, path: path)
+            } catch DecodingError.valueNotFound(let record, _) where record == layout.record && row.hasOneOwnColumn {
                 // A type that decodes a single value, as enumerations do.
                 return try value(type, of: row, path)
             }
@@ -354,13 +354,13 @@ private final class PrefetchedRecords {
     private func value<Value: Decodable>(_ type: Value.Type, of row: Row, _ path: [any CodingKey]) throws -> Value {
         guard row.hasOneOwnColumn else {
             throw DecodingError.typeMismatch(
-                plan.record,
+                layout.record,
                 DecodingError.Context(
                     codingPath: path,
                     debugDescription:
                         "\(type) is read from one column, and the prefetched rows have \(row.count): select one"))
         }
-        let context = RowContext(row: row, plan: plan, columns: nil, codingPath: path)
+        let context = RowContext(row: row, layout: layout, columns: nil, codingPath: path)
         if row.hasNull(atIndex: 0), let value = ColumnDecoding.valueOfNull(type) { return value }
         return try ColumnDecoding.decode(type, context, 0)
     }
@@ -402,14 +402,14 @@ extension FetchableRecord {
     static func make<Value>(_ type: Value.Type, of row: Row) throws -> Value? { try Self(row: row) as? Value }
 }
 
-extension DecodingPlan {
+extension LayoutDecoder {
     /// A value from prefetched rows.
     func read<Value: Decodable>(
         _ type: Value.Type, _ rows: PrefetchedGroup, _ path: @autoclosure () -> [any CodingKey]
     ) throws -> Value {
         if let array = recordArray(type), let made = try array.make(type, of: rows) { return made }
         // A program may keep the decoder.
-        return try Value(from: RowsDecoder(rows: rows.independent, plan: self, codingPath: path()))
+        return try Value(from: RowsDecoder(rows: rows.independent, layout: self, codingPath: path()))
     }
 }
 

@@ -5,12 +5,12 @@ import Foundation
 
 /// The common state of the containers of one record.
 final class RowContext {
-    // References that are not counted are to what the plan of the context has during the record; `own` makes them counted
-    // ones.
+    // References that are not counted are to what the layout decoder of the context has during the record; `own` makes
+    // them counted ones.
 
     @exclusivity(unchecked) private var shown: Unmanaged<Row>
-    @exclusivity(unchecked) private var reader: Unmanaged<DecodingPlan>
-    @exclusivity(unchecked) private var owned: (row: Row, plan: DecodingPlan)?
+    @exclusivity(unchecked) private var reader: Unmanaged<LayoutDecoder>
+    @exclusivity(unchecked) private var owned: (row: Row, layout: LayoutDecoder)?
     /// The statement whose current row is shown; nil for a kept row, and where the context may outlive the statement.
     @exclusivity(unchecked) private var statement: StatementHandle?
     /// The column of the statement that is the row's first.
@@ -25,30 +25,30 @@ final class RowContext {
     /// The key that the whole row was read for: the first one that nothing in the row stands for.
     @exclusivity(unchecked) private var keyOfRow: String?
 
-    init(row: Row, plan: DecodingPlan, columns: KeyColumns?, codingPath: [any CodingKey]) {
+    init(row: Row, layout: LayoutDecoder, columns: KeyColumns?, codingPath: [any CodingKey]) {
         shown = Unmanaged.passUnretained(row)
         // A program may keep the container longer than the row shows the statement.
         statement = nil
         firstColumn = 0
-        reader = Unmanaged.passUnretained(plan)
-        owned = (row, plan)
+        reader = Unmanaged.passUnretained(layout)
+        owned = (row, layout)
         self.columns = columns
         byByte = columns?.byByte
         hasContainer = columns != nil
         self.codingPath = codingPath
     }
 
-    /// A context that shows one row after another to the records of a plan.
-    init(showing row: Row, of plan: DecodingPlan) {
+    /// A context that shows one row after another to the records of a layout.
+    init(showing row: Row, of layout: LayoutDecoder) {
         shown = Unmanaged.passUnretained(row)
         statement = row.statement
         firstColumn = row.statementColumn(0)
-        reader = Unmanaged.passUnretained(plan)
+        reader = Unmanaged.passUnretained(layout)
         codingPath = []
     }
 
     var row: Row { shown.takeUnretainedValue() }
-    var plan: DecodingPlan { reader.takeUnretainedValue() }
+    var layout: LayoutDecoder { reader.takeUnretainedValue() }
 
     /// Shows another row, for as long as the caller has it.
     @inline(__always)
@@ -75,19 +75,19 @@ final class RowContext {
     }
 
     @inline(__always)
-    func withPlan<Value>(_ body: (DecodingPlan) throws -> Value) rethrows -> Value {
+    func withLayout<Value>(_ body: (LayoutDecoder) throws -> Value) rethrows -> Value {
         try reader._withUnsafeGuaranteedRef { try body($0) }
     }
 
-    /// Keeps its row and its plan from now on.
-    func own(_ row: Row, _ plan: DecodingPlan) {
+    /// Keeps its row and its layout from now on.
+    func own(_ row: Row, _ layout: LayoutDecoder) {
         let (key, hadContainer) = (keyOfRow, hasContainer)
         show(row)
         // The row may stop showing its statement.
         statement = nil
         (keyOfRow, hasContainer) = (key, hadContainer)
-        owned = (row, plan)
-        reader = Unmanaged.passUnretained(plan)
+        owned = (row, layout)
+        reader = Unmanaged.passUnretained(layout)
     }
 
     // MARK: Columns
@@ -157,7 +157,7 @@ final class RowContext {
     func otherColumn<Value: DatabaseValueConvertible, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value {
         let index = column(of: key)
         if let index, let value = Value.fromDatabaseValue(row.databaseValue(at: index)) { return value }
-        throw row.decodingError(column: key.stringValue, at: index, wanted: type, table: plan.tableName)
+        throw row.decodingError(column: key.stringValue, at: index, wanted: type, table: layout.tableName)
     }
 
     @inline(__always)
@@ -178,26 +178,26 @@ final class RowContext {
         let row = row
         if let scope = row.scopesTree[key.stringValue] { return try value(type, of: scope, key) }
         if let rows = row.prefetchedGroup(key.stringValue) {
-            return try plan.read(type, rows, codingPath + [key])
+            return try layout.read(type, rows, codingPath + [key])
         }
         // The first key that nothing stands for takes the whole row: the record is a part of this one. A single value
         // has no columns of its own, and a record that is a part of itself has no end.
         if type is any DatabaseValueConvertible.Type { throw missing(type, key) }
         if let keyOfRow, keyOfRow != key.stringValue { throw nothing(for: key, nor: keyOfRow) }
-        if type == plan.record { throw nothing(for: key) }
+        if type == layout.record { throw nothing(for: key) }
         keyOfRow = key.stringValue
         return try valueOfRow(type, key)
     }
 
     private func valueOfRow<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value {
-        let (row, plan) = (row, plan)
+        let (row, layout) = (row, layout)
         if let record = type as? any FetchableRecord.Type, let made = try record.make(type, of: row) { return made }
         do {
-            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: codingPath + [key]))
-        } catch DecodingError.typeMismatch(let record, _) where record == plan.record {
+            return try Value(from: RowDecoder(row: row, layout: layout, codingPath: codingPath + [key]))
+        } catch DecodingError.typeMismatch(let record, _) where record == layout.record {
             // An array.
             throw nothing(for: key)
-        } catch DecodingError.valueNotFound(let record, _) where record == plan.record {
+        } catch DecodingError.valueNotFound(let record, _) where record == layout.record {
             throw missing(type, key)
         }
     }
@@ -218,19 +218,19 @@ final class RowContext {
         _ type: Value.Type, of scope: Row, _ key: Key
     ) throws -> Value {
         if let record = type as? any FetchableRecord.Type, let made = try record.make(type, of: scope) { return made }
-        return try DecodingPlan.read(type, from: scope, as: plan.record, path: codingPath + [key])
+        return try LayoutDecoder.read(type, from: scope, as: layout.record, path: codingPath + [key])
     }
 
     /// A value from the prefetched rows of a key; nil when there are none.
     private func prefetchedValue<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value? {
         guard let rows = row.prefetchedGroup(key.stringValue) else { return nil }
-        return try plan.read(type, rows, codingPath + [key])
+        return try layout.read(type, rows, codingPath + [key])
     }
 
     // MARK: Errors
 
     private func missing<Key: CodingKey>(_ type: Any.Type, _ key: Key) -> RowDecodingError {
-        row.decodingError(column: key.stringValue, at: nil, wanted: type, table: plan.tableName)
+        row.decodingError(column: key.stringValue, at: nil, wanted: type, table: layout.tableName)
     }
 
     /// The error of a record, or an array of records, that the row does not have.
@@ -238,7 +238,7 @@ final class RowContext {
         let prefetched = row.prefetchedRows.keys.sorted().joined(separator: ", ")
         return notFound(
             key,
-            "the row has no column, no scope and no prefetched rows for key \(key.stringValue) of \(plan.record): its "
+            "the row has no column, no scope and no prefetched rows for key \(key.stringValue) of \(layout.record): its "
                 + "columns are \(row.columnNames.joined(separator: ", ")), its prefetched rows are "
                 + (prefetched.isEmpty ? "none" : prefetched))
     }
@@ -274,16 +274,16 @@ final class RowContext {
         return row.prefetchedRows.group(key.stringValue) == nil
     }
 
-    var decoder: RowDecoder { RowDecoder(row: row, plan: plan, codingPath: codingPath) }
+    var decoder: RowDecoder { RowDecoder(row: row, layout: layout, codingPath: codingPath) }
 
     func decoder<Key: CodingKey>(_ key: Key) throws -> any Decoder {
         if let index = column(of: key) { return try ColumnDecoding.json(JSONContent.self, self, index).decoder }
         let path = codingPath + [key]
         if let scope = row.scopesTree[key.stringValue] {
-            return RowDecoder(row: scope, plan: .separate(plan.record), codingPath: path)
+            return RowDecoder(row: scope, layout: .separate(layout.record), codingPath: path)
         }
         if let rows = row.prefetchedRows.group(key.stringValue) {
-            return RowsDecoder(rows: rows, plan: plan, codingPath: path)
+            return RowsDecoder(rows: rows, layout: layout, codingPath: path)
         }
         throw nothing(for: key)
     }

@@ -36,12 +36,12 @@ extension MutablePersistableRecord {
 
     /// A statement for the row that has the record's key; nil when the key is NULL.
     private func keyStatement(
-        _ action: RecordPlan.Action, _ db: Database, _ makeSQL: (_ table: String, _ condition: String) -> String
+        _ action: RecordTable.Action, _ db: Database, _ makeSQL: (_ table: String, _ condition: String) -> String
     ) throws -> Statement? {
-        let plan = try db.records().plan(of: type(of: self), db)
-        guard let values = plan.keyValues(in: try plan.container(of: self)) else { return nil }
-        let statement = try plan.statement(action, .none, db) {
-            makeSQL(plan.table.quotedDatabaseIdentifier, plan.keyCondition)
+        let table = try db.records().table(of: type(of: self), db)
+        guard let values = table.keyValues(in: try table.container(of: self)) else { return nil }
+        let statement = try table.statement(action, .none, db) {
+            makeSQL(table.name.quotedDatabaseIdentifier, table.keyCondition)
         }
         try statement.setArguments(StatementArguments(plain: values))
         return statement

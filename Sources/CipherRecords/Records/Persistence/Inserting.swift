@@ -222,27 +222,27 @@ extension MutablePersistableRecord {
     func runInsert(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?
     ) throws -> InsertionSuccess {
-        let plan = try db.records().plan(of: type(of: self), db)
-        let given = try plan.container(of: self)
-        let container = try plan.inserted(given)
+        let table = try db.records().table(of: type(of: self), db)
+        let given = try table.container(of: self)
+        let container = try table.inserted(given)
         let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForInsert
-        let statement = try plan.statement(.insert(policy), container.names, db) {
-            plan.insertSQL(container.columns, policy)
+        let statement = try table.statement(.insert(policy), container.names, db) {
+            table.insertSQL(container.columns, policy)
         }
         try statement.setArguments(StatementArguments(plain: container.values))
-        return try plan.success(of: statement.executeForOutcome(), given, db)
+        return try table.success(of: statement.executeForOutcome(), given, db)
     }
 
     func runInsert(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, returning: Returning
     ) throws -> InsertionSuccess {
-        let plan = try db.records().plan(of: type(of: self), db)
-        let given = try plan.container(of: self)
-        let container = try plan.inserted(given)
+        let table = try db.records().table(of: type(of: self), db)
+        let given = try table.container(of: self)
+        let container = try table.inserted(given)
         let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForInsert
-        let sql = plan.insertSQL(container.columns, policy)
-        let outcome = try plan.run(sql, container.values, returning, db)
-        return try plan.success(of: outcome, given, db)
+        let sql = table.insertSQL(container.columns, policy)
+        let outcome = try table.run(sql, container.values, returning, db)
+        return try table.success(of: outcome, given, db)
     }
 }
 
@@ -251,12 +251,12 @@ extension DatabaseError {
     static func skipped(_ name: String, of type: Any.Type) -> DatabaseError { skippedCallback(name, of: type) }
 }
 
-extension RecordPlan {
+extension RecordTable {
     func insertSQL(_ columns: [String], _ policy: Database.ConflictResolution) -> String {
         let clause = policy == .abort ? "" : "OR \(policy.rawValue) "
         let names = columns.map(\.quotedDatabaseIdentifier).joined(separator: ", ")
         let marks = databaseQuestionMarks(count: columns.count)
-        return "INSERT \(clause)INTO \(table.quotedDatabaseIdentifier) (\(names)) VALUES (\(marks))"
+        return "INSERT \(clause)INTO \(name.quotedDatabaseIdentifier) (\(names)) VALUES (\(marks))"
     }
 
     /// Runs a statement that returns a selection of the rows that it changes.
@@ -277,7 +277,7 @@ extension RecordPlan {
         of outcome: StatementOutcome, _ container: PersistenceContainer, _ db: Database
     ) throws -> InsertionSuccess {
         // SQLite counts no row of a view: INSTEAD OF triggers insert what they want.
-        if outcome.changesCount == 0, try !db.viewExists(table) {
+        if outcome.changesCount == 0, try !db.viewExists(name) {
             return InsertionSuccess(ignored: container)
         }
         return InsertionSuccess(
@@ -289,7 +289,7 @@ extension RecordPlan {
         _ sql: String, _ values: [DatabaseValue], returning selection: [Selection], _ db: Database
     ) throws -> Statement {
         var generator = SQLGenerator(facts: SchemaFacts(db))
-        generator.current.table = table
+        generator.current.table = name
         generator.write(" RETURNING ")
         let selection = try selection.rewritten(Rewriting(database: db))
         try generator.write(selection) { generator, selection in try generator.write(selection) }

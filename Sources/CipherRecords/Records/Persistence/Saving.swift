@@ -64,13 +64,13 @@ extension MutablePersistableRecord {
     private mutating func saveWithCallbacks(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, returning: Returning?
     ) throws -> PersistenceSuccess {
-        let plan = try db.records().plan(of: type(of: self), db)
-        let container = try plan.container(of: self)
-        if plan.keyValues(in: container) != nil {
+        let table = try db.records().table(of: type(of: self), db)
+        let container = try table.container(of: self)
+        if table.keyValues(in: container) != nil {
             do {
                 return try updateWithCallbacks(
                     db, onConflict: conflictResolution, columns: .all, returning: returning)
-            } catch let error as RecordError where error == plan.notFound(container) {
+            } catch let error as RecordError where error == table.notFound(container) {
                 // There is no such row yet.
             }
         }

@@ -112,7 +112,7 @@ struct DecimalDigits: Equatable {
     }
 }
 
-extension RecordPlan {
+extension RecordTable {
     /// The columns of a record that an insertion stores: all but those that the table computes.
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_MISMATCH` for a number that a column would round; `.SQLITE_MISUSE` if the
@@ -122,7 +122,7 @@ extension RecordPlan {
         if stored.values.isEmpty {
             throw DatabaseError(
                 resultCode: .SQLITE_MISUSE,
-                message: "table \(table) computes every column of the record: encode(to:) has to set another one")
+                message: "table \(name) computes every column of the record: encode(to:) has to set another one")
         }
         try requirePrecision(of: stored, at: stored.values.indices)
         return stored
@@ -140,7 +140,7 @@ extension RecordPlan {
         let rounded = container.values.withUnsafeBufferPointer { values in
             indexes.first { list[$0].mayRound(values[$0]) && list[$0].rounds(values[$0]) }
         }
-        if let rounded { throw DatabaseError.rounding(container.columns[rounded], of: table) }
+        if let rounded { throw DatabaseError.rounding(container.columns[rounded], of: name) }
     }
 }
 

@@ -264,11 +264,11 @@ extension MutablePersistableRecord {
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, columns: UpdatedColumns,
         returning: Returning? = nil
     ) throws -> PersistenceSuccess {
-        let plan = try db.records().plan(of: type(of: self), db)
+        let table = try db.records().table(of: type(of: self), db)
         let names =
             switch columns {
             case .some(let columns): columns
-            case .all: plan.tableColumnNames
+            case .all: table.tableColumnNames
             }
         try willUpdate(db, columns: names)
         var updated: PersistenceSuccess?
@@ -289,24 +289,24 @@ extension MutablePersistableRecord {
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, columns: UpdatedColumns,
         returning: Returning?
     ) throws -> PersistenceSuccess {
-        let plan = try db.records().plan(of: type(of: self), db)
-        let container = try plan.container(of: self)
-        guard let keyValues = plan.keyValues(in: container) else { throw plan.notFound(container) }
+        let table = try db.records().table(of: type(of: self), db)
+        let container = try table.container(of: self)
+        guard let keyValues = table.keyValues(in: container) else { throw table.notFound(container) }
         let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForUpdate
-        var updated = plan.updatedColumns(of: container)
+        var updated = table.updatedColumns(of: container)
         if case .some(let chosen) = columns { updated = updated.limited(to: chosen) }
         // Without any column the key is given its own value: the row is found, and nothing changes.
-        if updated.indexes.isEmpty { updated = plan.keyColumns(of: container) }
-        try plan.requirePrecision(of: container, at: updated.indexes)
+        if updated.indexes.isEmpty { updated = table.keyColumns(of: container) }
+        try table.requirePrecision(of: container, at: updated.indexes)
         let values = updated.indexes.map { container.values[$0] } + keyValues
-        let sql = { plan.updateSQL(updated.columns, policy) }
-        let count = try db.countingChanges(of: plan.table) {
-            if let returning { return try plan.run(sql(), values, returning, db) }
-            let statement = try plan.statement(.update(policy), updated.columnNames, db, sql)
+        let sql = { table.updateSQL(updated.columns, policy) }
+        let count = try db.countingChanges(of: table.name) {
+            if let returning { return try table.run(sql(), values, returning, db) }
+            let statement = try table.statement(.update(policy), updated.columnNames, db, sql)
             try statement.setArguments(StatementArguments(plain: values))
             return try statement.executeForOutcome()
         }
-        if count == 0 { throw plan.notFound(container) }
+        if count == 0 { throw table.notFound(container) }
         return PersistenceSuccess(persistenceContainer: container)
     }
 }
@@ -332,7 +332,7 @@ final class ContainerColumns {
     }
 }
 
-extension RecordPlan {
+extension RecordTable {
     /// The columns of a container that the table has, without those of the key and those that it computes.
     func updatedColumns(of container: PersistenceContainer) -> ContainerColumns {
         if let known = latestUpdate, known.names === container.names { return known.columns }
@@ -365,6 +365,6 @@ extension RecordPlan {
     func updateSQL(_ columns: [String], _ policy: Database.ConflictResolution) -> String {
         let clause = policy == .abort ? "" : "OR \(policy.rawValue) "
         let assignments = columns.map { $0.quotedDatabaseIdentifier + "=?" }.joined(separator: ", ")
-        return "UPDATE \(clause)\(table.quotedDatabaseIdentifier) SET \(assignments) WHERE \(keyCondition)"
+        return "UPDATE \(clause)\(name.quotedDatabaseIdentifier) SET \(assignments) WHERE \(keyCondition)"
     }
 }

@@ -77,22 +77,22 @@ extension MutablePersistableRecord {
     }
 
     private func run(_ upsert: Upsert, _ db: Database) throws -> InsertionSuccess {
-        let plan = try db.records().plan(of: type(of: self), db)
-        let given = try plan.container(of: self)
-        let container = try plan.inserted(given)
+        let table = try db.records().table(of: type(of: self), db)
+        let given = try table.container(of: self)
+        let container = try table.inserted(given)
         var success = InsertionSuccess(
-            rowID: db.lastInsertedRowID, rowIDColumn: plan.key.rowIDColumn, persistenceContainer: given)
-        let statement = try plan.statement(for: upsert, container, db)
+            rowID: db.lastInsertedRowID, rowIDColumn: table.key.rowIDColumn, persistenceContainer: given)
+        let statement = try table.statement(for: upsert, container, db)
         let count = statement.columnCount
         if count == 0 {
-            if try statement.executeForOutcome().changesCount == 0 { throw plan.notFound(container) }
+            if try statement.executeForOutcome().changesCount == 0 { throw table.notFound(container) }
             return success
         }
         // SQLite does not tell the rowid of a row that an upsert updated, so the rowid is returned after the selection.
-        let hasRowID = plan.key.tableHasRowID
+        let hasRowID = table.key.tableHasRowID
         let rows = try Row.fetchCursor(statement, adapter: RangeRowAdapter(0..<(hasRowID ? count - 1 : count)))
         // A trigger may ignore the insertion.
-        guard let row = try rows.next() else { throw plan.notFound(container) }
+        guard let row = try rows.next() else { throw table.notFound(container) }
         if hasRowID, let rowID = Int64.fromDatabaseValue(row.unadapted.databaseValue(at: count - 1)) {
             success.rowID = rowID
         }
@@ -158,7 +158,7 @@ private struct Upsert {
     var isPlain: Bool { conflictTarget.isEmpty && assignments.isEmpty && selection.isEmpty && strategy == .allColumns }
 }
 
-extension RecordPlan {
+extension RecordTable {
     fileprivate func statement(
         for upsert: Upsert, _ container: PersistenceContainer, _ db: Database
     ) throws -> Statement {
@@ -181,7 +181,7 @@ extension RecordPlan {
     ) throws -> (sql: String, values: [DatabaseValue]) {
         var generator = SQLGenerator(facts: SchemaFacts(db))
         // Columns of the row itself, beside those of `excluded`.
-        generator.current = SQLGenerator.Current(table: table, qualifier: nil)
+        generator.current = SQLGenerator.Current(table: name, qualifier: nil)
         generator.scopes = [try TableScope(.excluded, within: [])]
         generator.write(insertSQL(container.columns, .abort) + " ON CONFLICT")
         if !upsert.conflictTarget.isEmpty {

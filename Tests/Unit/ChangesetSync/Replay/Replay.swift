@@ -68,7 +68,7 @@ final class Replay {
         switch line.event {
         case "act": return try act(line, store, db, clock)
         case "remove":
-            return [try replica.announce(db, clock: clock, [.remove(ReplayStore.id(line.text("member")))])]
+            return [try replica.commitEvents(db, clock: clock, [.remove(ReplayStore.id(line.text("member")))])]
         case "fetch":
             guard let commit = commits[line.text("dot")] else { throw ModelFailure(text: "no commit") }
             try replica.fetch(db, clock: clock, commit)

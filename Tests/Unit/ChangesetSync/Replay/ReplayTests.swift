@@ -52,6 +52,6 @@ struct ReplayTests {
     @Test("removed members, lies and restored stores")
     func members() throws { try expectEqual(Self.seeds, ["deletes", "members", "lies", "restores", "counters"]) }
 
-    @Test("everything together")
+    @Test("events of all kinds in one run")
     func everything() throws { try expectEqual(Self.seeds, Self.all) }
 }

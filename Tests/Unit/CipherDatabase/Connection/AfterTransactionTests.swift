@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test("a commit that fails is no end; the rollback that follows is")
+    @Test("a commit that fails calls no block; the rollback that follows does")
     func failedCommit() throws {
         try queue.writeWithoutTransaction { db in
             try db.execute(

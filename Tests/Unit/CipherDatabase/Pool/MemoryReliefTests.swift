@@ -1,4 +1,4 @@
-import CipherDatabase
+@testable import CipherDatabase
 import Dispatch
 import Foundation
 import StorePlatform

@@ -27,7 +27,7 @@ import Testing
 
     /// The notices to an observer of a pool, for commits that a function makes.
     private func changes(_ pool: DatabasePool, _ body: () throws -> Void) throws -> RecordedChanges? {
-        var commits = ForeignCommits()
+        var commits = ExternalCommits()
         pool.writeWithoutTransaction { commits.begin($0) }
         try body()
         guard case .recorded(let changes) = try pool.writeWithoutTransaction({ try commits.poll($0) }) else {

@@ -48,7 +48,7 @@ import Testing
         (
             "look",
             { queue in
-                var commits = ForeignCommits()
+                var commits = ExternalCommits()
                 try queue.inDatabase { db in
                     commits.begin(db)
                     _ = try commits.poll(db)

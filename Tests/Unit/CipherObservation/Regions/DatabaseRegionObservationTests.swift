@@ -163,7 +163,7 @@ import Testing
     }
 
     /// Each call went through two wrappers more than the one before, until the stack was full.
-    @Test("a function that was called often is called as directly as the first time")
+    @Test("the call of an observation is not wrapped once more by each change")
     func manyCalls() throws {
         let places = Collected<Int>()
         let observation = try DatabaseRegionObservation(tracking: Table("shelf")).start(in: queue) { _ in

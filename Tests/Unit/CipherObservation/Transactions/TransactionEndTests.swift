@@ -168,7 +168,7 @@ import Testing
         #expect(recorder.take() == ["+shelf 1", "rollback"])
     }
 
-    @Test("a commit that fails is no end; the rollback that follows is")
+    @Test("observers hear nothing of a commit that fails, and hear the rollback that follows")
     func failedCommit() throws {
         queue.add(transactionObserver: recorder)
         try queue.writeWithoutTransaction { db in

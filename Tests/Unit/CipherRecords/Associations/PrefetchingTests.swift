@@ -395,7 +395,7 @@ struct RandomPrefetchingTests {
         }
     }
 
-    @Test("random rows", arguments: 0..<40)
+    @Test("random rows are prefetched with the rows that refer to them", arguments: 0..<40)
     func random(seed: UInt64) throws {
         var random = SeededGenerator(state: seed)
         let world = World(&random)

@@ -143,7 +143,7 @@ struct CodableTests {
         try #expect(Dated<S>(row: ["date": stored]).date == read)
     }
 
-    @Test("dates")
+    @Test("a date is stored and read by the strategy of its record")
     func dates() throws {
         let whole = Date(timeIntervalSince1970: 1_700_000_000)
         try check(Reference.self, 721_692_800.75.databaseValue, Self.moment)

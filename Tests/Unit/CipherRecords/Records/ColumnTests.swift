@@ -82,7 +82,7 @@ struct ColumnTests {
         mutating func didInsert(_ inserted: InsertionSuccess) { select = inserted.rowID }
     }
 
-    @Test("reserved words and quotes in names")
+    @Test("columns may have reserved words and quotes in their names")
     func reservedNames() throws {
         try DatabaseQueue().write { db in
             try db.create(table: Reserved.databaseTableName) { t in

@@ -437,7 +437,7 @@ struct RecordBadInputTests {
         mutating func didInsert(_ inserted: InsertionSuccess) { select = inserted.rowID }
     }
 
-    @Test("reserved words and quotes in names")
+    @Test("records of a table whose names are reserved words and quotes are stored and found")
     func names() throws {
         try write { db in
             try db.create(table: Quoted.databaseTableName) { t in

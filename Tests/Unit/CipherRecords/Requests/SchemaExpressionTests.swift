@@ -29,7 +29,7 @@ struct SchemaExpressionTests {
         }
     }
 
-    @Test("generated columns")
+    @Test("expressions define generated columns")
     func generated() throws {
         try DatabaseQueue().write { db in
             try db.create(table: "line") { t in

@@ -17,7 +17,7 @@ struct JSONTests {
         RequestSection("JSON of an aliased table", aliases),
     ]
 
-    @Test("each expression becomes its SQL", arguments: sections)
+    @Test("each JSON expression becomes its SQL", arguments: sections)
     func check(section: RequestSection) throws { try section.check() }
 
     private static func select(

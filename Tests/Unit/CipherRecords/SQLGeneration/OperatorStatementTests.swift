@@ -304,7 +304,7 @@ struct OperatorStatementTests {
         table.rows(Item.filter(compared(KeyItem.Columns.a, .b)), expected)
     }
 
-    @Test("in definitions")
+    @Test("a comparison kept in a constant is SQL in a definition")
     func definitions() throws {
         typealias C = EnumItem.Columns
         try DatabaseQueue().write { db in

@@ -23,7 +23,7 @@ struct SelectionTests {
         RequestSection("lists that are one parameter", lists),
     ]
 
-    @Test("each request becomes its SQL", arguments: sections)
+    @Test("each selection becomes its SQL", arguments: sections)
     func check(section: RequestSection) throws { try section.check() }
 
     private static func tables(_ table: RequestTable) {

@@ -84,7 +84,7 @@ struct PendingFormatTests {
     }
 
     @Test(
-        "no line may be missing, come twice, stand elsewhere, or come from another version of the same sidecar",
+        "no line of a rotating sidecar may be missing, come twice, stand elsewhere, or come from another version",
         arguments: RotationCase.allCases)
     func lines(kind: RotationCase) throws {
         let pending = try Pending(kind)
@@ -188,7 +188,9 @@ struct PendingFormatTests {
         try refused(rest, "\(line)\n", many.joined())
     }
 
-    @Test("random changes never crash the parser, and what it accepts is canonical", arguments: RotationCase.allCases)
+    @Test(
+        "random changes of a rotating sidecar never crash the parser, and what it accepts is canonical",
+        arguments: RotationCase.allCases)
     func fuzz(kind: RotationCase) throws {
         let seed = SeededGenerator.seed()
         var generator = SeededGenerator(seed: seed)

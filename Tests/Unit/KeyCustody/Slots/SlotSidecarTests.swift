@@ -76,7 +76,7 @@ struct SlotSidecarTests {
         }
     }
 
-    @Test("no line may be missing, come twice, stand elsewhere, or come from another version of the same sidecar")
+    @Test("no line of a sidecar with slots may be missing, come twice, stand elsewhere, or come from another version")
     func lines() throws {
         let lines = try rotating.encoded(keys: made.keys).text.split(separator: "\n").map { String($0) + "\n" }
         let other = try rotating.announcingSwitch(pages: 7).encoded(keys: made.keys).text.split(separator: "\n").map {
@@ -214,7 +214,7 @@ struct SlotSidecarTests {
         #expect(error(changed.bytes)?.isAhead == false)
     }
 
-    @Test("random changes never crash the parser, and what it accepts is canonical")
+    @Test("random changes of a sidecar with slots never crash the parser, and what it accepts is canonical")
     func fuzz() throws {
         let seed = SeededGenerator.seed()
         var generator = SeededGenerator(seed: seed)

@@ -2,7 +2,7 @@ import CipherDatabase
 
 /// The parts that a connection keeps of requests of one shape: the SQL text, the compiled statement, and the places of
 /// the values.
-final class StatementPlan {
+final class CompiledRequest {
     /// The request with numbers in the places of its values: no value of the program is kept.
     let shape: StatementRequest
     /// The position of each parameter's value among the values of the request; nil where they have the same order.
@@ -10,14 +10,14 @@ final class StatementPlan {
     /// The positions of values that have to be equal, because the text has only the first of each two.
     private let equalValues: [(name: String, Int, Int)]
     let adapter: (any RowAdapter)?
-    private let statement: PlannedStatement
+    private let statement: LazyStatement
 
     /// Writes the SQL of a request. The request that is written holds numbers in the places of its values, so that the
     /// parameters tell where the values of the next request of this shape go.
     ///
-    /// - Parameter statement: Gives the statement of an SQL text, which several plans may share.
+    /// - Parameter statement: Gives the statement of an SQL text, which several requests may share.
     init(
-        _ request: StatementRequest, facts: SchemaFacts, statement: (String) -> PlannedStatement
+        _ request: StatementRequest, facts: SchemaFacts, statement: (String) -> LazyStatement
     ) throws {
         var count = 0
         let numbered = try request.rewritten(
@@ -65,75 +65,6 @@ package struct RequestStatistics {
     package let compiled: Int
 }
 
-/// The state that the record layer keeps for one connection, for as long as the schema stays the same.
-final class RecordStorage: ConnectionFeature {
-    static let key = FeatureKey<RecordStorage>(.records)
-
-    /// The most requests of different shapes that are kept: at this number all plans are dropped.
-    static let mostRequests = 500
-
-    private var generation: Int
-    private var plans: [StatementRequest: StatementPlan] = [:]
-    /// The statements of the plans: requests whose aliases have no names differ in shape, and not in text.
-    private var statements: [String: PlannedStatement] = [:]
-    /// The kept facts about record types.
-    var recordPlans: [PlanKey: RecordPlan] = [:]
-    /// The plan of the record type used last.
-    var latestPlan: (key: PlanKey, plan: RecordPlan)?
-
-    /// A record type, and the table that it has at the moment.
-    struct PlanKey: Hashable {
-        let type: ObjectIdentifier
-        let table: String
-    }
-
-    /// How many requests found their SQL here, and how many did not.
-    private var counts = (found: 0, generated: 0)
-
-    init(generation: Int) { self.generation = generation }
-
-    /// Ends a retain cycle: the connection keeps this object, whose statements keep the connection.
-    func willClose(_ db: Database) { db.features[Self.key] = nil }
-
-    /// Drops all plans if the schema has changed.
-    func compare(_ generation: Int) {
-        if generation == self.generation { return }
-        self.generation = generation
-        plans.removeAll()
-        statements.removeAll()
-        recordPlans.removeAll()
-        latestPlan = nil
-    }
-
-    var statistics: RequestStatistics {
-        RequestStatistics(
-            found: counts.found, generated: counts.generated,
-            compiled: statements.values.reduce(0) { $0 + $1.compilationCount })
-    }
-
-    /// The plan of a request of this shape; nil when there is none yet.
-    func plan(knownFor request: StatementRequest) -> StatementPlan? {
-        guard let plan = plans[request] else { return nil }
-        counts.found += 1
-        return plan
-    }
-
-    /// Makes the plan of a request.
-    func plan(for request: StatementRequest, _ db: Database) throws -> StatementPlan {
-        if plans.count >= Self.mostRequests { plans.removeAll() }
-        if statements.count >= Self.mostRequests { statements.removeAll() }
-        let plan = try StatementPlan(request, facts: SchemaFacts(db)) { sql in
-            if let known = statements[sql] { return known }
-            let planned = PlannedStatement(sql: sql)
-            statements[sql] = planned
-            return planned
-        }
-        counts.generated += 1
-        plans[plan.shape] = plan
-        return plan
-    }
-}
-
 extension Database {
     /// How many requests of this connection reused a plan so far.
     package func requestStatistics() throws -> RequestStatistics { try records().statistics }
@@ -153,13 +84,13 @@ extension Database {
     /// The statement of a request, compiled once for all requests of its shape.
     func prepare(_ request: StatementRequest) throws -> PreparedRequest {
         let storage = try records()
-        if let plan = storage.plan(knownFor: request) { return try plan.prepared(request, self) }
+        if let compiled = storage.compiled(request) { return try compiled.prepared(request, self) }
         let rewriting = Rewriting(database: self)
         let resolved = try request.rewritten(rewriting)
-        if rewriting.hasResolved, let plan = storage.plan(knownFor: resolved) {
-            return try plan.prepared(resolved, self)
+        if rewriting.hasResolved, let compiled = storage.compiled(resolved) {
+            return try compiled.prepared(resolved, self)
         }
-        return try storage.plan(for: resolved, self).prepared(resolved, self)
+        return try storage.compile(resolved, self).prepared(resolved, self)
     }
 
     /// The statement of a request that reads a relation. While the access is recorded, the statement knows which rows

@@ -11,9 +11,9 @@ package struct ProgramTables {
     package struct LeftOut: Hashable {
         package let name: String
         /// The virtual table to which it belongs by its name.
-        package let virtualTable: String
+        let virtualTable: String
         /// The module that this connection does not know.
-        package let module: String
+        let module: String
 
         package var reason: String {
             "\"\(name)\" is left out: by its name it belongs to the virtual table \"\(virtualTable)\", and the module "

@@ -38,9 +38,9 @@ package struct LentRow {
 ///
 /// Half of a surrogate pair becomes another character together with what follows it, or U+FFFD. So do U+FFFE and U+FFFF,
 /// and an odd byte at the end is dropped. https://www.sqlite.org/src/file/src/utf.c
-package enum TextConversion {
+enum TextConversion {
     /// - Parameter text: UTF-16 in the byte order of the processor.
-    package static func isExact(utf16 text: UnsafeRawBufferPointer) -> Bool {
+    static func isExact(utf16 text: UnsafeRawBufferPointer) -> Bool {
         guard text.count.isMultiple(of: 2) else { return false }
         var index = 0
         func unit() -> UInt16 {
@@ -55,19 +55,6 @@ package enum TextConversion {
             }
         }
         return true
-    }
-
-    /// - Parameter text: The bytes of a text in a database in UTF-8, which need not be valid.
-    package static func isExact(utf8 text: some Sequence<UInt8>) -> Bool {
-        var decoder = UTF8()
-        var bytes = text.makeIterator()
-        while true {
-            switch decoder.decode(&bytes) {
-            case .scalarValue("\u{FFFE}"), .scalarValue("\u{FFFF}"), .error: return false
-            case .scalarValue: continue
-            case .emptyInput: return true
-            }
-        }
     }
 }
 

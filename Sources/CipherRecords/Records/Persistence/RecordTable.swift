@@ -3,9 +3,9 @@ import CipherSchema
 
 /// The facts that a connection keeps of one record type: table, key, and the statements that store its records.
 ///
-/// A plan belongs to one schema: ``RecordStorage`` forgets it when the schema changes.
-final class RecordPlan {
-    let table: String
+/// A value belongs to one schema: ``RecordStorage`` forgets it when the schema changes.
+final class RecordTable {
+    let name: String
     let key: SchemaFacts.Key
     let tableColumns: [String]
     let tableColumnNames: Set<String>
@@ -24,9 +24,9 @@ final class RecordPlan {
     @exclusivity(unchecked) var expected = ColumnNames.none
     /// The columns that an update of the last record changed, for the next one that gives the same columns.
     @exclusivity(unchecked) var latestUpdate: (names: ColumnNames, columns: ContainerColumns)?
-    @exclusivity(unchecked) private var statements: [StatementKey: PlannedStatement] = [:]
+    @exclusivity(unchecked) private var statements: [StatementKey: LazyStatement] = [:]
     /// The statement used last: most programs store many records in one way.
-    @exclusivity(unchecked) private var latest: PlannedStatement?
+    @exclusivity(unchecked) private var latest: LazyStatement?
     @exclusivity(unchecked) private var latestAction = Action.fetch
     @exclusivity(unchecked) private var latestNames = ColumnNames.none
 
@@ -55,13 +55,13 @@ final class RecordPlan {
     }
 
     init(_ type: any TableRecord.Type, _ db: Database) throws {
-        table = type.databaseTableName
+        name = type.databaseTableName
         let facts = SchemaFacts(db)
-        key = try facts.primaryKey(table)
-        let columns = try db.columns(in: table)
+        key = try facts.primaryKey(name)
+        let columns = try db.columns(in: name)
         tableColumns = columns.map(\.name)
-        let stored = try db.nameOfTable(table) == nil ? [] : columns
-        let isStrict = try !stored.isEmpty && db.isStrict(table)
+        let stored = try db.nameOfTable(name) == nil ? [] : columns
+        let isStrict = try !stored.isEmpty && db.isStrict(name)
         let affinities = stored.map { ($0.name.lowercased(), TypeAffinity(type: $0.type, isStrict: isStrict)) }
         self.affinities = Dictionary(affinities, uniquingKeysWith: { first, _ in first })
         tableColumnNames = Set(tableColumns)
@@ -76,7 +76,7 @@ final class RecordPlan {
         hasPlainSelection && type.relation.selection == selection
     }
 
-    /// A statement of this plan, compiled once.
+    /// A statement of this table, compiled once.
     ///
     /// - Parameter makeSQL: Writes its SQL, when it is not there.
     func statement(
@@ -84,18 +84,18 @@ final class RecordPlan {
     ) throws -> Statement {
         if let latest, latestNames === names, latestAction == action { return try latest.free(db) }
         let key = StatementKey(action: action, names: names)
-        if let planned = statements[key] {
-            return try keep(planned, action, names).free(db)
+        if let lazy = statements[key] {
+            return try keep(lazy, action, names).free(db)
         }
-        let planned = PlannedStatement(sql: try makeSQL())
+        let lazy = LazyStatement(sql: try makeSQL())
         if statements.count >= RecordStorage.mostRequests { statements.removeAll() }
-        statements[key] = planned
-        return try keep(planned, action, names).free(db)
+        statements[key] = lazy
+        return try keep(lazy, action, names).free(db)
     }
 
-    private func keep(_ planned: PlannedStatement, _ action: Action, _ names: ColumnNames) -> PlannedStatement {
-        (latest, latestAction, latestNames) = (planned, action, names)
-        return planned
+    private func keep(_ lazy: LazyStatement, _ action: Action, _ names: ColumnNames) -> LazyStatement {
+        (latest, latestAction, latestNames) = (lazy, action, names)
+        return lazy
     }
 
     /// The columns that the record gives, with their values.
@@ -137,42 +137,11 @@ final class RecordPlan {
     func notFound(_ container: PersistenceContainer) -> RecordError {
         let pairs = key.columns.map { ($0, container.value(of: $0) ?? .null) }
         return .recordNotFound(
-            databaseTableName: table, key: Dictionary(pairs, uniquingKeysWith: { first, _ in first }))
+            databaseTableName: name, key: Dictionary(pairs, uniquingKeysWith: { first, _ in first }))
     }
 
     /// The condition for the row of a key. A key that is NULL in part finds none.
     var keyCondition: String {
         key.columns.map { $0.quotedDatabaseIdentifier + "=?" }.joinedAsExpression(by: " AND ")
-    }
-}
-
-/// A statement that is compiled when it is first used.
-final class PlannedStatement {
-    let sql: String
-    // While nobody else refers to it, nobody steps through it, and it is free.
-    @exclusivity(unchecked) private var statement: Statement?
-    private(set) var compilationCount = 0
-
-    init(sql: String) { self.sql = sql }
-
-    func free(_ db: Database) throws -> Statement {
-        if isKnownUniquelyReferenced(&statement), let statement { return statement }
-        let fresh = try db.makeStatement(sql: sql, persistent: true)
-        statement = fresh
-        compilationCount += 1
-        return fresh
-    }
-}
-
-extension RecordStorage {
-    /// The plan of a record type, for the table that it has now: a program may compute the name, as for each tenant.
-    func plan(of type: any TableRecord.Type, _ db: Database) throws -> RecordPlan {
-        let key = PlanKey(type: ObjectIdentifier(type), table: type.databaseTableName)
-        if let latestPlan, latestPlan.key == key { return latestPlan.plan }
-        let plan = try recordPlans[key] ?? RecordPlan(type, db)
-        if recordPlans.count >= Self.mostRequests { recordPlans.removeAll() }
-        recordPlans[key] = plan
-        latestPlan = (key, plan)
-        return plan
     }
 }

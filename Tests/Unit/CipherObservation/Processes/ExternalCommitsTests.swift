@@ -8,7 +8,7 @@ import Testing
 @testable import CipherObservation
 
 /// The findings of a connection about the commits of others, and their cost.
-@Suite struct ForeignCommitsTests {
+@Suite struct ExternalCommitsTests {
     private let file = TemporaryFile()
 
     private func pools(records: Bool = true) throws -> (DatabasePool, DatabasePool) {
@@ -25,7 +25,7 @@ import Testing
     }
 
     /// A change as text: the recorded tables, what was recorded, and the tables of which much was.
-    private func text(_ change: ForeignChange) -> String {
+    private func text(_ change: ExternalChange) -> String {
         switch change {
         case .nothing: "nothing"
         case .everything: "everything"
@@ -37,7 +37,7 @@ import Testing
     @Test("a look says what others have recorded since the last one, and nothing of one's own")
     func recorded() throws {
         let (pool, other) = try pools()
-        var others = ForeignCommits()
+        var others = ExternalCommits()
         func look() throws -> String {
             try pool.writeWithoutTransaction { text(try others.poll($0)) }
         }
@@ -68,7 +68,7 @@ import Testing
     @Test("a table of which a stock program drops a trigger is not taken for a recorded one")
     func droppedTrigger() throws {
         let (pool, other) = try pools()
-        var others = ForeignCommits()
+        var others = ExternalCommits()
         func look() throws -> String {
             try pool.writeWithoutTransaction { text(try others.poll($0)) }
         }
@@ -93,7 +93,7 @@ import Testing
     @Test("what was purged before a look counts as everything")
     func purged() throws {
         let (pool, other) = try pools()
-        var others = ForeignCommits()
+        var others = ExternalCommits()
         func look() throws -> String {
             try pool.writeWithoutTransaction { text(try others.poll($0)) }
         }
@@ -113,7 +113,7 @@ import Testing
     @Test("a look is one transaction of few statements, however often it was made", arguments: [false, true])
     func cost(records: Bool) throws {
         let (pool, other) = try pools(records: records)
-        var others = ForeignCommits()
+        var others = ExternalCommits()
         pool.writeWithoutTransaction { others.begin($0) }
         for round in 0..<3 {
             try insert(other)

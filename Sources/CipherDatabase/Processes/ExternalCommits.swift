@@ -1,5 +1,5 @@
 /// The commits of other connections.
-package enum ForeignChange: Sendable {
+package enum ExternalChange: Sendable {
     case nothing
     /// Anything: nothing is recorded, or not all of it.
     case everything
@@ -22,7 +22,7 @@ package struct RecordedChanges: Sendable {
 /// Finds out whether other connections have committed since the last poll, by the number that SQLite changes with each
 /// of their commits, and what, by the history. The connection's own commits never count.
 /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_data_version>
-package struct ForeignCommits {
+package struct ExternalCommits {
     private enum Seen {
         /// Nothing: the next poll counts as a change.
         case nothing
@@ -54,7 +54,7 @@ package struct ForeignCommits {
     /// The finding of a poll in its transaction.
     private struct Finding {
         let version: Int64
-        var change = ForeignChange.nothing
+        var change = ExternalChange.nothing
         var history: SeenHistory?
     }
 
@@ -62,7 +62,7 @@ package struct ForeignCommits {
     ///
     /// - Returns: What other connections have committed since the last poll.
     /// - Throws: ``DatabaseError``; the next poll finds what this one has missed.
-    package mutating func poll(_ db: Database) throws -> ForeignChange {
+    package mutating func poll(_ db: Database) throws -> ExternalChange {
         // Before the snapshot: after a commit in between, the next poll reads once more than necessary, and misses nothing.
         let position = db.commitPosition
         if case .version(_, let known?) = seen, known == position { return .nothing }
@@ -73,7 +73,7 @@ package struct ForeignCommits {
                 var finding = Finding(version: try db.foreignVersion())
                 if finding.version == former { return finding }
                 do {
-                    (finding.change, finding.history) = try db.foreignChanges(since: history)
+                    (finding.change, finding.history) = try db.externalChanges(since: history)
                 } catch let error as DatabaseError where error.resultCode != .SQLITE_CORRUPT {
                     throw error
                 } catch {
@@ -164,7 +164,7 @@ extension Database {
     }
 
     /// The commits, and the part of the history that shows them.
-    fileprivate func foreignChanges(since known: SeenHistory?) throws -> (ForeignChange, SeenHistory?) {
+    fileprivate func externalChanges(since known: SeenHistory?) throws -> (ExternalChange, SeenHistory?) {
         guard let catalog = try historyCatalog() else { return (.everything, nil) }
         guard let known else { return (.everything, try seenHistory()) }
         let limit = Limits.listedForeignChanges
@@ -184,7 +184,7 @@ extension Database {
 
     private func recorded(
         _ known: SeenHistory, _ latest: SeenHistory?, _ entries: [HistoryEntry], changedTables: Set<String> = []
-    ) -> ForeignChange {
+    ) -> ExternalChange {
         guard let latest else { return .everything }
         var (tables, coversAll) = (latest.tables, latest.coversAllTables)
         if known.generation != latest.generation {
@@ -251,7 +251,7 @@ private struct SeenHistory {
     }
 }
 
-extension ForeignChange {
+extension ExternalChange {
     /// Whether it touches a region, as far as that is known.
     package func touches(_ region: DatabaseRegion) -> Bool {
         switch self {

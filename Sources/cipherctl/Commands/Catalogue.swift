@@ -1,0 +1,61 @@
+/// All commands, in the order in which help lists them.
+enum Catalogue {
+    static var all: [any Command.Type] {
+        [
+            CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, WatchCommand.self,
+            HistoryCommand.self, HistoryRecordCommand.self, HistoryStopCommand.self, HistoryReadersCommand.self,
+            SyncInitCommand.self, SyncInviteCommand.self, SyncJoinCommand.self, SyncStatusCommand.self,
+            SyncRunCommand.self, SyncPushCommand.self, SyncFetchCommand.self, SyncPullCommand.self,
+            SyncCommitCommand.self, SyncConflictsCommand.self, SyncLogCommand.self, SyncDiffCommand.self,
+            SyncRevertCommand.self, SyncVerifyCommand.self, SyncMembersCommand.self, SyncRemotesCommand.self,
+            SyncSnapshotCommand.self, StatusCommand.self, DoctorCommand.self, VerifyCommand.self, HashCommand.self,
+            KeyListCommand.self, KeyAddCommand.self,
+            KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
+            KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyAcceptCommand.self,
+            KeyLogCommand.self, ConformanceCommand.self, SalvageCommand.self, ExportCommand.self, BackupCommand.self,
+            BackupVerifyCommand.self, RestoreCommand.self,
+            RotateCommand.self, DestroyCommand.self, CompletionsCommand.self, ManCommand.self,
+        ]
+    }
+
+    /// The commands whose names begin with these words and have more of them, as `key list` after `key`.
+    static func group(_ words: [String]) -> [any Command.Type] {
+        all.filter { command in
+            let name = command.syntax.name.split(separator: " ").map(String.init)
+            return !words.isEmpty && name.count > words.count && name.starts(with: words)
+        }
+    }
+
+    /// The name that differs from the first words by two letters at most; nil where none does.
+    static func nearest(to words: [String]) -> String? {
+        let found = all.map { command in
+            let name = command.syntax.name
+            let typed = words.prefix(name.split(separator: " ").count).joined(separator: " ")
+            return (name: name, changes: changes(from: typed, to: name))
+        }
+        return found.filter { $0.changes <= 2 && $0.changes * 2 < $0.name.count }.min { $0.changes < $1.changes }?.name
+    }
+
+    /// How many letters must be inserted, removed or replaced to make one text of another.
+    private static func changes(from one: String, to other: String) -> Int {
+        let other = Array(other)
+        var row = Array(0...other.count)
+        for (index, letter) in one.prefix(40).enumerated() {
+            let former = row
+            row[0] = index + 1
+            for (place, wanted) in other.enumerated() {
+                row[place + 1] = min(former[place + 1] + 1, row[place] + 1, former[place] + (letter == wanted ? 0 : 1))
+            }
+        }
+        return row[other.count]
+    }
+
+    /// The command at the beginning of arguments, and the arguments after its name; nil when there is none. The longer
+    /// name counts: `backup verify` is not `backup` of a store named "verify".
+    static func find(_ arguments: [String]) -> (command: any Command.Type, rest: [String])? {
+        let found = all.map { ($0, $0.syntax.name.split(separator: " ").map(String.init)) }
+            .filter { arguments.starts(with: $0.1) }
+            .max { $0.1.count < $1.1.count }
+        return found.map { ($0.0, Array(arguments.dropFirst($0.1.count))) }
+    }
+}
