@@ -167,7 +167,7 @@ extension SQL: ExpressibleByStringInterpolation {
 package final class NestedQuery: SQLFragment {
     package let literal: SQL
     /// How many such queries are in one another, this one included.
-    fileprivate let levels: Int
+    let levels: Int
 
     init(_ literal: SQL) {
         self.literal = literal
@@ -180,7 +180,7 @@ package final class NestedQuery: SQLFragment {
 }
 
 /// A query in too many others: a mistake that was found when there was no way to throw.
-private final class RefusedQuery: SQLFragment {
+final class RefusedQuery: SQLFragment {
     func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
         throw DatabaseError(
             resultCode: .SQLITE_MISUSE, message: "more than \(Limits.nestedQueries) SQL requests are in one another")
