@@ -208,6 +208,8 @@ static int become_program(
     /* It fails for the signals that cannot be caught. */
     for (int number = 1; number < NSIG; number++) sigaction(number, &action, NULL);
     if (leads_group && setpgid(0, 0) != 0) return errno;
+    /* The memory is that of the parent: a signal that ends the parent from here on ends the group, too. */
+    cplatform_interruption_ends_child(leads_group ? -getpid() : getpid());
     /* The kernel sends it when the thread that has started the program ends, which waits for the program. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return errno;
     if (getppid() != parent) return ESRCH;
@@ -258,7 +260,11 @@ int cplatform_spawn(
         }
     }
     close(report[0]);
-    if (failure == 0) *child = process;
+    if (failure == 0) {
+        *child = process;
+    } else {
+        cplatform_interruption_ends_child(0);
+    }
     return failure;
 }
 #else

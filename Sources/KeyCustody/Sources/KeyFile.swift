@@ -25,11 +25,6 @@ package enum KeyFile {
         let file = try FileDescriptor(opening: path, .readOnly, waitsForWriter: false)
         // The status of the open file, so that the file cannot be replaced between the check and the reading.
         let status = try file.status()
-        if status.kind == .directory {
-            throw StoreError(
-                .invalidKey, what: "\"\(path)\" is not a key file.", why: "It is a folder.",
-                remedy: "Name the file inside the folder.")
-        }
         if checkingPermissions, status.kind == .regular, status.permissions & forbiddenPermissions != 0 {
             throw StoreError(
                 .invalidKey, what: "The key file \"\(path)\" is not private to its owner.",

@@ -73,9 +73,9 @@ extension KeySource {
     ///   - arguments: The program, found by `PATH`, and its arguments. No shell is involved. A relative path of the
     ///     program is made absolute here; relative paths in its arguments are its own, and are taken from the current
     ///     directory at each reading.
-    ///   - timeout: The longest time it may run. After that it is killed, with the programs that it has started. What
-    ///     it has printed when it ends is the key; a program that it leaves in the background is killed, unless that has
-    ///     a session of its own.
+    ///   - timeout: The longest time it may run. After that it is killed, with the programs that it has started. Its
+    ///     output until its end is the key. A program that it leaves in the background is killed, unless that program
+    ///     has a session of its own.
     ///   - environment: The names of environment variables that it gets, besides ``commandEnvironment``. It gets no other
     ///     ones: the environment may contain secrets that are not meant for it.
     public static func command(
@@ -89,7 +89,8 @@ extension KeySource {
     }
 
     /// The names of the environment variables that every key command gets: what programs need to find themselves, their
-    /// files and agents, and to speak the language of the user.
+    /// files and agents, and to speak the language of the user. At a terminal it also gets
+    /// `CIPHERSTORE_KEY_PROGRAM`, a random value by which the programs that it leaves are found.
     public static let commandEnvironment = [
         "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES",
         "TZ",

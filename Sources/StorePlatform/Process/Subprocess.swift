@@ -97,7 +97,7 @@ package enum Subprocess {
             let leadsGroup = !Terminal.isControlling
             let mark = ProcessMark()
             var given: [[UInt8]]?
-            if let environment { given = variables(environment) + [mark.variable] }
+            if let environment { given = variables(environment) + (leadsGroup ? [] : [mark.variable]) }
             let process = try spawn(
                 arguments, given, program, input: input.number, output: writeEnd.number, leadsGroup: leadsGroup)
             return Running(process: process, output: readEnd, leadsGroup: leadsGroup, mark: mark)

@@ -80,6 +80,8 @@ public struct StoreExamination: StoreTool {
                         Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy))
                 }
                 if error.code == .sidecarForged { status = try StoreStatus.Report(withoutSidecar: path) }
+            } catch let error as SystemError where error.isPermission && status.deniesAccess {
+                // The finding names the file, and how it is read again.
             }
         }
         if let finding = status.age?.finding { findings.append(finding) }

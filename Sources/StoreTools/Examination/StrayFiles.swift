@@ -65,7 +65,7 @@ struct StrayFiles {
             return nil
         }
         if ending == "-restoring" {
-            // Where the store is, only --replace would run, and would replace it.
+            // Beside a store only a restoration with --replace runs, and it replaces the store.
             let removal = "remove it with `rm \(ShellWord.path(paths.database + ending))`: nothing refers to it"
             return Finding(
                 .risk, "restorationLeftover", "\"\(name)\" was left by a restoration that is running or was killed",

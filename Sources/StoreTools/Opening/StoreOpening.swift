@@ -196,6 +196,14 @@ package enum StoreOpening {
                 ? "Check the path." : "Check the path, or make the store with `cipherctl create`.")
     }
 
+    /// Refuses a file that is no store, for commands that open none.
+    ///
+    /// - Throws: `StoreError` `notEncrypted`.
+    package static func refuseForeignFile(_ path: String) throws {
+        guard BackupBundle(holding: path) == nil, let foreign = foreignFile(StorePaths(path)) else { return }
+        throw foreign.error
+    }
+
     /// A file with content that is no store.
     private static func foreignFile(_ paths: StorePaths) -> ForeignFile? {
         guard (try? Files.kind(paths.database)) == .regular, let bytes = (try? Files.byteCount(paths.database)) ?? nil,

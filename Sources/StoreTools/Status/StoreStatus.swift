@@ -412,6 +412,9 @@ extension StoreStatus.Report {
             + "`cipherctl salvage \(place) NEW`"
     }
 
+    /// Whether a finding names a file that this user may not use.
+    var deniesAccess: Bool { findings.contains { $0.name == "noAccess" } }
+
     /// The finding about a file that is no store; nil for one that is, or was.
     var foreignFile: Finding? {
         guard backup == nil, copies.allSatisfy({ $0.state == "missing" }) else { return nil }

@@ -37,7 +37,8 @@ struct KeyLogCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let database = StorePaths(path).database
-        guard Files.exists(database) else { throw StoreOpening.noSuchStore(path) }
+        guard try Files.kind(database) != nil else { throw StoreOpening.noSuchStore(path) }
+        try StoreOpening.refuseForeignFile(path)
         let log = KeyLog(databasePath: database)
         let sidecar = SidecarFiles(databasePath: database).read().newestClaimed
         if acknowledges {

@@ -1,6 +1,7 @@
 import CipherStore
 import KeyRotation
 import StorePlatform
+import StoreTools
 
 /// The output of `rotate --status`: for every named store, also for those whose state cannot be read.
 struct RotationStatusReport {
@@ -9,7 +10,10 @@ struct RotationStatusReport {
 
     init(_ path: String) {
         self.path = path
-        found = Result { try KeyRotation.status(of: path) }
+        found = Result {
+            try StoreOpening.refuseForeignFile(path)
+            return try KeyRotation.status(of: path)
+        }
     }
 
     static func run(_ paths: [String], _ console: Console) throws -> ExitCode {

@@ -23,7 +23,9 @@ struct StoreRotation {
             case .rotate: return try rotate()
             case .dryRun: return try inspect()
             case .resume: return try resume()
-            case .abort: return try abort()
+            case .abort:
+                try StoreOpening.refuseForeignFile(path)
+                return try abort()
             }
         } catch {
             let isCancelled = error is CancellationError

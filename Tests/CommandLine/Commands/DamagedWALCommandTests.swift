@@ -72,7 +72,7 @@ struct DamagedWALCommandTests {
         #expect(try place.ctl("status", store).status == 0)
     }
 
-    // An export "verified, same content hash" lacked commits, and nobody was told.
+    // An export "verified, same content hash" lacked commits, without a word.
     @Test("each command that reads says that commits are lost, with the command that reads them")
     func readers() throws {
         try commit("a", "bb", "ccc", "dddd")

@@ -52,8 +52,12 @@ struct ForeignFileTests {
     @Test("a command without a key says what a file is, and recommends no store in its place")
     func keyList() throws {
         for (name, what) in [("notes.txt", "not a database"), ("plain.db", "plain SQLite database")] {
-            let outcome = try place.run(["key", "list", place.path(name)])
-            #expect(outcome.status == 65 && outcome.errors.contains(what), "\(outcome.errors)")
+            for command in [["key", "list"], ["key", "log"], ["rotate", "--status"], ["rotate", "--abort"]] {
+                let key = command.last == "--abort" ? ["--raw-key-file", place.key] : []
+                let outcome = try place.run(command + [place.path(name)] + key)
+                #expect(outcome.status == 65 && outcome.errors.contains(what), "\(command): \(outcome.errors)")
+                #expect(!outcome.errors.contains("sidecar"), "\(command): \(outcome.errors)")
+            }
         }
         try FileManager.default.createDirectory(atPath: place.path("folder"), withIntermediateDirectories: false)
         for path in [place.path("folder"), "/dev/null"] {

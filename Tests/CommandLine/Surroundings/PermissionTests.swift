@@ -44,6 +44,17 @@ struct PermissionTests {
         #expect(try asNobody(["status", place.path("s.db")]).status == 0)
     }
 
+    // `doctor` ended with the error of `open`, and named no remedy.
+    @Test("a sidecar that one may not read, in both copies, is a finding of doctor with its remedy")
+    func sidecar() throws {
+        for name in ["s.db-sidecar", "s.db-sidecar.bak"] { #expect(chmod(place.path(name), 0o600) == 0) }
+        let doctor = try asNobody(["doctor", place.path("s.db")])
+        let findings = doctor.json["findings"] as? [[String: Any]] ?? []
+        let denied = findings.filter { $0["code"] as? String == "noAccess" }
+        #expect(doctor.status == 2 && denied.count == 2, "\(doctor.output)\(doctor.errors)")
+        #expect(denied.allSatisfy { ($0["remedy"] as? String)?.contains("chmod") == true }, "\(denied)")
+    }
+
     // The remedy accused somebody: "find out who did it".
     @Test("a key log that one may not read was not checked, and needs no attention; a folder in its place does")
     func keyLog() throws {

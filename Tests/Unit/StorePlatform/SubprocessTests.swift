@@ -110,7 +110,7 @@ struct SubprocessTests {
     func orphanedGrandchild() throws {
         let folder = try TemporaryFolder()
         let file = folder.file("pids")
-        // The parent of the second one has ended: it is no descendant any more.
+        // The parent of the second one has ended: the program has no such descendant.
         let script = "sh -c 'sleep 1000 & echo $! >> \(file)' & wait; sleep 1000"
         #expect(throws: Subprocess.Failure.timedOut(.seconds(2))) {
             try run(["sh", "-c", script], timeout: .seconds(2))

@@ -134,7 +134,7 @@ struct StoreStatusTests {
         try standard.makeStandard()
         for (path, command) in [(text, nil), (plain.plain, "cipherctl import"), (standard.store, "cipherctl adopt")] {
             let report = try StoreExamination(path).run()
-            let remedy = report.findings.first { $0.name == "sidecarMissing" }?.remedy ?? ""
+            let remedy = report.findings.first { ["noStore", "sidecarMissing"].contains($0.name) }?.remedy ?? ""
             #expect(!remedy.isEmpty && remedy.contains("cipherctl") == (command != nil), "\(remedy)")
             if let command { #expect(remedy.contains(command), "\(remedy)") }
         }
