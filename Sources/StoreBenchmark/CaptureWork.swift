@@ -12,6 +12,27 @@ enum CaptureWork {
         try measure(work, comparison, rows: 1, commits: 1_000)
     }
 
+    /// One commit that updates many rows, each by a statement of its own.
+    static func updating(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
+        let (folder, rows) = (try BenchmarkFolder(), 100_000)
+        let tracked = try SyncedStore(folder)
+        let plain = try SyncedStore(folder, tracked: false)
+        let insert: (Database) throws -> Void = { db in for row in 0..<rows { try SyncedStore.insert(db, row) } }
+        let update: (Database) throws -> Void = { db in
+            let statement = try db.cachedStatement(sql: "UPDATE t SET c1 = c1 + 1, c3 = c3 + 1 WHERE id = ?")
+            for row in 0..<rows { try statement.execute(arguments: [row + 1]) }
+        }
+        try tracked.commit(insert)
+        try plain.store.write(insert)
+        return try comparison.measure(
+            work.name, goal: work.goal, repetitions: rows,
+            prepare: {
+                try tracked.store.checkpoint()
+                try plain.store.checkpoint()
+            },
+            library: { try tracked.commit(update) }, baseline: { try plain.store.write(update) })
+    }
+
     private static func measure(
         _ work: Work, _ comparison: Comparison, rows: Int, commits: Int
     ) throws -> Measurement {

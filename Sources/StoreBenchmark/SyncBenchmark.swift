@@ -22,6 +22,8 @@ struct SyncBenchmark {
         case server
         /// Many devices.
         case crowd
+        /// Rows that were written outside of commits.
+        case foreign
     }
 
     private let parts: [Part]
@@ -34,9 +36,11 @@ struct SyncBenchmark {
     /// - Throws: ``BenchmarkError`` for unknown options, and for options without a value.
     init(_ arguments: [String]) throws {
         let options = try ModeOptions(
-            arguments, mode: "--sync", names: ["--parts", "--runs", "--rows", "--server", "--peer", "--report"])
+            arguments, mode: "--sync",
+            names: ["--parts", "--runs", "--rows", "--server", "--peer", "--report", "--time"])
         parts = try options.parts()
-        comparison = Comparison(runs: options["--runs"].flatMap { Int($0) } ?? 9, takesProcessorTime: false)
+        comparison = Comparison(
+            runs: options["--runs"].flatMap { Int($0) } ?? 9, takesProcessorTime: options["--time"] == "processor")
         rows = options["--rows"].flatMap { Int($0) } ?? 1_000_000
         server = options["--server"]
         peer = options["--peer"]
@@ -71,6 +75,7 @@ struct SyncBenchmark {
                 report.add(try CrowdWork.atOnce(200))
                 report.add(try CrowdWork.atOnce(800))
                 report.add(try CrowdWork.nothingNew(authors: 1_000))
+            case .foreign: report.add(try ForeignWork.measure(rows: 100_000))
             }
         }
         if let reportFolder {

@@ -62,7 +62,9 @@ struct Work {
     static var capture: [Work] {
         [
             Work(name: "insert 100k x 10 ints in one commit / one transaction", goal: 2.5, body: CaptureWork.inserting),
-            Work(name: "1k commits of one row / transactions of one row", goal: 3, body: CaptureWork.singleRows),
+            Work(name: "1k commits of one row / transactions of one row", goal: 2.5, body: CaptureWork.singleRows),
+            Work(
+                name: "update 100k rows by keys in one commit / one transaction", goal: 2.5, body: CaptureWork.updating),
         ]
     }
 

@@ -38,7 +38,7 @@ struct PlainStamps: Hashable, Sendable {
         }
         for (column, stamp) in others.sorted(by: { $0.key < $1.key }) {
             writer.append(column)
-            writer.append(stamp)
+            writer.append(compact: stamp)
         }
         return writer.bytes
     }
@@ -62,7 +62,7 @@ struct PlainStamps: Hashable, Sendable {
             (incarnation, era, shape) = (range.incarnation, 0, range.shape)
             born = LocalStamp(era: 0, commit: range.incarnation)
         }
-        while !reader.isAtEnd { others[try reader.number()] = try reader.stamp() }
+        while !reader.isAtEnd { others[try reader.number()] = try reader.compactStamp() }
     }
 
     init(incarnation: Int64, era: UInt32, born: LocalStamp, shape: Int64) {
@@ -110,6 +110,14 @@ final class PlainRows {
             try PlainStamps($0.bytes(0), range: range)
         }
         return own ?? range.map { PlainStamps($0) }
+    }
+
+    /// The stamps of a row whose record was read with the row.
+    ///
+    /// - Parameter own: The record; nil if there is none.
+    func stamps(of key: Int64, own: [UInt8]?) throws -> PlainStamps? {
+        let range = try range(of: key)
+        return try own.map { try PlainStamps($0, range: range) } ?? range.map { PlainStamps($0) }
     }
 
     private func range(of key: Int64) throws -> PlainRange? {
@@ -162,12 +170,15 @@ final class PlainRows {
     func isEmpty(from first: RowKey, to last: RowKey) throws -> Bool {
         guard let low = argument(first), let high = argument(last) else { return false }
         try flush()
-        let sql = "SELECT EXISTS (SELECT 1 FROM \(rowTable) WHERE key BETWEEN ? AND ?)"
-        if try db.cachedStatement(sql: sql).first([low, high], { $0.integer(0) != 0 }) ?? true { return false }
-        guard let number = first.rowID, isRowID else { return true }
-        if try range(of: number) != nil { return false }
-        let inRange = "SELECT EXISTS (SELECT 1 FROM \(rangeTable) WHERE lo BETWEEN ? AND ?)"
-        return try !(db.cachedStatement(sql: inRange).first([low, high]) { $0.integer(0) != 0 } ?? true)
+        var sql = "SELECT NOT EXISTS (SELECT 1 FROM \(rowTable) WHERE key BETWEEN ?1 AND ?2)"
+        if isRowID {
+            sql += """
+                 AND NOT EXISTS (SELECT 1 FROM \(rangeTable) WHERE lo BETWEEN ?1 AND ?2)
+                AND NOT EXISTS (
+                    SELECT 1 FROM (SELECT hi FROM \(rangeTable) WHERE lo <= ?1 ORDER BY lo DESC LIMIT 1) WHERE hi >= ?1)
+                """
+        }
+        return try db.cachedStatement(sql: sql).first([low, high]) { $0.integer(0) != 0 } ?? false
     }
 
     // MARK: Writing

@@ -30,11 +30,23 @@ final class StoredRows {
     /// Whether a table of the engine has any row of a table.
     func has(_ name: String, _ table: Int64) throws -> Bool {
         if let known = fills[name]?[table] { return known }
-        let found =
-            try db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(name) WHERE tbl = ?)")
-            .first([.integer(table)]) { $0.integer(0) != 0 } ?? false
-        fills[name, default: [:]][table] = found
-        return found
+        let names = [EngineTables.aside, EngineTables.dead, EngineTables.grave, EngineTables.sum]
+        try Self.fillQuery(db).forEach([.integer(table)]) { row in
+            for (column, name) in names.enumerated() where fills[name]?[table] == nil {
+                fills[name, default: [:]][table] = row.integer(column) != 0
+            }
+        }
+        return fills[name]?[table] ?? false
+    }
+
+    private static func fillQuery(_ db: Database) throws -> Statement {
+        try db.cachedStatement(
+            sql: """
+                SELECT EXISTS (SELECT 1 FROM \(EngineTables.aside) WHERE tbl = ?1),
+                    EXISTS (SELECT 1 FROM \(EngineTables.dead) WHERE tbl = ?1),
+                    EXISTS (SELECT 1 FROM \(EngineTables.grave) WHERE tbl = ?1),
+                    EXISTS (SELECT 1 FROM \(EngineTables.sum) WHERE tbl = ?1)
+                """)
     }
 
     private func note(_ name: String, _ table: Int64) { fills[name, default: [:]][table] = true }

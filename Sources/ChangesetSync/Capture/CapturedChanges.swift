@@ -14,6 +14,14 @@ struct CapturedChanges {
         return only
     }
 
+    /// The table, if nothing was touched but rows of one table that were there before.
+    var updates: Capture.Touched? {
+        guard touched.count == 1, let only = touched.first, only.former.inserted.isEmpty, !only.hasNullKey else {
+            return nil
+        }
+        return only
+    }
+
     /// The changed rows, each once, as it was and as it is: in the order of tables and keys.
     ///
     /// - Throws: ``EngineError`` `.nullKey`, `.inexactText`
@@ -22,7 +30,7 @@ struct CapturedChanges {
         let isUTF16 = try db.storesTextsInUTF16()
         for entry in touched {
             if entry.hasNullKey { try entry.definition.requireKeys(in: db) }
-            let reader = try PresentRows(entry.definition, db, isUTF16: isUTF16)
+            let reader = PresentRows(entry.definition, db, isUTF16: isUTF16)
             for range in entry.former.inserted {
                 try reader.forEach(in: range) { changes.append(nil, try reader.cells($0), of: entry.definition) }
             }
@@ -33,9 +41,11 @@ struct CapturedChanges {
 
     private func append(_ entry: Capture.Touched, _ reader: PresentRows, to changes: inout ChangedRows) throws {
         let table = entry.definition
+        if entry.former.others.isEmpty { return }
+        let byKey = try reader.byKey()
         var unexpected: Set<RowKey> = []
         for (key, old) in entry.former.others.sorted(by: { $0.key < $1.key }) {
-            let present = try reader.row(like: key)
+            let present = try reader.row(like: key, byKey)
             let presentKey = present.map { table.key(of: Cells(valid: $0[...], count: table.columns.count).values) }
             let isSame = presentKey == key
             changes.append(old, isSame ? present : nil, of: table)
@@ -74,11 +84,14 @@ struct PresentRows {
     private let table: TableDefinition
     private let db: Database
     private let isUTF16: Bool
-    private let byKey: Statement
 
-    init(_ table: TableDefinition, _ db: Database, isUTF16: Bool) throws {
+    init(_ table: TableDefinition, _ db: Database, isUTF16: Bool) {
         (self.table, self.db, self.isUTF16) = (table, db, isUTF16)
-        byKey = try db.cachedStatement(
+    }
+
+    /// A query for ``row(like:_:)``, which many keys share.
+    func byKey() throws -> Statement {
+        try db.cachedStatement(
             sql: "SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE \(table.keyCondition()) LIMIT 2")
     }
 
@@ -94,7 +107,7 @@ struct PresentRows {
     }
 
     /// The row with a key. Its key may differ from the one asked for, where the collation holds both equal.
-    func row(like key: RowKey) throws -> [UInt8]? {
+    func row(like key: RowKey, _ byKey: Statement) throws -> [UInt8]? {
         let values = key.values
         try byKey.setExactArguments(values.map(\.exact))
         var (found, isExact) = ([UInt8]?.none, false)

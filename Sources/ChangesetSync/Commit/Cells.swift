@@ -10,8 +10,25 @@ enum CellValue: Sendable, Hashable {
     static func string(_ text: String) -> CellValue { .text(Array(text.utf8)[...]) }
 
     /// Values are equal if their cells have the same bytes: 1 and 1.0 differ, so do 0.0 and -0.0.
-    package static func == (one: CellValue, other: CellValue) -> Bool { Cells([one]) == Cells([other]) }
-    package func hash(into hasher: inout Hasher) { Cells([self]).hash(into: &hasher) }
+    package static func == (one: CellValue, other: CellValue) -> Bool {
+        switch (one, other) {
+        case (.null, .null): true
+        case (.integer(let one), .integer(let other)): one == other
+        case (.real(let one), .real(let other)): one.bitPattern == other.bitPattern || one.isNaN && other.isNaN
+        case (.null, .real(let number)), (.real(let number), .null): number.isNaN
+        case (.text(let one), .text(let other)), (.blob(let one), .blob(let other)): ByteOrder.areEqual(one, other)
+        default: false
+        }
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        switch self {
+        case .null: hasher.combine(SerialType.null)
+        case .integer(let number): hasher.combine(number)
+        case .real(let number): hasher.combine(number.isNaN ? SerialType.null : number.bitPattern)
+        case .text(let bytes), .blob(let bytes): bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+        }
+    }
 }
 
 /// Encoded values. Each value has one encoding, so values are equal if their bytes are, and have an order by their bytes.

@@ -1,11 +1,13 @@
 import StoreCrypto
 
 /// A commit with its bytes and its hash (Docs/Formats/Commit.md).
-package struct EncodedCommit: Hashable, Sendable {
+package struct EncodedCommit: Sendable {
     package let commit: Commit
     package let hash: CommitHash
     /// The part before the writes.
     private let head: ArraySlice<UInt8>
+    /// The bytes that were decoded, of which the other parts are slices; nil if the commit was encoded here.
+    private let decoded: ArraySlice<UInt8>?
 
     static let version: UInt8 = 1
     private static let label = Array("cipherstore commit v1".utf8)
@@ -20,6 +22,7 @@ package struct EncodedCommit: Hashable, Sendable {
         guard head.count + commit.writes.bytes.count <= CommitLimits.bodyBytes else { throw CommitError(.bodyTooLong) }
         self.head = head[...]
         self.commit = commit
+        decoded = nil
         hash = try Self.hash(of: commit, head[...], in: repository)
     }
 
@@ -37,6 +40,7 @@ package struct EncodedCommit: Hashable, Sendable {
         commit = try Commit(reading: &reader, author: author, number: number, previous: previous)
         try commit.check()
         head = body[..<reader.index]
+        decoded = body
         var comparison = ByteComparison(head)
         try commit.appendHead(to: &comparison)
         guard comparison.isComplete else { throw CommitError(.notCanonical, at: 0) }
@@ -46,6 +50,8 @@ package struct EncodedCommit: Hashable, Sendable {
     /// The body in two pieces, which are not copied.
     var pieces: [ArraySlice<UInt8>] { [head, commit.writes.bytes] }
     var bodyBytes: Int { head.count + commit.writes.bytes.count }
+    /// The body in one piece. A commit that was decoded has it, so that a long one is not copied.
+    var wholeBody: ArraySlice<UInt8> { decoded ?? body[...] }
     package var body: [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(bodyBytes)
@@ -71,6 +77,13 @@ package struct EncodedCommit: Hashable, Sendable {
         }
         return hash
     }
+}
+
+extension EncodedCommit: Hashable {
+    package static func == (one: EncodedCommit, other: EncodedCommit) -> Bool {
+        one.hash == other.hash && one.commit == other.commit
+    }
+    package func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 }
 
 extension Commit {

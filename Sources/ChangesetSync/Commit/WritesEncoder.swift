@@ -48,6 +48,24 @@ struct WritesEncoder<Sink: ByteSink> {
         guard sink.byteCount <= CommitLimits.bodyBytes else { throw CommitError(.bodyTooLong) }
     }
 
+    /// Adds an update whose cells are written by the caller.
+    ///
+    /// - Throws: ``CommitError`` if no commit can have the write.
+    mutating func appendUpdate(
+        _ shape: WriteShape, of incarnation: Dot, era: UInt32, key: (inout Sink) -> Void, values: (inout Sink) -> Void
+    ) throws(CommitError) {
+        try appendShape(shape, hasExtras: era > 0)
+        key(&sink)
+        try append(incarnation)
+        values(&sink)
+        if era > 0 {
+            sink.append(WriteExtras.era.rawValue)
+            sink.append(varint: UInt64(era))
+        }
+        count += 1
+        guard sink.byteCount <= CommitLimits.bodyBytes else { throw CommitError(.bodyTooLong) }
+    }
+
     private mutating func append(_ extras: WriteExtras, of write: Write) throws(CommitError) {
         sink.append(extras.rawValue)
         if extras.contains(.era) { sink.append(varint: UInt64(write.era)) }

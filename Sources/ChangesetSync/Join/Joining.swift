@@ -11,7 +11,8 @@ struct JoiningCommit {
     /// The vector that its author had joined.
     let context: LocalVector
     private var writes: Writes.Iterator
-    private var joined = 0
+    /// The number of writes that were read.
+    private(set) var joined = 0
 
     init(n: Int64, commit: EncodedCommit, context: LocalVector) {
         (self.n, self.commit, self.context) = (n, commit, context)

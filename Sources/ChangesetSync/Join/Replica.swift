@@ -8,6 +8,8 @@ package final class Replica {
     package struct Settings: Sendable {
         /// The most rows of one transaction of a join; 0 for no limit.
         package var sliceRows = 50_000
+        /// How long one transaction of a join should take; nil if only the rows count, so that each run has the same slices.
+        package var sliceTime: Duration? = SlicePace.aim
         /// How far a time may be ahead of the clock to be adopted, in the unit of ``HybridTime``: a day.
         var clockBound: UInt64 = 86_400_000 << 16
 
@@ -17,6 +19,9 @@ package final class Replica {
     var settings: Settings
     private let definitions = DefinitionCache()
     private var joining: Joining?
+    private var pace = SlicePace()
+    /// How long the last transaction held the write lock.
+    private var lastTime = Duration.zero
     /// The last row that was adopted, of the table that is being adopted.
     private var adopted: RowKey?
     private var dropped = DroppedValues.Progress()
@@ -76,13 +81,18 @@ package final class Replica {
     func inTransaction<T>(
         _ db: Database, _ clock: HybridTime, seesForeign: Bool = true, _ body: (Work) throws -> T
     ) throws -> T {
-        if seesForeign { try recordLostHistory(db, clock) }
+        if seesForeign, examinedSchema == nil { try recordLostHistory(db, clock) }
         while true {
             do {
                 return try once(db, clock) { work in
-                    if seesForeign { try takeForeignWrites(work) }
+                    if seesForeign {
+                        if examinedSchema != definitions.schema { throw OtherSchema() }
+                        try takeForeignWrites(work)
+                    }
                     return try body(work)
                 }
+            } catch is OtherSchema {
+                try recordLostHistory(db, clock)
             } catch is ForeignWrites.Pending {
                 let compared = try db.isolated { try compareTables(db, clock) }
                 while try once(
@@ -95,18 +105,22 @@ package final class Replica {
         }
     }
 
-    private var sliceLimit: Int { settings.sliceRows > 0 ? settings.sliceRows : .max }
+    /// The schema is another one than that for which all tracked tables are known to have a history.
+    private struct OtherSchema: Error {}
+
+    private var sliceLimit: Int {
+        settings.sliceRows > 0 ? min(settings.sliceRows, SlicePace.foundRows) : .max
+    }
 
     /// Begins the change history anew of tables whose recording somebody has ended.
     private func recordLostHistory(_ db: Database, _ clock: HybridTime) throws {
-        if try examinedSchema == db.schemaVersion() { return }
         try once(db, clock) { try $0.recordLostHistory() }
         examinedSchema = try db.schemaVersion()
     }
 
     /// Few rows are committed in the transaction that needs it, many in transactions of their own.
     private func takeForeignWrites(_ work: Work) throws {
-        if work.state.history == work.formerHistory, examinedSchema == definitions.schema { return }
+        if work.state.history == work.formerHistory { return }
         let foreign = ForeignWrites(work: work)
         if try foreign.needsTransactions(limit: sliceLimit) { throw ForeignWrites.Pending() }
         while try foreign.take() {}
@@ -137,8 +151,15 @@ package final class Replica {
     ) throws -> T {
         var result: T?
         try db.writingOwnRows {
+            var begin = ContinuousClock.now
+            defer { lastTime = .now - begin }
             try db.inTransaction(.immediate) {
+                begin = .now
                 let work = try Work(db, settings, definitions, clock: clock)
+                if keepsRules, plainRules?.schema != definitions.schema {
+                    plainRules = nil
+                    throw NeedsSuspension()
+                }
                 if !hasExaminedFile { try StoreFile.note(work) }
                 if keepsRules { work.paused = try pauseHistory(work) }
                 // SQLite commits nothing before the history is resumed.
@@ -155,14 +176,17 @@ package final class Replica {
 
     // MARK: Triggers and foreign keys
 
-    /// Another database is attached, so the triggers of the change history do not pause.
+    /// Another database is attached, so the triggers of the change history do not pause; or the schema has changed, and
+    /// may have other triggers and foreign keys.
     private struct NeedsSuspension: Error {}
 
     /// Whether no trigger but those of the change history, and no foreign key, acts on the tables of the program. Then none is
     /// suspended: SQLite compiles every statement again when they are, and when they act again.
     private func hasPlainRules(_ db: Database) throws -> Bool {
+        // The transaction compares the schema.
+        if let plainRules, plainRules.isPlain { return true }
         let schema = try db.schemaVersion()
-        if let plainRules, plainRules.schema == schema { return plainRules.isPlain }
+        if let plainRules, plainRules.schema == schema { return false }
         let isPlain = try Bool.fetchOne(
             db,
             sql: """
@@ -227,10 +251,11 @@ package final class Replica {
     /// A commit inside another one is a part of it; an error undoes the inner one alone.
     ///
     /// - Parameter body: Writes. It must not change the definitions of tracked tables.
+    /// - Parameter schema: The version of the schema that the program's tables must have; nil for any.
     /// - Returns: The value of the block, and the commit; nil if nothing has changed, or inside another commit.
-    /// - Throws: The error of the block; ``EngineError``; `DatabaseError`. Nothing is changed then.
+    /// - Throws: The error of the block; ``UnpreparedSchema``; ``EngineError``; `DatabaseError`. Nothing is changed.
     func record<T>(
-        _ db: Database, clock: HybridTime, meta: String = "{}", _ body: (Database) throws -> T
+        _ db: Database, clock: HybridTime, meta: String = "{}", schema: Int32? = nil, _ body: (Database) throws -> T
     ) throws -> (value: T, commit: EncodedCommit?) {
         let session = db.captureSession
         if session.capture.isActive {
@@ -243,12 +268,16 @@ package final class Replica {
             return (value, nil)
         }
         return try inTransaction(db, clock) { work in
+            if let schema, schema != definitions.schema { throw UnpreparedSchema() }
             let (value, changes) = try session.capturing(db, work.catalog) {
                 try writing(work) { try body(db) }
             }
             return (value, try work.record(changes, meta: meta))
         }
     }
+
+    /// The schema has changed since the program's tables were examined.
+    struct UnpreparedSchema: Error {}
 
     /// Makes a commit with events and without rows.
     func commitEvents(_ db: Database, clock: HybridTime, _ events: [RepositoryEvent]) throws -> EncodedCommit {
@@ -281,11 +310,12 @@ package final class Replica {
         if joining != nil { return (true, try stepOrRefuse(db, clock)) }
         if try beginReceived(db, clock) { return (true, []) }
         var current: Inbox.Waiting?
+        let long = try db.isolated { try Inbox(db: db, repository: ReplicaState.repository(db)).nextLong() }
         do {
             return try inTransaction(db, clock) { work in
                 follow(work)
                 defer { current = work.joining }
-                let (rest, isAtEnd) = try work.joinReady()
+                let (rest, isAtEnd) = try work.joinReady(long)
                 joining = rest
                 return (!isAtEnd, work.made)
             }
@@ -400,65 +430,29 @@ package final class Replica {
     /// Joins the next slice.
     @discardableResult
     func step(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
-        switch joining {
+        guard let former = joining else { return [] }
+        var rows = settings.sliceRows > 0 ? settings.sliceRows : Int.max
+        if settings.sliceTime != nil { rows = min(rows, pace.rows) }
+        var joined = 0
+        let made: [EncodedCommit]
+        switch former {
         case .commit(let commit):
-            return try refusing(db, clock, commit.commit.commit.author, commit.commit.tip) {
+            made = try refusing(db, clock, commit.commit.commit.author, commit.commit.tip) {
                 try inTransaction(db, clock) { work in
                     follow(work)
-                    joining = try work.step(commit)
+                    joining = try work.step(commit, rows: rows, &joined)
                     return work.made
                 }
             }
         case .snapshot(let snapshot):
-            return try inTransaction(db, clock) { work in
+            made = try inTransaction(db, clock) { work in
                 follow(work)
-                joining = try work.step(snapshot)
+                joining = try work.step(snapshot, rows: rows, &joined)
                 return work.made
             }
-        case nil: return []
         }
-    }
-
-    /// Makes a snapshot in memory; nil between two slices.
-    func snapshot(
-        _ db: Database, clock: HybridTime, partBytes: Int = ExchangeLimits.segmentBytes
-    ) throws -> Snapshot? {
-        try inTransaction(db, clock) { work in
-            guard let maker = try SnapshotMaker(work, partBytes: partBytes) else { return nil }
-            var parts: [[UInt8]] = []
-            while let part = try maker.nextPart() { parts.append(part) }
-            return Snapshot(parts: parts)
-        }
-    }
-
-    /// Makes a snapshot and stores its parts; nil between two slices.
-    func makeParts(
-        _ db: Database, clock: HybridTime
-    ) throws -> (snapshot: Int64, vector: VersionVector, time: HybridTime)? {
-        try inTransaction(db, clock) { work in
-            guard let maker = try SnapshotMaker(work) else { return nil }
-            let rows = ReceivedSnapshots(db: db)
-            let (snapshot, numbers) = (try rows.beginOwn(), sequence(first: 0) { $0 + 1 })
-            for number in numbers {
-                guard let part = try maker.nextPart() else { break }
-                try rows.add(part, number, to: snapshot)
-            }
-            return (snapshot, maker.vector, maker.time)
-        }
-    }
-
-    /// Forgets the contents of commits that a snapshot covers. `tombstones` also forgets tombstones and the rows that were kept
-    /// of deletions.
-    func forget(_ db: Database, clock: HybridTime, tombstones: Bool) throws {
-        try inTransaction(db, clock) { work in
-            try work.commits.forgetBodies()
-            if tombstones { try work.forgetTombstones(graves: true) }
-        }
-    }
-
-    /// The grace period is over: tombstones go.
-    func forgetTombstones(_ db: Database, clock: HybridTime) throws {
-        try inTransaction(db, clock) { try $0.forgetTombstones(graves: false) }
+        pace.note(joined, lastTime)
+        return made
     }
 
     /// The faults and open work, and all rows of the base: for tests.

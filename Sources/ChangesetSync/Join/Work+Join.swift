@@ -66,11 +66,22 @@ extension Work {
     /// How many commits are read at once in the search for one that can be joined.
     private static let candidates = 16
 
+    /// The number of commits that can be joined, without reading them.
+    func readyCount() throws -> Int {
+        if state.removed.isEmpty { return try count("\(EngineTables.inbox) WHERE lacked IS NULL AND refused = 0") }
+        return try accepted(limit: .max).count
+    }
+
+    /// The hashes of the commits that can be joined.
+    func readyHashes() throws -> Set<CommitHash> { Set(try accepted(limit: .max).map(\.hash)) }
+
     /// The first commits that can be joined.
     private func accepted(limit: Int) throws -> [Inbox.Waiting] {
         var (found, offset) = ([Inbox.Waiting](), 0)
         while found.count < limit {
-            let candidates = try inbox.complete(limit: Self.candidates, offset: offset)
+            // Most stores have removed nobody: the first one is accepted.
+            let most = limit == 1 && state.removed.isEmpty ? 1 : Self.candidates
+            let candidates = try inbox.complete(limit: most, offset: offset)
             if candidates.isEmpty { break }
             offset += candidates.count
             for candidate in candidates where try found.count < limit && isAccepted(candidate) {
@@ -82,14 +93,20 @@ extension Work {
 
     /// Joins commits that can be joined, whole ones until the transaction has enough rows.
     ///
+    /// - Parameter decoded: A long commit that was decoded before.
     /// - Returns: A commit that is too long for one transaction and has begun, and whether anything was joined.
-    func joinReady() throws -> (rest: Joining?, isAtEnd: Bool) {
+    func joinReady(_ decoded: EncodedCommit? = nil) throws -> (rest: Joining?, isAtEnd: Bool) {
         let limit = settings.sliceRows > 0 ? settings.sliceRows : Int.max
+        let start = ContinuousClock.now
         var rows = 0
-        while rows < limit {
+        // To show and to store the rows takes about as long as to join them.
+        while rows < limit, settings.sliceTime.map({ .now - start < $0 / 2 }) ?? true {
             guard let waiting = try accepted(limit: 1).first else { return (nil, true) }
+            let isDecoded = decoded?.hash == waiting.hash
+            // A long commit begins a transaction, before which it is decoded.
+            if rows > 0, waiting.long != nil, !isDecoded { break }
             joining = waiting
-            let commit = try inbox.commit(of: waiting)
+            let commit = if isDecoded, let decoded { decoded } else { try inbox.commit(of: waiting) }
             let count = commit.commit.writes.count
             // A commit that does not fit has its own transactions.
             if rows > 0, count > limit - rows { break }
@@ -135,9 +152,12 @@ extension Work {
     }
 
     /// Joins the next slice of a commit.
-    func step(_ joining: JoiningCommit) throws -> Joining? {
+    ///
+    /// - Parameter joined: Set to the number of its rows.
+    func step(_ joining: JoiningCommit, rows: Int, _ joined: inout Int) throws -> Joining? {
         var rest = joining
-        try join(&rest, count: settings.sliceRows)
+        try join(&rest, count: rows)
+        joined = rest.joined - joining.joined
         if !rest.isAtEnd { return .commit(rest) }
         try end(rest)
         return nil

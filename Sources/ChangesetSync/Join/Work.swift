@@ -156,12 +156,20 @@ final class Work {
             time: next.time, context: try vector.vector(index).changes(since: former.vector(index)),
             beginsBranch: state.beginsBranch, meta: meta, events: events, writes: writes)
         let encoded = try EncodedCommit(commit, in: state.repository)
-        let n = try index.add(
+        let (n, isStored) = try index.add(
             author: commit.author, number: next.number, hash: encoded.hash.bytes, parent: next.parent,
-            time: next.time, beginsBranch: commit.beginsBranch)
+            time: next.time, beginsBranch: commit.beginsBranch,
+            content: CommitIndex.Content(meta: commit.storedMeta, context: vector.bytes, body: encoded.wholeBody))
         try join(n)
         for event in events { try apply(event, n, vector) }
-        try finish(n, encoded, vector)
+        if try isStored && inbox.isEmpty() {
+            // Nobody waits for it.
+            commits.noteContent(n, encoded, vector)
+            try state.vector.advance(to: n, index)
+            adopt(commit.time)
+        } else {
+            try finish(n, encoded, vector)
+        }
         (state.tip, state.beginsBranch) = (n, false)
         made.append(encoded)
         return encoded
@@ -266,8 +274,7 @@ final class Work {
         try state.vector.advance(to: n, index)
         adopt(commit.commit.time)
         let author = commit.commit.author
-        try commits.setContent(n, commit, context, signature: inbox.signature(author, commit.tip))
-        try inbox.remove(author, commit.tip)
+        try commits.setContent(n, commit, context, inbox.take(author, commit.tip))
         try wake(author, commit.commit.number)
     }
 }

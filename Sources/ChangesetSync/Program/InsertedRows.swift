@@ -44,6 +44,10 @@ extension Work {
     /// - Returns: The commit; nil if nothing has changed.
     func record(_ changes: CapturedChanges, meta: String) throws -> EncodedCommit? {
         if let only = changes.insertions, try canBeRanges(only) { return try recordInsertions(only, meta) }
+        if let only = changes.updates {
+            let (isRecorded, commit) = try recordUpdates(only, meta)
+            if isRecorded { return commit }
+        }
         return try record(changes.rows(), meta: meta)
     }
 
@@ -60,7 +64,7 @@ extension Work {
         let table = touched.table
         defer { base.stored.forgetLookAhead(table.n) }
         var rows = InsertedRows(table, touched.definition, author: try index.authorID(state.author))
-        let reader = try PresentRows(touched.definition, db, isUTF16: db.storesTextsInUTF16())
+        let reader = PresentRows(touched.definition, db, isUTF16: try db.storesTextsInUTF16())
         for range in touched.former.inserted { try reader.forEach(in: range) { try rows.append($0, reader) } }
         if rows.keys.isEmpty { return nil }
         let shape = try catalog.shape(table.writtenColumns.map(\.n).sorted())

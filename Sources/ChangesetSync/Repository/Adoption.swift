@@ -50,7 +50,7 @@ extension Work {
         let number = try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.table) WHERE adopting & 1 LIMIT 1")
             .first([]) { $0.integer(0) }
         guard let number, let table = catalog.tables[number]?.local else { return false }
-        let limit = settings.sliceRows > 0 ? settings.sliceRows : Int(Int32.max)
+        let limit = settings.sliceRows > 0 ? min(settings.sliceRows, SlicePace.foundRows) : Int(Int32.max)
         let rows = try self.rows(of: table, after: last, limit: limit)
         var changes: [ProgramChange] = []
         for row in rows {

@@ -137,17 +137,9 @@ public final class ChangesetRepository: @unchecked Sendable {
 
     /// Tracks the tables that the program has made since, and adopts their rows.
     func prepare() throws {
-        var isTracked = false
-        while !isTracked {
-            let isReady = try writer.unsafeReentrantWrite { db in
-                // Inside a commit it waits for the next one.
-                if db.captureSession.capture.isActive { return true }
-                if db.isInsideTransaction { throw EngineError(.insideTransaction) }
-                return try trackedSchema == db.schemaVersion()
-            }
-            if isReady { return }
-            isTracked = try trackTables()
-        }
+        var isReady = try writer.unsafeReentrantWrite(isPrepared)
+        if isReady { return }
+        while !isReady { isReady = try trackTables() }
         // Each slice is a transaction, so others write in between.
         while try writer.unsafeReentrantWrite({ try replica.adopt($0, clock: clock()) }) {}
     }
@@ -171,6 +163,14 @@ public final class ChangesetRepository: @unchecked Sendable {
             trackedSchema = try db.schemaVersion()
             return true
         }
+    }
+
+    /// Whether the tables of the program are tracked.
+    private func isPrepared(_ db: Database) throws -> Bool {
+        // Inside a commit it waits for the next one.
+        if db.captureSession.capture.isActive { return true }
+        if db.isInsideTransaction { throw EngineError(.insideTransaction) }
+        return try trackedSchema == db.schemaVersion()
     }
 
     private func tableNames(_ db: Database) throws -> [String] {
@@ -201,9 +201,23 @@ public final class ChangesetRepository: @unchecked Sendable {
     ///   `.transactionEndedInCommit`, `.captureDisabled`, `.temporaryTrigger`, `.insideTransaction`; `DatabaseError`.
     ///   Nothing is changed then.
     public func commit<T>(meta: String = "{}", _ updates: (Database) throws -> T) throws -> T {
-        try prepare()
-        return try writer.unsafeReentrantWrite { db in
-            try replica.record(db, clock: clock(), meta: meta, updates).value
+        do {
+            // Most commits need no other access.
+            return try commit(meta, ifPrepared: true, updates)
+        } catch is Replica.UnpreparedSchema {
+            try prepare()
+            return try commit(meta, ifPrepared: false, updates)
+        }
+    }
+
+    private func commit<T>(_ meta: String, ifPrepared: Bool, _ updates: (Database) throws -> T) throws -> T {
+        try writer.unsafeReentrantWrite { db in
+            guard ifPrepared, !db.captureSession.capture.isActive else {
+                return try replica.record(db, clock: clock(), meta: meta, updates).value
+            }
+            if db.isInsideTransaction { throw EngineError(.insideTransaction) }
+            guard let trackedSchema else { throw Replica.UnpreparedSchema() }
+            return try replica.record(db, clock: clock(), meta: meta, schema: trackedSchema, updates).value
         }
     }
 

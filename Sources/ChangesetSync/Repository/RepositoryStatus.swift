@@ -105,7 +105,7 @@ extension ChangesetRepository {
                 replica: try work.index.authorID(work.state.author).description, head: work.state.head?.description,
                 tables: work.catalog.tables.values.compactMap { $0.local?.name }.sorted(),
                 commitCount: try work.count("\(EngineTables.commit) WHERE length(hash) = \(CommitHash.byteCount)"),
-                readyCount: try work.ready().count, hasForeignWrites: try ForeignWrites(work: work).hasAny(),
+                readyCount: try work.readyCount(), hasForeignWrites: try ForeignWrites(work: work).hasAny(),
                 obstacles: try Obstacles(work: work).all(),
                 remotes: try remotes.all().map { remote in
                     RemoteStatus(
@@ -217,7 +217,7 @@ private struct Obstacles {
 
     private func authors() throws -> [Obstacle] {
         var found: [Obstacle] = []
-        let ready = Set(try work.ready().map(\.hash))
+        let ready = try work.state.removed.isEmpty ? [] : work.readyHashes()
         for author in try work.state.removed.keys.map(work.index.authorID).sorted() {
             let waiting = try work.inbox.all().filter { $0.author == author && !ready.contains($0.hash) }
             if !waiting.isEmpty { found.append(.removedMember(author.description, commits: waiting.count)) }

@@ -1,4 +1,5 @@
 import CipherDatabase
+import CipherStore
 import StoreCrypto
 
 /// The part of a store that an exchange sees: its commits, members, snapshots, and its memory of remotes.
@@ -160,7 +161,17 @@ package final class RepositoryStore: ExchangeStore {
     }
 
     package func makeSnapshot() throws -> (any SnapshotSource)? {
-        if let pool = writer as? DatabasePool { return try PooledSnapshotSource(pool, replica.settings, clock()) }
+        guard writer is DatabasePool || writer is SharedStore else {
+            return try StoredSnapshotSource(writer, replica, clock())
+        }
+        // Rows that were written outside of commits become a commit first.
+        try writer.writeWithoutTransaction { db in try replica.inTransaction(db, clock()) { _ in } }
+        if let pool = writer as? DatabasePool {
+            return try PooledSnapshotSource(pool.makeSnapshot(), replica.settings, clock())
+        }
+        if let store = writer as? SharedStore {
+            return try StoredSnapshotSource(writer, store.makeSnapshot(), replica.settings, clock())
+        }
         return try StoredSnapshotSource(writer, replica, clock())
     }
 

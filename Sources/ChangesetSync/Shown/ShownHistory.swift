@@ -36,6 +36,13 @@ final class ShownHistory {
         if collects { try collect(n, nil, row) }
     }
 
+    /// A row was updated, of a table whose key is the row id, and was in no work.
+    ///
+    /// - Parameter changed: The places of the columns that have changed.
+    func noteUpdated(_ n: Int64, _ rowID: Int64, changed: Set<Int>) throws {
+        try history(of: n)?.recordUpdate([.integer(rowID)], changed)
+    }
+
     /// Notes the rows of the base's work that have changed: table by table, deletions first, then by the keys.
     func note(_ rows: [RowPlace: [CellValue]?], _ base: Base) throws {
         var changes: [(place: RowPlace, old: [CellValue]?, new: [CellValue]?)] = []
@@ -89,16 +96,19 @@ private struct RowHistory {
         notedPlaces = recorder.notedColumns.map { table.column(named: $0) }
     }
 
+    /// - Parameter changed: The places of the columns that have changed.
+    func recordUpdate(_ key: [ExactValue], _ changed: Set<Int>) throws {
+        // A generated column counts as changed: what it depends on may have.
+        let noted = notedPlaces.indices.filter { index in notedPlaces[index].map(changed.contains) ?? true }
+        try runs.add(.updated, key: key, changed: noted)
+    }
+
     func record(_ old: [CellValue]?, _ new: [CellValue]?) throws {
         guard let row = new ?? old else { return }
         let key = keyPlaces.map { row[$0].exact }
         switch (old, new) {
         case (let old?, let new?):
-            // A generated column counts as changed: what it depends on may have.
-            let changed = notedPlaces.indices.filter { index in
-                notedPlaces[index].map { old[$0] != new[$0] } ?? true
-            }
-            try runs.add(.updated, key: key, changed: changed)
+            try recordUpdate(key, Set(new.indices.filter { old[$0] != new[$0] }))
         case (nil, _): try runs.add(.inserted, key: key)
         case (let old?, nil):
             try runs.add(.deleted, key: key, kept: keptPlaces.map { $0.map { old[$0].exact } ?? .null })

@@ -12,18 +12,19 @@ extension Work {
     }
 
     /// Joins the next slice of a snapshot: whole keys, also those that only this store has.
-    func step(_ joining: JoiningSnapshot) throws -> Joining? {
+    ///
+    /// - Parameter joined: Set to the number of the keys.
+    func step(_ joining: JoiningSnapshot, rows limit: Int, _ joined: inout Int) throws -> Joining? {
         var rest = joining
         if rest.state == nil {
             try readNames(&rest)
             return .snapshot(rest)
         }
-        let limit = settings.sliceRows > 0 ? settings.sliceRows : Int.max
         // One more tells whether this slice is the last one.
         let most = min(limit, Int(Int32.max)) + 1
         var here = try keys(after: rest.last, limit: most)[...]
         var losses: [Loss] = []
-        var joined = 0
+        joined = 0
         while joined < limit {
             if try fill(&rest), here.isEmpty { try lookAhead(rest) }
             let theirs = rest.block.first.flatMap { key in

@@ -122,37 +122,61 @@ final class CommitIndex {
     func add(
         author: ReplicaID, number: UInt64, hash: [UInt8], parent: Int64?, time: HybridTime, beginsBranch: Bool
     ) throws -> Int64 {
+        try add(
+            author: author, number: number, hash: hash, parent: parent, time: time, beginsBranch: beginsBranch,
+            content: nil
+        ).n
+    }
+
+    /// The columns of a commit that is stored whole when it is added.
+    struct Content {
+        let meta: ExactValue
+        let context: [UInt8]
+        let body: ArraySlice<UInt8>
+    }
+
+    /// Adds a commit with its content, or finds it.
+    ///
+    /// - Returns: Its number, and whether the content is stored.
+    func add(
+        author id: ReplicaID, number: UInt64, hash: [UInt8], parent: Int64?, time: HybridTime, beginsBranch: Bool,
+        content: Content?
+    ) throws -> (n: Int64, isStored: Bool) {
         guard let tag = CommitTag(bytes: hash.prefix(CommitTag.byteCount)) else { throw EngineError(.damagedStore) }
-        let known = try find(author, Tip(number: number, tag: tag))
-        if let known, try parent == nil || entry(known).parent != nil { return known }
-        let author = try self.author(author)
+        let author = try self.author(id)
+        let others = try commits(of: author, number: number)
+        let known = others.first { $0.tag == tag }?.n
+        if let known, try parent == nil || entry(known).parent != nil { return (known, false) }
         let former = try parent.map(entry)
-        let isNext =
-            try former.map { former in
-                try !commits(of: author, number: number).contains { $0.line == former.line }
-            } ?? false
+        let isNext = former.map { former in !others.contains { $0.line == former.line } } ?? false
         if let known {
             // It was only named so far.
             try set("parent", former?.n ?? known, of: known)
             try set("line", isNext ? former?.line ?? known : known, of: known)
             try set("branch", beginsBranch ? known : former?.branch ?? known, of: known)
             entries[known] = nil
-            return known
+            return (known, false)
         }
         try db.cachedStatement(
             sql: """
-                INSERT INTO \(EngineTables.commit) (author, number, hash, parent, line, branch, time)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO \(EngineTables.commit) (
+                    author, number, hash, parent, line, branch, time, meta, context, body)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """
         ).execute(exact: [
             .integer(author), .integer(Int64(number)), ExactValue(hash), ExactValue(parent),
             .integer(isNext ? former?.line ?? 0 : 0), .integer(beginsBranch ? 0 : former?.branch ?? 0),
-            .integer(Int64(time.rawValue)),
+            .integer(Int64(time.rawValue)), content?.meta ?? .null, content.map { ExactValue($0.context) } ?? .null,
+            content.map { .blob($0.body) } ?? .null,
         ])
         let n = db.lastInsertedRowID
+        let hasOwnBranch = beginsBranch || former == nil
         if !isNext { try set("line", n, of: n) }
-        if beginsBranch || former == nil { try set("branch", n, of: n) }
-        return n
+        if hasOwnBranch { try set("branch", n, of: n) }
+        entries[n] = Entry(
+            n: n, author: author, authorID: id, number: number, tag: tag, parent: parent,
+            line: isNext ? former?.line ?? n : n, branch: hasOwnBranch ? n : former?.branch ?? n, time: time)
+        return (n, content != nil)
     }
 
     private func set(_ column: String, _ value: Int64, of n: Int64) throws {

@@ -33,16 +33,18 @@ extension EngineTables {
             PRIMARY KEY (remote, kind, name)) WITHOUT ROWID;
         CREATE VIEW main.\(changesetView) AS
             SELECT lower(hex(c.hash)) AS uuid, nullif(lower(hex(p.hash)), '') AS parent_uuid,
-                coalesce(c.body, x'') AS parent_changeset, NULL AS merge_uuid, NULL AS merge_changeset,
+                coalesce(\(LongBodies.content(of: "c", from: prefix + "body")), x'') AS parent_changeset,
+                NULL AS merge_uuid, NULL AS merge_changeset,
                 EXISTS (SELECT 1 FROM \(prefix)remote)
                     AND NOT EXISTS (SELECT 1 FROM \(prefix)remote AS r WHERE r.upto < c.n) AS pushed,
                 coalesce(c.meta, '{}') AS meta, \(RecordKind.joined) AS kind, c.n AS n
             FROM \(prefix)commit AS c LEFT JOIN \(prefix)commit AS p ON p.n = c.parent AND p.n <> c.n
             WHERE length(c.hash) = \(CommitHash.byteCount)
             UNION ALL
-            SELECT lower(hex(hash)), CASE WHEN number > 1 THEN lower(hex(previous)) END, body, NULL, NULL,
+            SELECT lower(hex(hash)), CASE WHEN number > 1 THEN lower(hex(previous)) END,
+                \(LongBodies.content(of: "i", from: prefix + "body")), NULL, NULL,
                 (SELECT count(*) FROM \(prefix)remote) = 1, coalesce(meta, '{}'), \(RecordKind.waiting), n
-            FROM \(prefix)inbox WHERE refused = 0
+            FROM \(prefix)inbox AS i WHERE refused = 0
             UNION ALL
             SELECT lower(hex(uuid)), nullif(lower(hex(parent)), ''), x'', nullif(lower(hex(other)), ''), x'', 0, '',
                 \(RecordKind.merge), n

@@ -8,6 +8,7 @@ import CipherDatabase
 /// |---|---|
 /// | `author`, `commit` | commits that are joined, or that a stamp names; `line` and `branch` see ``CommitIndex`` |
 /// | `inbox` | fetched commits that wait, each by the first commit that it needs and that is not joined |
+/// | `body` | the bodies of long commits, joined or waiting (``LongBodies``) |
 /// | `state`, `removed` | one row for the replica; the removed members |
 /// | `table`, `column`, `shape` | names of tables and columns, and the sets of columns that an insertion wrote; `dropped` and `lost` see ``DroppedValues`` |
 /// | `range_T`, `row_T`, or `key_T` | the stamps of plain rows (``PlainRows``), for each table T |
@@ -21,6 +22,7 @@ enum EngineTables {
     static let author = "main.\(prefix)author"
     static let commit = "main.\(prefix)commit"
     static let inbox = "main.\(prefix)inbox"
+    static let body = "main.\(prefix)body"
     static let state = "main.\(prefix)state"
     static let removed = "main.\(prefix)removed"
     static let table = "main.\(prefix)table"
@@ -42,12 +44,14 @@ enum EngineTables {
         CREATE TABLE \(commit) (
             n INTEGER PRIMARY KEY, author INTEGER NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
             parent INTEGER, line INTEGER NOT NULL, branch INTEGER NOT NULL, time INTEGER NOT NULL, meta TEXT,
-            context BLOB, body BLOB, signature BLOB);
+            context BLOB, body BLOB, signature BLOB, long INTEGER);
         CREATE INDEX \(commit)_number ON \(prefix)commit (author, number);
         CREATE TABLE \(inbox) (
             n INTEGER PRIMARY KEY, author BLOB NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
             previous BLOB NOT NULL, time INTEGER NOT NULL, context BLOB NOT NULL, seen BLOB NOT NULL, lacked BLOB,
-            lacked_number INTEGER, refused INTEGER NOT NULL DEFAULT 0, meta TEXT, signature BLOB, body BLOB NOT NULL);
+            lacked_number INTEGER, refused INTEGER NOT NULL DEFAULT 0, meta TEXT, signature BLOB, body BLOB NOT NULL,
+            long INTEGER);
+        CREATE TABLE \(body) (n INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
         CREATE INDEX \(inbox)_number ON \(prefix)inbox (author, number);
         CREATE INDEX \(inbox)_lacked ON \(prefix)inbox (lacked, lacked_number) WHERE lacked IS NOT NULL;
         CREATE INDEX \(inbox)_ready ON \(prefix)inbox (time, author, number, hash) WHERE lacked IS NULL AND refused = 0;

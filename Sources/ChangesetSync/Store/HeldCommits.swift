@@ -139,11 +139,13 @@ struct HeldCommits {
         let author = try index.knownAuthor(branch.author) ?? 0
         try db.cachedStatement(
             sql: """
-                SELECT c.n, c.number, c.hash, p.hash, length(c.body), 0 FROM \(EngineTables.commit) AS c
+                SELECT c.n, c.number, c.hash, p.hash, \(LongBodies.byteCount(of: "c")), 0
+                FROM \(EngineTables.commit) AS c
                 LEFT JOIN \(EngineTables.commit) AS p ON p.n = c.parent
                 WHERE c.author = ?1 AND c.number BETWEEN ?3 AND ?4 AND c.body IS NOT NULL
                 UNION ALL
-                SELECT n, number, hash, previous, length(body), 1 FROM \(EngineTables.inbox)
+                SELECT n, number, hash, previous, \(LongBodies.byteCount(of: "i")), 1
+                FROM \(EngineTables.inbox) AS i
                 WHERE author = ?2 AND number BETWEEN ?3 AND ?4
                 ORDER BY 2 LIMIT \(ExchangeLimits.segmentCommits)
                 """
@@ -169,8 +171,10 @@ struct HeldCommits {
 
     private func commit(_ place: Place, of author: ReplicaID) throws -> StoredCommit {
         let table = place.isWaiting ? EngineTables.inbox : EngineTables.commit
-        let found = try db.cachedStatement(sql: "SELECT body, signature FROM \(table) WHERE n = ?")
-            .first([.integer(place.n)]) { ($0.bytes(0), $0.isNull(1) ? nil : $0.bytes(1)) }
+        let found = try db.cachedStatement(
+            sql: "SELECT \(LongBodies.content(of: "c")), signature FROM \(table) AS c WHERE n = ?"
+        )
+        .first([.integer(place.n)]) { ($0.bytes(0), $0.isNull(1) ? nil : $0.bytes(1)) }
         guard let (body, signature) = found else { throw EngineError(.damagedStore) }
         return StoredCommit(
             author: author, number: place.number, previous: place.previous, hash: place.hash, body: body,

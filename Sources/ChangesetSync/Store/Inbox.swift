@@ -19,13 +19,15 @@ struct Inbox {
         let context: [AuthorTips]
         /// The commits that its writes have seen beyond the context.
         let seen: [Dot]
+        /// The number of its body in ``LongBodies``, if it is long.
+        let long: Int64?
 
         var tip: Tip { Tip(number: number, tag: hash.tag) }
         /// The commit before it; nil for the first one of its author.
         var parent: Tip? { number == 1 ? nil : Tip(number: number - 1, tag: previous.tag) }
     }
 
-    private static let columns = "n, author, number, hash, previous, context, seen FROM \(EngineTables.inbox)"
+    private static let columns = "n, author, number, hash, previous, context, seen, long FROM \(EngineTables.inbox)"
 
     private static func read(_ row: EngineRow) throws -> Waiting {
         guard let author = ReplicaID(bytes: row.bytes(1)), let hash = CommitHash(bytes: row.bytes(3)),
@@ -44,7 +46,7 @@ struct Inbox {
             }
             return Waiting(
                 n: row.integer(0), author: author, number: UInt64(row.integer(2)), hash: hash, previous: previous,
-                context: context, seen: seen)
+                context: context, seen: seen, long: row.optionalInteger(7))
         } catch {
             throw EngineError(.damagedStore)
         }
@@ -59,6 +61,12 @@ struct Inbox {
     }
 
     // MARK: Reading
+
+    func isEmpty() throws -> Bool {
+        try db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 FROM \(EngineTables.inbox))").first([]) {
+            $0.integer(0) != 0
+        } ?? true
+    }
 
     /// The commits that wait, without those that were refused.
     func all() throws -> [Waiting] { try find("WHERE refused = 0") }
@@ -86,18 +94,43 @@ struct Inbox {
     }
 
     func commit(of waiting: Waiting) throws -> EncodedCommit {
-        let bytes = try db.cachedStatement(sql: "SELECT body FROM \(EngineTables.inbox) WHERE n = ?")
-            .first([.integer(waiting.n)]) { $0.bytes(0) }
+        let bytes = try db.cachedStatement(
+            sql: "SELECT \(LongBodies.content(of: "i")) FROM \(EngineTables.inbox) AS i WHERE n = ?"
+        )
+        .first([.integer(waiting.n)]) { $0.bytes(0) }
         guard let bytes else { throw EngineError(.damagedStore) }
         return try EncodedCommit(
             decoding: bytes[...], author: waiting.author, number: waiting.number, previous: waiting.previous,
             in: repository)
     }
 
-    func signature(_ author: ReplicaID, _ tip: Tip) throws -> [UInt8]? {
+    /// The columns that a joined commit takes over.
+    struct Held {
+        let signature: [UInt8]?
+        let long: Int64?
+    }
+
+    /// Takes a commit that is joined out of the inbox. A long body stays where it is.
+    func take(_ author: ReplicaID, _ tip: Tip) throws -> Held? {
         guard let waiting = try waiting(author, tip) else { return nil }
-        return try db.cachedStatement(sql: "SELECT signature FROM \(EngineTables.inbox) WHERE n = ?")
-            .first([.integer(waiting.n)]) { $0.isNull(0) ? nil : $0.bytes(0) } ?? nil
+        let signature = try db.cachedStatement(sql: "SELECT signature FROM \(EngineTables.inbox) WHERE n = ?")
+            .first([.integer(waiting.n)]) { $0.isNull(0) ? nil : $0.bytes(0) }
+        try remove(waiting)
+        return Held(signature: signature ?? nil, long: waiting.long)
+    }
+
+    private func remove(_ waiting: Waiting) throws {
+        try db.cachedStatement(sql: "DELETE FROM \(EngineTables.inbox) WHERE n = ?").execute(exact: [
+            .integer(waiting.n)
+        ])
+    }
+
+    /// The long commit that is joined next, decoded: to verify megabytes takes longer than others should wait.
+    ///
+    /// - Returns: nil if the next one is short.
+    func nextLong() throws -> EncodedCommit? {
+        guard let next = try complete(limit: 1, offset: 0).first, next.long != nil else { return nil }
+        return try commit(of: next)
     }
 
     // MARK: Writing
@@ -122,16 +155,19 @@ struct Inbox {
             seen += dot.tag?.bytes ?? []
         }
         for entry in commit.commit.context { context.append(entry) }
+        let body = commit.wholeBody
+        let long = try body.count < LongBodies.fewestBytes ? nil : LongBodies(db: db).add(body)
         try db.cachedStatement(
             sql: """
                 INSERT INTO \(EngineTables.inbox)
-                    (author, number, hash, previous, time, context, seen, meta, signature, body)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    (author, number, hash, previous, time, context, seen, meta, signature, body, long)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """
         ).execute(exact: [
             ExactValue(author.bytes), .integer(Int64(tip.number)), ExactValue(commit.hash.bytes),
             ExactValue(commit.commit.previous.bytes), .integer(Int64(commit.commit.time.rawValue)),
-            ExactValue(context), ExactValue(seen), commit.commit.storedMeta, sealing, ExactValue(commit.body),
+            ExactValue(context), ExactValue(seen), commit.commit.storedMeta, sealing,
+            .blob(long == nil ? body : []), ExactValue(long),
         ])
         return try waiting(author, tip)
     }
@@ -158,10 +194,10 @@ struct Inbox {
             .execute(exact: [.integer(waiting.n)])
     }
 
+    /// Removes a commit that a snapshot covers, with its body.
     func remove(_ author: ReplicaID, _ tip: Tip) throws {
         guard let waiting = try waiting(author, tip) else { return }
-        try db.cachedStatement(sql: "DELETE FROM \(EngineTables.inbox) WHERE n = ?").execute(exact: [
-            .integer(waiting.n)
-        ])
+        if let long = waiting.long { try LongBodies(db: db).remove(long) }
+        try remove(waiting)
     }
 }

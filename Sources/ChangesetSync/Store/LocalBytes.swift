@@ -11,6 +11,12 @@ struct LocalWriter {
         append(stamp.commit)
     }
 
+    /// A stamp of a cell of a plain row. The lowest bit says whether an era follows: most stamps have none.
+    mutating func append(compact stamp: LocalStamp) {
+        append(stamp.commit << 1 | (stamp.era == 0 ? 0 : 1))
+        if stamp.era != 0 { append(stamp.era) }
+    }
+
     /// A number that may be negative.
     mutating func append(signed number: Int64) { append((number << 1) ^ (number >> 63)) }
     mutating func append(_ value: CellValue) { bytes.append(cell: value) }
@@ -36,6 +42,11 @@ struct LocalReader {
 
     mutating func era() throws -> UInt32 { UInt32(truncatingIfNeeded: try number()) }
     mutating func stamp() throws -> LocalStamp { LocalStamp(era: try era(), commit: try number()) }
+
+    mutating func compactStamp() throws -> LocalStamp {
+        let number = try number()
+        return LocalStamp(era: number & 1 == 0 ? 0 : try era(), commit: number >> 1)
+    }
 
     mutating func signed() throws -> Int64 {
         let raw = try number()

@@ -79,6 +79,11 @@ struct ReceivedSnapshots {
             .execute(exact: [.integer(snapshot)])
     }
 
+    func removePart(_ number: Int, of snapshot: Int64) throws {
+        try db.cachedStatement(sql: "DELETE FROM \(EngineTables.part) WHERE snapshot = ? AND number = ?")
+            .execute(exact: [.integer(snapshot), .integer(Int64(number))])
+    }
+
     func refuse(_ snapshot: Int64) throws {
         try removeParts(snapshot)
         try set(.refused, snapshot)

@@ -31,14 +31,14 @@ struct ReplicaState: Equatable {
         let state = try db.cachedStatement(
             sql: """
                 SELECT repository, author, tip, former, time, vector, ahead, branches, catalog, revision, head,
-                    history
+                    history, EXISTS (SELECT 1 FROM \(EngineTables.removed))
                 FROM \(EngineTables.state)
                 """
         ).first([]) { row in
             (
                 RepositoryID(bytes: row.bytes(0)), row.integer(1), row.optionalInteger(2), row.bytes(3), row.integer(4),
                 row.bytes(5), row.bytes(6), row.integer(7), row.integer(8), row.integer(9),
-                CommitHash(bytes: row.bytes(10)), row.integer(11)
+                CommitHash(bytes: row.bytes(10)), row.integer(11), row.integer(12) != 0
             )
         }
         guard let state, let repository = state.0 else { throw EngineError(.damagedStore) }
@@ -53,6 +53,7 @@ struct ReplicaState: Equatable {
         beginsBranch = state.7 != 0
         (catalog, revision, head, history) = (state.8, state.9, state.10, state.11)
         removed = [:]
+        if !state.12 { return }
         var known: [(Int64, [UInt8])] = []
         try db.cachedStatement(sql: "SELECT author, known FROM \(EngineTables.removed)").forEach([]) {
             known.append(($0.integer(0), $0.bytes(1)))
@@ -82,6 +83,13 @@ struct ReplicaState: Equatable {
             try db.cachedStatement(sql: "INSERT OR REPLACE INTO \(EngineTables.removed) (author, known) VALUES (?, ?)")
                 .execute(exact: [.integer(author), ExactValue(known.bytes)])
         }
+    }
+
+    static func repository(_ db: Database) throws -> RepositoryID {
+        let id = try db.cachedStatement(sql: "SELECT repository FROM \(EngineTables.state)")
+            .first([]) { RepositoryID(bytes: $0.bytes(0)) }
+        guard let id = id.flatMap({ $0 }) else { throw EngineError(.damagedStore) }
+        return id
     }
 
     static func create(_ db: Database, repository: RepositoryID, author: ReplicaID) throws {

@@ -76,6 +76,7 @@ final class SimulatedStore {
         if let opened { return opened }
         var settings = Replica.Settings()
         settings.sliceRows = sliceRows
+        settings.sliceTime = nil
         let made = try ChangesetRepository(queue, settings: settings) { [clock] in
             HybridTime(wallClock: clock.milliseconds)
         }

@@ -16,7 +16,7 @@ final class TestReplica {
         _ name: String, _ sql: String, tracking tables: [TrackedTable], sliceRows: Int = 0, clock: UInt64 = 1_000_000
     ) throws {
         var settings = Replica.Settings()
-        settings.sliceRows = sliceRows
+        (settings.sliceRows, settings.sliceTime) = (sliceRows, nil)
         replica = Replica(settings: settings)
         self.tables = tables.map(\.name)
         self.clock = clock

@@ -47,7 +47,7 @@ struct BlockAfterPullTests {
     ) throws -> Pair {
         let pools = try ["a.db", "b.db"].map { try Device.open(folder.path($0), Self.sql) }
         var settings = Replica.Settings()
-        settings.sliceRows = sliceRows
+        (settings.sliceRows, settings.sliceTime) = (sliceRows, nil)
         let remote = MemoryRemote()
         let tracking = ChangesetRepository.Tracking.only(["guild", "player"])
         let one = try ChangesetRepository(pools[0], tracking: tracking, settings: settings)

@@ -83,7 +83,7 @@ final class ReplayStore {
 
     private static func replica(_ sliceRows: Int) -> Replica {
         var settings = Replica.Settings()
-        (settings.sliceRows, settings.clockBound) = (sliceRows, 1000)
+        (settings.sliceRows, settings.sliceTime, settings.clockBound) = (sliceRows, nil, 1000)
         return Replica(settings: settings)
     }
 

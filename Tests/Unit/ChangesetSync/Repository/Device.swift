@@ -49,7 +49,7 @@ final class Device {
 
     private static func settings(_ sliceRows: Int) -> Replica.Settings {
         var settings = Replica.Settings()
-        settings.sliceRows = sliceRows
+        (settings.sliceRows, settings.sliceTime) = (sliceRows, nil)
         return settings
     }
 
