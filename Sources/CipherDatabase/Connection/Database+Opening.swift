@@ -125,7 +125,8 @@ extension Database {
             // A store that is refused is left unchanged, its WAL included.
             db.handle.setCheckpointOnClose(false)
             let isMoved = db.isOfMovedFile(fileKey) || fileKey.isSuperseded(error)
-            let fault = isMoved || fileKey.isInMemory ? nil : db.logFault(explaining: error)
+            let refusal = fileKey.opening.refusal(explaining: error)
+            let fault = isMoved || fileKey.isInMemory ? nil : refusal ?? db.logFault(explaining: error)
             db.discard()
             throw isMoved ? StoreError.moved(path) : fault ?? error
         }

@@ -9,7 +9,7 @@ import StoreSharing
 /// |---|---|
 /// | kind, owner and names | before each connection is opened, and when it has read: SQLite opens and makes them by name |
 /// | content of the WAL | before the first connection of an opening |
-/// | content of its index | by `doctor` |
+/// | content of its index | by the descriptor that SQLite opens (``SystemOpening``) |
 ///
 /// Nothing here opens the index: closing it would drop the locks of this process.
 package struct CompanionFiles: Sendable {

@@ -215,7 +215,8 @@ package final class FileOpening: Sendable {
             return handle
         } catch {
             guard let paths else { throw error }
-            throw FileDiagnosis.reasonNotOpened(paths.database, readonly: readonly) ?? error
+            throw refusal(explaining: error) ?? FileDiagnosis.reasonNotOpened(paths.database, readonly: readonly)
+                ?? error
         }
     }
 
@@ -225,6 +226,14 @@ package final class FileOpening: Sendable {
         guard !state.withLock({ $0.hasProvedCompanions }) else { return try companions.requireOwn() }
         try companions.requireUsable()
         state.withLock { $0.hasProvedCompanions = true }
+    }
+
+    /// The reason why SQLite's own opening of the database or a file beside it was refused on this thread; nil for another
+    /// error.
+    func refusal(explaining error: any Error) -> StoreError? {
+        guard let error = error as? DatabaseError, error.resultCode.primaryResultCode == .SQLITE_CANTOPEN, let paths
+        else { return nil }
+        return SystemOpening.refusal(besides: paths.database)
     }
 
     /// Refuses a connection whose file SQLite found through a link that was put in the place of the database after its path

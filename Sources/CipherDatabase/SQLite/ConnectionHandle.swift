@@ -22,6 +22,7 @@ struct ConnectionHandle {
     static func open(
         _ path: String, readonly: Bool, filtersJournal: Bool = false, immutable: Bool = false
     ) throws(DatabaseError) -> ConnectionHandle {
+        _ = SystemOpening.isInstalled
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         flags |= readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
         if MemoryPath.isURI(path) || immutable { flags |= SQLITE_OPEN_URI }
