@@ -21,6 +21,19 @@ enum RebuiltIndexes {
         }
     }
 
+    /// Refuses a table of which two pages refer to one: `integrity_check` counts the entries of each index, for ever if its
+    /// pages refer to each other, and `quick_check` does not. The rows of the table have been read.
+    ///
+    /// - Throws: `DatabaseError` `SQLITE_CORRUPT`.
+    private static func requireSeparatePages(_ table: String, _ db: Database) throws {
+        let findings = try String.fetchAll(db, sql: "PRAGMA main.quick_check(\(table.quotedIdentifier))")
+            .flatMap { $0.split(separator: "\n") }
+        let shared = findings.first { $0.contains("2nd reference to page") }
+        // After so many findings SQLite has not looked at all pages.
+        guard let damage = shared ?? (findings.count < Limits.quickCheckFindings ? nil : findings.first) else { return }
+        throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: String(damage))
+    }
+
     /// The tables with an index that depends on a function or on a collation other than BINARY.
     private static func exposedTables(_ db: Database) throws -> [String] {
         try String.fetchAll(
@@ -38,6 +51,7 @@ enum RebuiltIndexes {
     /// SQLite's first finding; nil without any, and for a table that needs what only the program has.
     private static func finding(_ table: String, _ db: Database) throws -> String? {
         do {
+            try requireSeparatePages(table, db)
             let found = try String.fetchOne(db, sql: "PRAGMA main.integrity_check(\(table.quotedIdentifier))")
             return found == "ok" ? nil : found
         } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
