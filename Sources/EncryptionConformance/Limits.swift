@@ -11,8 +11,6 @@ enum Limits {
     static let evidenceLines = 20
     /// How long the connections of a pool are awaited together.
     static let connectionWait = 5.0
-    /// How often the removal of a folder is tried while threads write into it.
-    static let removals = 100
     /// Bytes of text that a check sorts, to see whether SQLite writes a temporary file.
     static let sortedBytes = 6 << 20
     /// Bytes that are read from one file at a time when it is searched.

@@ -51,6 +51,17 @@ package struct WALIndex: Hashable, Sendable {
     /// database file alone. A mark counts only while its byte is locked.
     var readMarks: [UInt32?]
 
+    /// Whether a file that begins with these bytes can be an index: each of the two headers has the version, or zeros, as
+    /// before it is written for the first time. A file may be shorter.
+    package static func canBegin(with head: [UInt8]) -> Bool {
+        [Offset.formatVersion, Offset.copy + Offset.formatVersion].allSatisfy { offset in
+            guard offset < head.count else { return true }
+            var field = Array(head[offset..<min(offset + 4, head.count)])
+            field += [UInt8](repeating: 0, count: 4 - field.count)
+            return field.allSatisfy { $0 == 0 } || field == withUnsafeBytes(of: formatVersion, Array.init)
+        }
+    }
+
     /// Reads a header; nil while it is being written, and when it has another version.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= WALIndex.headerBytes else { return nil }

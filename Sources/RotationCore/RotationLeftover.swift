@@ -7,7 +7,7 @@ package enum RotationLeftover: Hashable, Sendable {
     /// The leftover of an interrupted one: a regular file with one name that is empty, or begins with zeros or as a
     /// database does. Only this may be removed.
     case copy
-    /// A file that neither made, and how this was recognized.
+    /// A file that neither made, or that this user may not remove, and how this was recognized.
     case foreign(String)
 
     /// Examines the file at a path; a symbolic link is not followed.
@@ -44,13 +44,27 @@ package enum RotationLeftover: Hashable, Sendable {
         return leftover
     }
 
+    private static func others(_ owner: UInt32) -> String {
+        "It belongs to user \(owner), and in this folder (with the sticky bit) only that user, the owner of the folder and root "
+            + "may remove it."
+    }
+
     private static func examine(
         _ name: String, in folder: OpenFolder
     ) throws(SystemError) -> (leftover: RotationLeftover, FileIdentity?) {
         guard let entry = try folder.status(of: name) else { return (.absent, nil) }
         let odd = RotationLeftover.foreign("It is a folder, a link or a device, and no copy of a database.")
+        guard entry.kind == .regular else { return (odd, nil) }
+        // Its removal would fail each time, and with it the opening.
+        if try !folder.permitsRemoval(of: entry) { return (.foreign(Self.others(entry.owner)), nil) }
         // By a descriptor: all that follows is said of one file.
-        guard entry.kind == .regular, let file = try folder.file(name) else { return (odd, nil) }
+        let opened: OpenFile?
+        do throws(SystemError) {
+            opened = try folder.file(name)
+        } catch  where error.isPermission {
+            return (.foreign("It belongs to user \(entry.owner), and this user may not read it."), nil)
+        }
+        guard let file = opened else { return (odd, nil) }
         let status = try file.status()
         guard status.linkCount == 1 else { return (.foreign("It has a second name."), nil) }
         let start = try file.read(at: 0, byteCount: 16)

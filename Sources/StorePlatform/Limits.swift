@@ -3,6 +3,16 @@ package enum Limits {
     /// The names in a folder that was created a moment ago: what processes may make in it that take it for an abandoned
     /// one.
     static let newFolderNames = 64
+    /// The names in one folder that this process has made and removes.
+    static let madeNames = 1 << 16
+    /// The depth of folders in such a folder.
+    static let madeDepth = 8
+    /// How often such a folder is emptied while a thread may still make files in it.
+    static let folderRemovals = 1000
+    /// How long an opening waits for a process that has a lease on the file: the kernel would wait for 45 seconds
+    /// (`/proc/sys/fs/lease-break-time`), and a file server ends its lease in milliseconds.
+    static let leaseWait = Duration.seconds(5)
+    static let leasePauseMicroseconds: UInt32 = 10_000
     /// The part of the system's mount table that is searched for the name of a filesystem, in bytes.
     static let mountTableBytes = 4 * 1024 * 1024
     /// The system's table of locks, in bytes; one lock takes about 100.

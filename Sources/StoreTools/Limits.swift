@@ -39,6 +39,12 @@ enum Limits {
     static let listedOrphans = 20
     /// Columns of a row of an unknown table that are listed: SQLite permits 2,000 with the two of the listing.
     static let listedColumns = 1998
+    /// How long a value of a plain database of another person may be: so many bytes in any case, and in a larger one so many
+    /// times the length of the file.
+    static let longestSmallValue = 16 << 20
+    static let valuesInFile = 4
+    /// Findings of `quick_check` after which SQLite has not looked at all pages.
+    static let quickCheckFindings = 100
     /// Damaged frames of a WAL that a salvage names.
     static let namedFrames = 20
 }

@@ -45,6 +45,13 @@ enum Limits {
     static let oldReadPause: UInt64 = 20_000_000
     /// How long a failed check of the file is repeated before its result counts, in milliseconds.
     static let recheckMilliseconds = 100
+    /// The time in which SQLite repeats a refused opening for reading only, and in which a refusal explains an error.
+    static let repeatedOpening = Duration.seconds(1)
+    static let recentRefusal = Duration.seconds(10)
+    /// Refusals of openings that are kept for their errors, by path.
+    static let notedRefusals = 256
+    /// Files of others with the name of a WAL index that stay open.
+    static let keptForeignFiles = 16
     /// How often an opening starts again because another file has the name of the opened file.
     static let replacementsWhileOpening = 4
     /// How long an opening without SharedStore waits for the end of a switch to a new key, and how often it checks.

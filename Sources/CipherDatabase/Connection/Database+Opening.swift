@@ -115,8 +115,8 @@ extension Database {
             try fileKey.requireCurrentSidecar(db)
             if db.isOfMovedFile(fileKey) { throw StoreError.moved(path) }
             if role == .writer { try db.setUpWriter(fileKey: fileKey, wal: wal) }
-            // SQLite has opened or made them by their names since the first look.
-            if let paths = fileKey.paths { try ConnectionHandle.requireUsableCompanions(of: paths.database) }
+            // SQLite has opened or made them by their names since the first check.
+            if let paths = fileKey.paths { try CompanionFiles(paths).requireOwn() }
             db.installBusyMode()
             db.armGate()
             db.gating.checksFile = db.connectionKey.isKeyed && !fileKey.isInMemory
@@ -125,7 +125,8 @@ extension Database {
             // A store that is refused is left unchanged, its WAL included.
             db.handle.setCheckpointOnClose(false)
             let isMoved = db.isOfMovedFile(fileKey) || fileKey.isSuperseded(error)
-            let fault = isMoved || fileKey.isInMemory ? nil : db.logFault(explaining: error)
+            let refusal = fileKey.opening.refusal(explaining: error)
+            let fault = isMoved || fileKey.isInMemory ? nil : refusal ?? db.logFault(explaining: error)
             db.discard()
             throw isMoved ? StoreError.moved(path) : fault ?? error
         }

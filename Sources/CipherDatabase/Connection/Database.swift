@@ -115,6 +115,10 @@ public final class Database {
     /// How many rows this connection inserted, changed or deleted since it was opened.
     public var totalChangesCount: Int { accessedHandle?.totalChangeCount ?? 0 }
 
+    /// Bounds the length of each text, blob and row in bytes, as for a file that another person has made: a definition of a
+    /// few bytes can compute values of a gigabyte (`SQLITE_TOOBIG`).
+    package func limitLengths(toBytes limit: Int) { accessedHandle?.limitLengths(toBytes: limit) }
+
     /// The extended code of the last call to SQLite.
     public var lastErrorCode: ResultCode { accessedHandle?.lastExtendedCode ?? .SQLITE_MISUSE }
 

@@ -31,6 +31,8 @@ package final class FileOpening: Sendable {
         var notices: [String] = []
         /// Called while waiting for the lock; true ends the wait.
         var isOvertaken: (@Sendable () -> Bool)?
+        /// Whether the content of the files beside the database was proved.
+        var hasProvedCompanions = false
         /// Whether a suspension has ended the present wait.
         var wasEndedBySuspension = false
     }
@@ -196,7 +198,7 @@ package final class FileOpening: Sendable {
     /// - Parameter hasOthers: Whether other connections have a file open that is, or was, at the path.
     func connect(_ path: String, readonly: Bool, hasOthers: Bool) throws -> ConnectionHandle {
         try paths?.requireShortPath()
-        if let paths, !isImmutable { try CompanionFiles.requireUsable(paths) }
+        try requireUsableCompanions()
         let missing = try provideFile(readonly: readonly, hasOthers: hasOthers)
         do {
             let handle = try ConnectionHandle.open(
@@ -213,8 +215,25 @@ package final class FileOpening: Sendable {
             return handle
         } catch {
             guard let paths else { throw error }
-            throw FileDiagnosis.reasonNotOpened(paths.database, readonly: readonly) ?? error
+            throw refusal(explaining: error) ?? FileDiagnosis.reasonNotOpened(paths.database, readonly: readonly)
+                ?? error
         }
+    }
+
+    private func requireUsableCompanions() throws(StoreError) {
+        guard let paths, !isImmutable else { return }
+        let companions = CompanionFiles(paths)
+        guard !state.withLock({ $0.hasProvedCompanions }) else { return try companions.requireOwn() }
+        try companions.requireUsable()
+        state.withLock { $0.hasProvedCompanions = true }
+    }
+
+    /// The reason why SQLite's own opening of the database or a file beside it was refused on this thread; nil for another
+    /// error.
+    func refusal(explaining error: any Error) -> StoreError? {
+        guard let error = error as? DatabaseError, error.resultCode.primaryResultCode == .SQLITE_CANTOPEN, let paths
+        else { return nil }
+        return SystemOpening.refusal(besides: paths.database)
     }
 
     /// Refuses a connection whose file SQLite found through a link that was put in the place of the database after its path

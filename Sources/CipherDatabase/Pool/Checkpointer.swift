@@ -135,7 +135,7 @@ final class Checkpointer {
     /// after this there is little left to sync, however long the WAL has grown during a long read.
     private func synchronizeLog(_ writer: Database) throws {
         guard !writer.health.hasFailedToSync, try Int.fetchOne(writer, sql: "PRAGMA synchronous") != 0,
-            let file = try? FileDescriptor(opening: log, .readOnly)
+            let file = try? FileDescriptor(opening: log, .readOnly, followsLinks: false)
         else { return }
         do throws(SystemError) {
             try file.synchronizeContent()

@@ -35,10 +35,8 @@ public final class Statement {
     @exclusivity(unchecked) private var mayBeMidway = false
     /// Whether the program has SQLite's pointer to it, and may step it directly.
     @exclusivity(unchecked) private var isShared = false
-    /// Whether it only reads rows: outside of a transaction its own one is kept open until it is reset.
-    private let mayNeedHold: Bool
-    /// Whether it keeps its transaction open (``PageReads/hold()``).
-    @exclusivity(unchecked) private var isHolding = false
+    /// Keeps the transaction of a read outside of transactions open until the statement is reset.
+    @exclusivity(unchecked) private var hold: ReadHold
     /// Whether it runs inside a bracketed call.
     @exclusivity(unchecked) private var isInCall = false
     // Unchecked, as those below: used with each run, by the one thread of the access.
@@ -90,8 +88,9 @@ public final class Statement {
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
         isReadonly = handle.isReadonly && !effects.contains(.hiddenWrites)
-        mayNeedHold =
-            isReadonly && effects.isEmpty && handle.columnCount > 0 && CipherPragma.leadingPragma(of: sql) == nil
+        hold = ReadHold(
+            isPossible: isReadonly && effects.isEmpty && handle.columnCount > 0
+                && CipherPragma.leadingPragma(of: sql) == nil)
         call =
             if effects.contains(.transaction) && !effects.contains(.begin) {
                 .ending
@@ -111,7 +110,7 @@ public final class Statement {
         if usedIndex >= 0 { database.kept.usedStatements.remove(at: usedIndex) }
         database.gated {
             handle.finalize()
-            if isHolding { endHold() }
+            if hold.isActive { hold.end(database.pageReads) }
         }
     }
 
@@ -471,7 +470,7 @@ public final class Statement {
     @inline(__always)
     func resetHandle() {
         _ = handle.reset()
-        if isHolding { endHold() }
+        if hold.isActive { hold.end(database.pageReads) }
         if keepsOutcome && mayBeMidway { outcome = StatementOutcome(database) }
         mayBeMidway = isShared
     }
@@ -485,15 +484,7 @@ public final class Statement {
         if mayBeMidway && handle.isBusy { resetHandle() }
         mayBeMidway = true
         useCount &+= 1
-        if mayNeedHold && database.pageReads.isOn && database.handle.isInAutocommit {
-            isHolding = true
-            database.pageReads.hold()
-        }
-    }
-
-    private func endHold() {
-        isHolding = false
-        database.pageReads.release()
+        if hold.isPossible { hold.begin(database.pageReads, database.handle) }
     }
 
     private func rewind() {

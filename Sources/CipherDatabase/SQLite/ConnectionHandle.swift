@@ -11,6 +11,8 @@ struct ConnectionHandle {
 
     /// Opens a file, a database in memory, or a temporary one.
     ///
+    /// The caller has checked the files beside it (``CompanionFiles``).
+    ///
     /// The connection is in multi-thread mode: `SerialConnection` ensures that one thread at a time uses it.
     ///
     /// - Parameters:
@@ -20,7 +22,7 @@ struct ConnectionHandle {
     static func open(
         _ path: String, readonly: Bool, filtersJournal: Bool = false, immutable: Bool = false
     ) throws(DatabaseError) -> ConnectionHandle {
-        if !immutable { try requireUsableCompanions(of: path) }
+        _ = SystemOpening.isInstalled
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         flags |= readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
         if MemoryPath.isURI(path) || immutable { flags |= SQLITE_OPEN_URI }
@@ -39,35 +41,6 @@ struct ConnectionHandle {
             throw DatabaseError(resultCode: ResultCode(rawValue: code), message: message).causedBySystem(cause)
         }
         return ConnectionHandle(pointer: connection)
-    }
-
-    /// Refuses anything but a regular file with one name in the place of the WAL, its index and the rollback journal.
-    ///
-    /// SQLite opens a journal for reading before it reads the first page, and would wait for a writer of a pipe. It writes
-    /// the other two whatever they are: another user of a shared folder may have given the name to a file that is kept
-    /// elsewhere. Of links and folders it says only that it could not open something.
-    ///
-    /// Beside a database that its owner alone may write, it also refuses the files of other users: SQLite would take their
-    /// content for that of the database.
-    static func requireUsableCompanions(of path: String) throws(DatabaseError) {
-        guard !path.isEmpty, !MemoryPath.isURI(path), !MemoryPath.names(path) else { return }
-        let paths = StorePaths(path)
-        // A restoration gives all files a second name for a moment. A store with one is refused for its database.
-        let database = (try? Files.status(of: paths.database)) ?? nil
-        let hasOneName = database.map { $0.linkCount <= 1 } ?? true
-        let isOwnersAlone = database.map { $0.permissions & 0o022 == 0 } ?? false
-        for companion in [paths.wal, paths.sharedMemory, paths.journal] {
-            guard let status = (try? Files.ownStatus(of: companion)) ?? nil else { continue }
-            let isForeign =
-                isOwnersAlone && ![0, ProcessInspector.effectiveUser, database?.owner].contains(status.owner)
-            if status.kind == .regular && (status.linkCount <= 1 || !hasOneName) && !isForeign { continue }
-            let what =
-                status.oddKind.map { "is \($0): find out what it is, and move it away" }
-                ?? (isForeign
-                    ? "belongs to user \(status.owner), who may not write the database: find out what it is, and move it away"
-                    : "has a second name, and would be overwritten: remove the other name")
-            throw DatabaseError(resultCode: .SQLITE_IOERR, message: "\"\(companion)\" \(what)")
-        }
     }
 
     /// Closes the connection; statements that are still alive keep its memory, but it cannot be used.

@@ -159,6 +159,9 @@ extension ConnectionHandle {
 
     /// The most parameters that one statement may have.
     var parameterLimit: Int { Int(sqlite3_limit(pointer, SQLITE_LIMIT_VARIABLE_NUMBER, -1)) }
+
+    /// Bounds the length of each text, blob and row, also of those that an expression computes (`SQLITE_TOOBIG`).
+    func limitLengths(toBytes limit: Int) { sqlite3_limit(pointer, SQLITE_LIMIT_LENGTH, CInt(clamping: limit)) }
 }
 
 // MARK: - Called by SQLite

@@ -1,5 +1,7 @@
 import KeyCustody
 import StoreCrypto
+import StorePlatform
+import StoreSharing
 
 /// A connection as programs make it that use SQLite, or SQLCipher with a key, and not this library: it shows what they
 /// can do with a file.
@@ -12,10 +14,11 @@ package enum StockConnection {
     /// - Parameters:
     ///   - key: nil for SQLite without a key.
     ///   - isImmutable: Whether the file cannot change meanwhile: SQLite then makes no WAL beside it.
-    /// - Throws: ``DatabaseError`` when the file cannot be read.
+    /// - Throws: ``DatabaseError`` when the file cannot be read, or a file beside it is not its own.
     package static func countSchema(
         of path: String, key: PageKey?, isImmutable: Bool = false
     ) throws(DatabaseError) -> Int {
+        if !isImmutable { try requireOwnCompanions(of: path) }
         // The first look lowers SQLCipher's log level: it prints to standard error otherwise.
         _ = SQLiteLibrary.cipherVersion
         let handle = try ConnectionHandle.open(path, readonly: true, immutable: isImmutable)
@@ -39,9 +42,18 @@ package enum StockConnection {
     ///
     /// - Returns: The code of SQLite.
     package static func destroyFirstPage(of path: String) throws(DatabaseError) -> ResultCode {
+        try requireOwnCompanions(of: path)
         let handle = try ConnectionHandle.open(path, readonly: false)
         defer { handle.close() }
         return handle.runPragma("PRAGMA user_version = 5")
+    }
+
+    private static func requireOwnCompanions(of path: String) throws(DatabaseError) {
+        do throws(StoreError) {
+            try CompanionFiles(StorePaths(path)).requireOwn()
+        } catch {
+            throw DatabaseError(resultCode: .SQLITE_IOERR, message: error.what)
+        }
     }
 
     private static func check(_ code: ResultCode, _ handle: ConnectionHandle) throws(DatabaseError) {

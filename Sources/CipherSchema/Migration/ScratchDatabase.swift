@@ -9,20 +9,24 @@ import StorePlatform
 /// a random key that exists only in the connection: whatever a crash leaves behind reveals nothing.
 enum ScratchDatabase {
     /// Runs a block on an empty database that a configuration prepares, and removes it.
+    ///
+    /// Its folder is among the temporary files, where another user may exchange it. So its files have a new name each time,
+    /// and are removed through the folder that was made (``MadeFolder``).
     static func use<T>(_ configuration: Configuration, _ body: (Database) throws -> T) throws -> T {
-        let name = "cipherstore-\(UUID().uuidString)"
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
-        try Files.makeDirectory(folder)
-        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let name = UUID().uuidString
+        let folder = try MadeFolder(
+            FileManager.default.temporaryDirectory.appendingPathComponent("cipherstore-\(name)").path)
+        defer { folder.remove() }
         var configuration = configuration
         configuration.readonly = false
         // The access under way may block the queues of the configuration.
         configuration.targetQueue = nil
         configuration.writeTargetQueue = nil
         configuration.label = "CipherStore.DatabaseMigrator.comparison"
+        let file = "comparison-\(name).db"
         // Without sidecar, locks and WAL: to the file key it is a database in memory.
         let queue = try DatabaseQueue(
-            path: folder + "/comparison.db", configuration: configuration,
+            path: "\(folder.path)/\(file)", configuration: configuration,
             fileKey: FileKey(path: MemoryPath.own, configuration: configuration), key: .throwaway)
         defer { try? queue.close() }
         return try queue.writeWithoutTransaction { db in

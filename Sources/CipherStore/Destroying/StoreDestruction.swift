@@ -136,7 +136,25 @@ struct StoreDestruction {
                 why: "It has the name of a part of the store, but it is a directory, a link or a device.",
                 remedy: "Find out what it is, and move it away. Nothing was removed.")
         }
+        try requireRemovable(ours + [paths.database, paths.rotationCopy, paths.restoring])
         return found
+    }
+
+    /// Refuses a store of which one file would stay: in a folder as /tmp, another user can give a name of the store to a
+    /// file that this user may not remove.
+    private func requireRemovable(_ names: [String]) throws {
+        let folder = try OpenFolder(opening: Files.directory(of: paths.database))
+        for name in names {
+            guard let status = try folder.status(of: Files.name(of: name)), try !folder.permitsRemoval(of: status)
+            else { continue }
+            throw StoreError(
+                .alreadyExists, what: "\"\(paths.database)\" was not destroyed.",
+                why:
+                    "\"\(name)\" belongs to user \(status.owner), and the folder (with the sticky bit) keeps this user "
+                    + "from removing it.",
+                remedy: "Let that user, the owner of the folder or root remove it, then destroy the store. Nothing was "
+                    + "removed.")
+        }
     }
 
     private func refuseBackup() throws(StoreError) {

@@ -17,7 +17,9 @@ final class SampleStore: Sendable {
     static let marker = "CANARY-\(UUID().uuidString)"
     static let suffixes = ["", "-wal", "-sidecar", "-sidecar.bak"]
 
-    let folder: String
+    /// The path of its folder.
+    var folder: String { made.path }
+    private let made: MadeFolder
     /// The bytes of the raw key that opens it.
     let rawKey: [UInt8]
     /// The files after the first commits, when all of them are in the database file.
@@ -34,19 +36,23 @@ final class SampleStore: Sendable {
 
     /// - Throws: What making files and a store throws.
     init() throws {
-        folder = "\(Self.parent)/conformance-\(UUID().uuidString)"
+        let id = UUID().uuidString
         rawKey = try SystemRandom.bytes(RawKey.byteCount)
-        let name = folder
-        try Self.folders.withLock { folders in
-            try StorePlatform.Files.makeDirectory(name)
-            folders.insert(name)
+        let made = try Self.folders.withLock { folders in
+            let made = try MadeFolder("\(Self.parent)/conformance-\(id)")
+            folders.append(made)
+            return made
         }
+        self.made = made
         do {
             let recorder = TraceRecorder()
-            let path = folder + "/sample.db"
+            // SQLite opens by path: a folder that got the name of this one has no file of this name.
+            let name = "sample-\(id).db"
+            let path = "\(made.path)/\(name)"
             let store = try SharedStore.open(
                 at: path, unlockedBy: .rawKey(rawKey), configuration: recorder.configuration)
             defer { try? store.close() }
+            try made.requireOpened(name)
             early = try Self.fill(store, path, from: 1)
             _ = try Self.fill(store, path, from: 2)
             // Temporary tables and sorts are made of content too.
@@ -55,19 +61,19 @@ final class SampleStore: Sendable {
             }
             try store.write { try $0.execute(sql: "UPDATE sample SET text = text || 'newest'") }
             late = try Self.read(path)
-            filesWithMarker = try Self.filesWithMarker(in: folder)
+            filesWithMarker = try Self.filesWithMarker(in: made.path)
             trace = recorder.lines
         } catch {
-            Self.remove(folder)
+            Self.remove(made)
             throw error
         }
     }
 
-    func remove() { Self.remove(folder) }
+    func remove() { Self.remove(made) }
 
-    private static func remove(_ folder: String) {
-        try? FileManager.default.removeItem(atPath: folder)
-        _ = folders.withLock { $0.remove(folder) }
+    private static func remove(_ made: MadeFolder) {
+        made.remove()
+        folders.withLock { folders in folders.removeAll { $0 === made } }
     }
 
     /// The folder of temporary files, in which samples are made.
@@ -77,17 +83,12 @@ final class SampleStore: Sendable {
     }
 
     /// The folders of the samples of this process.
-    private static let folders = Mutex<Set<String>>([])
+    private static let folders = Mutex<[MadeFolder]>([])
 
     /// Removes all samples, and ends the process.
     static func removeAll(andThen end: () -> Never) -> Never {
         folders.withLock { folders -> Never in
-            for folder in folders {
-                // A thread that writes into it meanwhile may make it reappear as not empty.
-                for _ in 0..<Limits.removals where StorePlatform.Files.exists(folder) {
-                    try? FileManager.default.removeItem(atPath: folder)
-                }
-            }
+            for folder in folders { folder.remove() }
             end()
         }
     }
@@ -132,14 +133,13 @@ final class SampleStore: Sendable {
 
     /// Puts files under a new name, and returns the path of the database.
     func place(_ files: Files) throws -> String {
-        let directory = "\(folder)/\(UUID().uuidString)"
-        try StorePlatform.Files.makeDirectory(directory)
-        for (suffix, bytes) in files {
-            let file = try FileDescriptor(
-                opening: "\(directory)/sample.db\(suffix)", .writeOnly, creating: .always(permissions: 0o600))
-            try file.write(bytes)
+        let name = UUID().uuidString
+        try made.folder.createFolder(name)
+        guard let place = try made.folder.folder(name) else {
+            throw SystemError.exchanged("openat", "\(made.path)/\(name)")
         }
-        return "\(directory)/sample.db"
+        for (suffix, bytes) in files { try place.newFile("sample-\(name).db\(suffix)").write(bytes) }
+        return "\(place.path)/sample-\(name).db"
     }
 
     /// The keys of its pages.

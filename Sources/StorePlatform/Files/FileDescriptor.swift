@@ -39,7 +39,8 @@ package struct FileDescriptor: ~Copyable, Sendable {
     ///   - followsLinks: Whether the path may end in a symbolic link, or name something else than a regular file.
     ///     Otherwise a link fails with `ELOOP`, and a pipe or device with `EINVAL`: opening it does not wait.
     ///   - mustBeRegular: Whether the file, also one behind a link, must be a regular one: a pipe or device fails with
-    ///     `EINVAL`, also one that another user puts there at this moment. Opening it does not wait.
+    ///     `EINVAL`, also one that another user puts there at this moment. Opening it does not wait for the other end of a
+    ///     pipe, and at most five seconds for a process that has a lease on the file (`EAGAIN`).
     ///   - waitsForWriter: Whether opening a named pipe waits for a writer; otherwise no operation on the file waits,
     ///     until ``FileDescriptor/waitFromNowOn()``.
     package init(
@@ -60,8 +61,9 @@ package struct FileDescriptor: ~Copyable, Sendable {
         case .ifMissing(let wanted): (flags, permissions) = (flags | O_CREAT, wanted)
         case .always(let wanted): (flags, permissions) = (flags | O_CREAT | O_EXCL, wanted)
         }
-        let opened = retryingInterrupts { open(path, flags, mode_t(permissions)) }
-        guard opened >= 0 else { throw SystemError("open", path) }
+        let (allFlags, mode) = (flags, mode_t(permissions))
+        let opened = RegularFile.withoutWaiting { open(path, allFlags, mode) }
+        guard opened >= 0 else { throw SystemError.opening("open", path) }
         if mustBeRegular, let refusal = Self.refusal(ofUnexpected: opened, path) {
             close(opened)
             throw refusal

@@ -213,9 +213,9 @@ package final class OpenFolder: Sendable {
         let place = try checked(name, "openat")
         // Without waiting for the other end of a named pipe.
         let flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
-        let number = retryingInterrupts { openat(descriptor.number, name, flags) }
+        let number = RegularFile.withoutWaiting { openat(descriptor.number, name, flags) }
         guard number >= 0 else {
-            let failure = SystemError("openat", place)
+            let failure = SystemError.opening("openat", place)
             // A symbolic link, a socket, a device without a driver.
             if [ENOENT, ELOOP, ENXIO, ENODEV].contains(failure.errorNumber) { return nil }
             throw failure
@@ -313,9 +313,9 @@ package final class OpenFolder: Sendable {
     package func writableFile(_ name: String, creating permissions: UInt32?) throws(SystemError) -> FileDescriptor? {
         let place = try checked(name, "openat")
         let flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (permissions == nil ? 0 : O_CREAT)
-        let number = retryingInterrupts { openat(descriptor.number, name, flags, mode_t(permissions ?? 0)) }
+        let number = RegularFile.withoutWaiting { openat(descriptor.number, name, flags, mode_t(permissions ?? 0)) }
         guard number >= 0 else {
-            let failure = SystemError("openat", place)
+            let failure = SystemError.opening("openat", place)
             if failure.errorNumber == ENOENT { return nil }
             throw failure
         }
@@ -350,6 +350,15 @@ package final class OpenFolder: Sendable {
         guard let found = try status(of: name) else { return }
         guard found.identity == identity else { throw SystemError.exchanged("unlinkat", try checked(name, "unlinkat")) }
         try remove(name)
+    }
+
+    /// Whether this process may remove a name of the folder: in a folder with the sticky bit only the owner of the file, the
+    /// owner of the folder and root may.
+    ///
+    /// - Parameter user: The user of the process.
+    package func permitsRemoval(of file: FileStatus, by user: UInt32 = geteuid()) throws(SystemError) -> Bool {
+        let own = try status()
+        return own.permissions & 0o1000 == 0 || [0, file.owner, own.owner].contains(user)
     }
 
     /// The path of a name, if it is a name.

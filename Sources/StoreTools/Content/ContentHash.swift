@@ -47,13 +47,18 @@ public struct ContentHash: Hashable, Sendable {
             if let sql = entry.sql { stream.text(sql) } else { stream.mark(.null) }
         }
         let tables = schema.filter { $0.isStoredTable && !$0.isStatistics }.map(\.name)
+        var bound = try RowBound(db)
         for name in tables.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
             let shape = try TableShape(name, in: db)
+            try bound.require(shape, db)
             // The rows of a table WITHOUT ROWID are in the order of its key.
             let missing = shape.rowIDName == nil ? try MissingParts(of: db, table: name).collations : []
             try StandInCollations.with(missing, on: db) {
                 // The others follow from these. A file can define one whose value takes minutes to compute.
-                try add(shape, shape.storedColumns, isBinary: !missing.isEmpty, db, to: &stream, progress)
+                try add(shape, shape.storedColumns, isBinary: !missing.isEmpty, db, to: &stream) {
+                    try bound.next()
+                    try progress()
+                }
             }
         }
         return ContentHash(hex: try stream.finish())
@@ -61,7 +66,7 @@ public struct ContentHash: Hashable, Sendable {
 
     private static func add(
         _ table: TableShape, _ columns: [String], isBinary: Bool, _ db: Database, to stream: inout DigestStream,
-        _ progress: () throws -> Void
+        progress: () throws -> Void
     ) throws {
         stream.mark(.table)
         stream.text(table.name)

@@ -68,11 +68,25 @@ public struct DamagedIndex: Hashable, Sendable {
         ).map { ($0[0], $0[1]) }
     }
 
+    /// Refuses a table of which two pages refer to one: `integrity_check` counts the entries of each index, for ever if its
+    /// pages refer to each other, and `quick_check` does not. The rows of the table have been read.
+    ///
+    /// - Throws: `DatabaseError` `SQLITE_CORRUPT`.
+    private static func requireSeparatePages(_ table: String, _ db: Database) throws {
+        let findings = try String.fetchAll(db, sql: "PRAGMA main.quick_check(\(table.quotedIdentifier))")
+            .flatMap { $0.split(separator: "\n") }
+        let shared = findings.first { $0.contains("2nd reference to page") }
+        // After so many findings SQLite has not looked at all pages.
+        guard let damage = shared ?? (findings.count < Limits.quickCheckFindings ? nil : findings.first) else { return }
+        throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: String(damage))
+    }
+
     /// SQLite's first finding about each index, and the first of all; none for a table that needs what only the program
     /// has.
     private static func findings(_ table: String, _ db: Database) throws -> [String] {
         let found: [String]
         do {
+            try requireSeparatePages(table, db)
             found = try String.fetchAll(db, sql: "PRAGMA main.integrity_check(\(table.quotedIdentifier))")
         } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
             return []

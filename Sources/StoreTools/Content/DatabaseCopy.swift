@@ -32,7 +32,8 @@ struct DatabaseCopy {
         let tables = schema.filter { $0.isStoredTable }
         self.tables = Dictionary(tables.map { ($0.name.lowercased(), $0.sql ?? "") }) { first, _ in first }
         for table in tables where table.name != Self.sequenceTable {
-            if let values = try ValueTable(TableShape(table.name, in: source), in: source) {
+            let shape = try TableShape(table.name, in: source)
+            if let values = try ValueTable(shape, in: source, computesNothing: true) {
                 if let obstacle = values.obstacle {
                     let names = try MissingParts(of: source, table: table.name).names
                     throw ToolError.missingPart(table: table.name, names.joined(separator: ", "), because: obstacle)
@@ -45,13 +46,14 @@ struct DatabaseCopy {
         }
         try createSequenceTableIfLeftBehind(tables)
         var rows = 0
+        var bound = try RowBound(source)
         for table in tables where table.name != Self.sequenceTable {
-            try refusingEqualKeys(table.name) { rows += try copyRows(of: table) }
+            try refusingEqualKeys(table.name) { rows += try copyRows(of: table, &bound) }
         }
         if let sequence = tables.first(where: { $0.name == Self.sequenceTable }) {
             // Filled by the inserted rows; the source's content is kept, names of dropped tables included.
             try target.execute(sql: "DELETE FROM main.\(Self.sequenceTable)")
-            rows += try copyRows(of: sequence)
+            rows += try copyRows(of: sequence, &bound)
         }
         try enterDefinitions(tables)
         for index in schema where index.type == "index" { try createIndex(index) }
@@ -113,6 +115,9 @@ struct DatabaseCopy {
     private func refusingEqualKeys(_ table: String, _ body: () throws -> Void) throws {
         do {
             try body()
+        } catch let error as DatabaseError where isRepeatedRowID(error, table) {
+            throw DatabaseError(
+                resultCode: .SQLITE_CORRUPT, message: "two rows of table \"\(table)\" have one row id")
         } catch let error as DatabaseError
             where [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY].contains(error.extendedResultCode)
         {
@@ -125,6 +130,15 @@ struct DatabaseCopy {
         }
     }
 
+    /// Whether a table of the source has a row id twice, which no program and no collation explains.
+    private func isRepeatedRowID(_ error: DatabaseError, _ table: String) -> Bool {
+        switch error.extendedResultCode {
+        case .SQLITE_CONSTRAINT_ROWID: true
+        case .SQLITE_CONSTRAINT_PRIMARYKEY: (try? TableShape(table, in: source).isRowIDKey) == true
+        default: false
+        }
+    }
+
     /// SQLite creates the table with the first AUTOINCREMENT; the source may have dropped the last of those.
     private func createSequenceTableIfLeftBehind(_ tables: [SchemaEntry]) throws {
         guard tables.contains(where: { $0.name == Self.sequenceTable }),
@@ -133,13 +147,20 @@ struct DatabaseCopy {
         try target.execute(sql: "CREATE TABLE main.\(Self.sequenceTable)(name,seq)")
     }
 
-    private func copyRows(of table: SchemaEntry) throws -> Int {
-        if let values = valueTables[table.name] {
-            return try values.copyRows(from: source, to: target) { try progress(table.name) }
-        }
+    private func copyRows(of table: SchemaEntry, _ bound: inout RowBound) throws -> Int {
         let shape = try TableShape(table.name, in: source)
+        try bound.require(shape, source)
+        if let values = valueTables[table.name] {
+            return try values.copyRows(from: source, to: target, bound) {
+                try bound.next()
+                try progress(table.name)
+            }
+        }
         let rows = try source.makeStatement(sql: shape.select(shape.givenColumns))
-        return try target.insertRows(of: rows, by: shape.insert) { try progress(table.name) }
+        return try target.insertRows(of: rows, by: shape.insert) {
+            try bound.next()
+            try progress(table.name)
+        }
     }
 
     /// Views, triggers and virtual tables consist only of their text; running it would create a virtual table's shadow
@@ -281,6 +302,8 @@ struct TableShape {
     let storedColumns: [String]
     /// The column that stands for the row id, unless the table has an index for its primary key; nil for none.
     let rowIDColumn: String?
+    /// Whether the primary key is the row id.
+    var isRowIDKey: Bool { rowIDColumn != nil }
 
     /// - Throws: `DatabaseError`.
     init(_ name: String, in db: Database) throws {

@@ -20,7 +20,11 @@ package enum PlainSource {
         configuration.busyMode = .timeout(5)
         configuration.label = "StoreTools.plain"
         configuration.trustsSchema = program.trustsSchemaOfOthers
-        configuration.prepareDatabase = program.prepareDatabase
+        let longest = try longestValue(of: path)
+        configuration.prepareDatabase { db in
+            db.limitLengths(toBytes: longest)
+            try program.prepareDatabase?(db)
+        }
         do {
             return try DatabaseQueue(path: path, configuration: configuration)
         } catch let error as DatabaseError where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode) {
@@ -48,6 +52,15 @@ package enum PlainSource {
         }
     }
 
+    /// The longest value that is read from a plain database or computed from one, in bytes. No row is longer than the file;
+    /// what a definition computes of a row may be.
+    ///
+    /// - Throws: `SystemError`.
+    static func longestValue(of path: String) throws -> Int {
+        let bytes = try (Files.byteCount(path) ?? 0) + (Files.byteCount(StorePaths(path).wal) ?? 0)
+        return max(Limits.longestSmallValue, bytes * Limits.valuesInFile)
+    }
+
     /// Runs a block that reads a plain database, whose damage is not that of a store.
     ///
     /// - Throws: ``ToolError`` `notPlain` where SQLite finds the file damaged; `plainNeedsRecovery`; the errors of `body`.
@@ -55,7 +68,7 @@ package enum PlainSource {
         do {
             return try body()
         } catch let error as DatabaseError
-            where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode.primaryResultCode)
+            where [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_TOOBIG].contains(error.resultCode.primaryResultCode)
         {
             throw ToolError(
                 .notPlain, what: "The plain database \"\(path)\" is damaged.", why: "\(error).",

@@ -69,12 +69,16 @@ struct ValueTable {
 
     /// Nil for a table whose rows SQLite can copy by its definition.
     ///
+    /// - Parameter computesNothing: Whether a table with generated columns that are not stored is copied in this way, too,
+    ///   if that is possible: SQLite computes them for each row that it inserts, and a definition of a few bytes has values
+    ///   of a gigabyte.
     /// - Throws: `DatabaseError`.
-    init?(_ shape: TableShape, in db: Database) throws {
+    init?(_ shape: TableShape, in db: Database, computesNothing: Bool = false) throws {
         // A row id is one column more.
         let isWide = shape.rowIDName != nil && shape.storedColumns.count >= Limits.resultColumns
         let parts = try MissingParts(of: db, table: shape.name)
-        guard isWide || !parts.isEmpty else { return nil }
+        let isComputed = computesNothing && shape.storedColumns.count < shape.columns.count
+        guard isWide || !parts.isEmpty || isComputed else { return nil }
         isWithoutRowID =
             try Bool.fetchOne(
                 db, sql: "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", arguments: [shape.name])
@@ -98,6 +102,7 @@ struct ValueTable {
         }.sorted { $0.number < $1.number }
         alias = isWithoutRowID || keys.contains(where: \.isPrimary) ? nil : shape.rowIDColumn
         obstacle = try Self.obstacle(shape, keys, isWithoutRowID: isWithoutRowID, in: db)
+        if obstacle != nil, !isWide, parts.isEmpty { return nil }
     }
 
     private static func obstacle(
@@ -121,7 +126,7 @@ struct ValueTable {
     }
 
     private var table: String { "main.\(shape.name.quotedIdentifier)" }
-    /// Whether ``copyRows(from:to:progress:)`` has to fill keys.
+    /// Whether ``copyRows(from:to:_:progress:)`` has to fill keys.
     var hasHelpers: Bool { !isWithoutRowID && keys.contains(where: \.needsHelper) }
 
     /// Why a salvage cannot make the table. It takes keys from the entries of their indexes.
@@ -171,11 +176,13 @@ struct ValueTable {
     ///
     /// - Returns: How many rows were copied.
     /// - Throws: `DatabaseError`, or the error of `progress`.
-    func copyRows(from source: Database, to target: Database, progress: () throws -> Void) throws -> Int {
+    func copyRows(
+        from source: Database, to target: Database, _ bound: RowBound, progress: () throws -> Void
+    ) throws -> Int {
         try StandInCollations.with(missingCollations, on: source) {
             let count = try copyValues(from: source, to: target, progress: progress)
             if hasHelpers {
-                for key in keys { try fill(key, from: source, to: target) }
+                for key in keys { try fill(key, from: source, to: target, bound) }
             }
             return count
         }
@@ -207,7 +214,7 @@ struct ValueTable {
     private func made(_ key: Key) -> String { "cipherstore_index_of_\(key.index)" }
 
     /// Builds the index of a key from the source, and gives it its place in the schema.
-    private func fill(_ key: Key, from source: Database, to target: Database) throws {
+    private func fill(_ key: Key, from source: Database, to target: Database, _ bound: RowBound) throws {
         guard key.needsHelper, let rowID = shape.rowIDName else {
             try create(key, in: target)
             return try adopt(key, in: target)
@@ -217,7 +224,10 @@ struct ValueTable {
             sql: "SELECT \(wanted.joined(separator: ", ")) FROM \(table) "
                 + "INDEXED BY \(key.index.quotedIdentifier) ORDER BY \(key.list)")
         try fill(key, in: target) { insertion in
-            try target.insertRows(of: entries) { "\(insertion) VALUES (\($0.joined(separator: ", ")))" }
+            var bound = bound
+            try target.insertRows(of: entries, by: { "\(insertion) VALUES (\($0.joined(separator: ", ")))" }) {
+                try bound.next()
+            }
         }
     }
 
@@ -269,7 +279,7 @@ struct ValueTable {
             arguments: [key.index, shape.name, made(key)])
     }
 
-    /// Removes what ``copyRows(from:to:progress:)`` has made beside the table, after SQLite has read the schema again.
+    /// Removes what ``copyRows(from:to:_:progress:)`` has made beside the table, after SQLite has read the schema again.
     func removeHelpers(in target: Database) throws {
         guard hasHelpers else { return }
         for key in keys where key.needsHelper { try target.execute(sql: "DROP TABLE main.\(helper(key))") }

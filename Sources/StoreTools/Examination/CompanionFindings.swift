@@ -14,7 +14,7 @@ struct CompanionFindings {
     }
 
     private func foreign() -> [Finding] {
-        let faults = CompanionFiles.faults(paths).map { error in
+        let faults = CompanionFiles(paths).faults().map { error in
             Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
         }
         let lock = LockFile.fault(of: paths.lock).map { error in

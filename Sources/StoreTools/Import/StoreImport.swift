@@ -104,8 +104,10 @@ public struct StoreImport: StoreTool {
     ) throws -> EncryptedCopy.Result {
         let staging = try StagingDirectory(for: target, .importing)
         defer { staging.remove() }
+        let longestValue = try PlainSource.longestValue(of: source)
         let copied = try EncryptedCopy(
-            source: plain, key: key, scheme: scheme, mode: fileMode, program: configuration, run: run
+            source: plain, key: key, scheme: scheme, mode: fileMode, program: configuration,
+            longestValue: longestValue, run: run
         )
         .make(in: staging)
         try run.check()
@@ -143,6 +145,8 @@ struct EncryptedCopy {
     var mode: Int?
     /// Its `prepareDatabase` gives the connections what the schema needs.
     var program = Configuration()
+    /// The longest value that an index of the copy may compute, in bytes; nil for SQLite's own limit.
+    var longestValue: Int?
     let run: ToolRun
 
     struct Result {
@@ -186,6 +190,7 @@ struct EncryptedCopy {
         let copied: DatabaseCopy.Copied
         do {
             try staging.requireOpened()
+            if let longestValue { queue.inDatabase { $0.limitLengths(toBytes: longestValue) } }
             copied = try DatabaseCopy.copy(source, into: queue, run)
         } catch {
             try? queue.close()

@@ -27,13 +27,12 @@ struct PermissionTests {
         return place.path("own.key")
     }
 
-    private func asNobody(_ arguments: [String]) throws -> CommandRun.Outcome {
+    private func asNobody(_ arguments: [String], hasKey: Bool = true) throws -> CommandRun.Outcome {
         let user = [
             "--reuid=\(OtherUser.number)", "--regid=\(OtherUser.number)", "--clear-groups", place.path("cipherctl"),
         ]
-        return try CommandRun(
-            #require(SystemProgram.find("setpriv")), user + arguments + ["--raw-key-file", place.key, "--json"]
-        ).finish()
+        let options = (hasKey ? ["--raw-key-file", place.key] : []) + ["--json"]
+        return try CommandRun(#require(SystemProgram.find("setpriv")), user + arguments + options).finish()
     }
 
     @Test("a store in a directory that one cannot write is read and verified")
@@ -124,5 +123,52 @@ struct PermissionTests {
         let outcome = try asNobody(["sql", place.path("s.db"), "SELECT 1"])
         #expect(outcome.status == 77)
         #expect(outcome.errorJSON["code"] as? String == "logMissing")
+    }
+
+    // Story: another user's empty file ended every write for ever: the folder lets him alone remove it.
+    @Test("an empty -rotating of another user in a folder as /tmp is reported, and blocks no write")
+    func plantedCopy() throws {
+        try FileManager.default.setAttributes([.posixPermissions: 0o1777], ofItemAtPath: place.folder.url.path)
+        for name in try place.names() where name.hasPrefix("s.db") {
+            try FileManager.default.setAttributes([.ownerAccountID: OtherUser.number], ofItemAtPath: place.path(name))
+        }
+        #expect(FileManager.default.createFile(atPath: place.path("s.db-rotating"), contents: Data()))
+        #expect(chown(place.path("s.db-rotating"), 2, 2) == 0)
+        let written = try asNobody(["sql", place.path("s.db"), "DELETE FROM t WHERE rowid = 1", "--write"])
+        #expect(written.status == 0, "\(written.output) \(written.errors)")
+        #expect(written.errors.contains("belongs to user 2"), "\(written.errors)")
+        let backup = try asNobody(["backup", place.path("s.db"), place.path("backup")])
+        #expect(backup.status == 0, "\(backup.errors)")
+        // A rotation needs the name, and says before it begins whose file is there.
+        for arguments in [["--dry-run"], ["--no-backup"]] {
+            let rotated = try asNobody(["rotate", place.path("s.db")] + arguments)
+            #expect(rotated.status != 0, "\(rotated)")
+            #expect((rotated.output + rotated.errors).contains("belongs to user 2"), "\(rotated)")
+        }
+        // A member of the group may remove it where the folder permits that.
+        try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: place.folder.url.path)
+        #expect(try asNobody(["sql", place.path("s.db"), "DELETE FROM t WHERE rowid = 2", "--write"]).status == 0)
+        #expect(!place.exists("s.db-rotating"))
+    }
+
+    // Story: the store was removed in parts, and the rest could neither be opened nor destroyed.
+    @Test(
+        "a store is not destroyed in parts because of a file of another user in a folder as /tmp",
+        arguments: ["-notify", "-keylog.1", "-sidecar.damaged", "-restoring"])
+    func plantedCompanion(_ ending: String) throws {
+        try FileManager.default.setAttributes([.posixPermissions: 0o1777], ofItemAtPath: place.folder.url.path)
+        for name in try place.names() where name.hasPrefix("s.db") {
+            try FileManager.default.setAttributes([.ownerAccountID: OtherUser.number], ofItemAtPath: place.path(name))
+        }
+        let planted = place.path("s.db" + ending)
+        try? FileManager.default.removeItem(atPath: planted)
+        #expect(FileManager.default.createFile(atPath: planted, contents: Data()) && chown(planted, 2, 2) == 0)
+        let before = try place.names()
+        let refused = try asNobody(["destroy", place.path("s.db"), "--yes"], hasKey: false)
+        #expect(refused.status == 64, "\(refused.errors)")
+        #expect(refused.errors.contains("belongs to user 2"), "\(refused.errors)")
+        #expect(try place.names() == before)
+        try FileManager.default.removeItem(atPath: planted)
+        #expect(try asNobody(["destroy", place.path("s.db"), "--yes"], hasKey: false).status == 0)
     }
 }
