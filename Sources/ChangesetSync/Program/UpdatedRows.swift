@@ -66,7 +66,7 @@ private struct UpdatedRows {
         let columns = definition.columns.indices.map { "t.\(definition.quoted($0))" }.joined(separator: ", ")
         let statement = try work.db.cachedStatement(
             sql: """
-                SELECT \(columns), (SELECT stamps FROM \(EngineTables.row(table.n)) WHERE key = t.\(key))
+                SELECT \(columns), (SELECT stamps FROM \(EngineTables.row(table.n, isRowID: definition.isRowID)) WHERE key = t.\(key))
                 FROM \(definition.qualifiedName) AS t WHERE t.\(key) BETWEEN ? AND ? ORDER BY t.\(key)
                 """)
         // A few other rows in between cost less than a query for each row.

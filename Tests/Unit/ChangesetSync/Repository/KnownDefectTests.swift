@@ -7,7 +7,7 @@ import Testing
 @testable import ChangesetSync
 
 /// Defects that other engines of synchronization have, and the first one of this library had: those that no other suite
-/// shows. The table of all of them is in Tests/Unit/ChangesetSync/README.md.
+/// shows. The table of all of them is in Tests/SyncModel/DEFECTS.md.
 @Suite("Known defects of synchronization")
 struct KnownDefectTests {
     private let folder = TemporaryFolder()
