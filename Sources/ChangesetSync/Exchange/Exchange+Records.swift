@@ -45,11 +45,21 @@ extension Exchange {
         try membersChanged()
     }
 
-    /// Puts all records that the listing lacks, of any author.
+    /// Puts all records that the listing lacks, of any author, each after those that it knows. If one cannot be put, those
+    /// that know it wait: a remote whose records refer to one that it lacks admits nobody, and the replica that has it may
+    /// be gone.
     func putRecords() throws {
         let present = Set(listed.lazy.filter { $0.content == .memberRecord }.map(\.digest))
-        for record in list.records.values.sorted(by: { $0.hash < $1.hash }) {
-            try step { try put(record, unless: present) }
+        var lacking: Set<RecordHash> = []
+        for record in list.ordered {
+            var isThere = false
+            if lacking.isDisjoint(with: record.known) {
+                try step {
+                    try put(record, unless: present)
+                    isThere = true
+                }
+            }
+            if !isThere { lacking.insert(record.hash) }
         }
     }
 

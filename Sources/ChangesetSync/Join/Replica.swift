@@ -78,13 +78,17 @@ package final class Replica {
     ///
     /// - Parameter seesForeign: Whether rows that were written outside of commits become a commit before it: all work that
     ///   reads rows of the base needs that.
+    /// - Parameter schema: The version of the schema that the program's tables must have; nil for any.
+    /// - Throws: ``UnpreparedSchema``, before anything is read by the other schema.
     func inTransaction<T>(
-        _ db: Database, _ clock: HybridTime, seesForeign: Bool = true, _ body: (Work) throws -> T
+        _ db: Database, _ clock: HybridTime, seesForeign: Bool = true, schema: Int32? = nil,
+        _ body: (Work) throws -> T
     ) throws -> T {
-        if seesForeign, examinedSchema == nil { try recordLostHistory(db, clock) }
+        if seesForeign, examinedSchema == nil { try recordLostHistory(db, clock, schema) }
         while true {
             do {
                 return try once(db, clock) { work in
+                    try requireSchema(schema)
                     if seesForeign {
                         if examinedSchema != definitions.schema { throw OtherSchema() }
                         try takeForeignWrites(work)
@@ -92,7 +96,7 @@ package final class Replica {
                     return try body(work)
                 }
             } catch is OtherSchema {
-                try recordLostHistory(db, clock)
+                try recordLostHistory(db, clock, schema)
             } catch is ForeignWrites.Pending {
                 let compared = try db.isolated { try compareTables(db, clock) }
                 while try once(
@@ -105,6 +109,10 @@ package final class Replica {
         }
     }
 
+    private func requireSchema(_ schema: Int32?) throws {
+        if let schema, schema != definitions.schema { throw UnpreparedSchema() }
+    }
+
     /// The schema is another one than that for which all tracked tables are known to have a history.
     private struct OtherSchema: Error {}
 
@@ -113,8 +121,11 @@ package final class Replica {
     }
 
     /// Begins the change history anew of tables whose recording somebody has ended.
-    private func recordLostHistory(_ db: Database, _ clock: HybridTime) throws {
-        try once(db, clock) { try $0.recordLostHistory() }
+    private func recordLostHistory(_ db: Database, _ clock: HybridTime, _ schema: Int32?) throws {
+        try once(db, clock) { work in
+            try requireSchema(schema)
+            try work.recordLostHistory()
+        }
         examinedSchema = try db.schemaVersion()
     }
 
@@ -267,8 +278,7 @@ package final class Replica {
             guard let value else { throw EngineError(.damagedStore) }
             return (value, nil)
         }
-        return try inTransaction(db, clock) { work in
-            if let schema, schema != definitions.schema { throw UnpreparedSchema() }
+        return try inTransaction(db, clock, schema: schema) { work in
             let (value, changes) = try session.capturing(db, work.catalog) {
                 try writing(work) { try body(db) }
             }

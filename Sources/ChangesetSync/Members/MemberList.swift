@@ -55,6 +55,9 @@ struct MemberList: Sendable {
     /// The removed members, each with what all its removals knew.
     var removals: [ReplicaID: VersionVector] { state.removals }
 
+    /// The records whose known ones are all here, each after those.
+    var ordered: [MemberRecord] { state.ordered }
+
     /// Records that others refer to and that are not here.
     var missing: Set<RecordHash> { state.missing }
 

@@ -40,6 +40,8 @@ struct MemberState: Sendable {
     private(set) var admissions: [ReplicaID: Admission] = [:]
     private(set) var removals: [ReplicaID: VersionVector] = [:]
     private(set) var epochs: [MemberEpoch] = []
+    /// The records whose known ones are all here, each after those.
+    private(set) var ordered: [MemberRecord] = []
     private(set) var missing: Set<RecordHash> = []
     private(set) var heads: [RecordHash] = []
     private(set) var usedTwice: Set<RecordHash> = []
@@ -51,7 +53,7 @@ struct MemberState: Sendable {
     ) throws {
         let graph = RecordGraph(records)
         var signed = try SignedRecords(graph, repository: repository, verified: &verified)
-        missing = graph.missing
+        (ordered, missing) = (graph.records, graph.missing)
         usedTwice = signed.chooseAcceptances()
         decide(signed)
         epochs = signed.valid.compactMap { index in

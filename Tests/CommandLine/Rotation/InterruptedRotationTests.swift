@@ -121,7 +121,7 @@ struct InterruptedRotationTests {
             text.output == """
                 \(paths[0]): no rotation is pending, epoch 1
                 \(paths[1]): status not available, noSuchStore
-                \(paths[2]): status not available, saltMissing
+                \(paths[2]): status not available, notEncrypted
                 \(paths[3]): no rotation is pending, epoch 1
 
                 """)

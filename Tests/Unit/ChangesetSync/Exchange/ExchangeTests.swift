@@ -43,6 +43,27 @@ struct ExchangeTests {
         #expect(b.list.records.count == a.list.records.count && b.hashes == a.hashes)
     }
 
+    /// A device that was killed, or whose remote failed, while it put its records left an entry that refers to one that
+    /// nobody else had. From then on the remote admitted no device.
+    @Test("a remote never has a record without those that it knows, whichever calls fail", arguments: [true, false])
+    func recordsInOrder(failsForGood: Bool) throws {
+        let a = try TestStore.founder()
+        for name in ["b", "c", "d", "e"] { try a.remove(a.admit(named: name).keys.id) }
+        let key = try ObjectKey(secret: a.rosterSecret, id: .zero, repository: a.repository)
+        for number in 0..<12 {
+            let remote = MemoryRemote()
+            remote.failingPuts = failsForGood ? number..<Int.max : number..<number + 1
+            _ = try? a.sync(remote, named: "remote \(number) \(failsForGood)")
+            let names = remote.names("m/")
+            let records = try names.map { name in
+                try MemberRecord(decoding: key.open(#require(remote.objects[name]), .memberRecord))
+            }
+            let known = Set(records.flatMap(\.known))
+            #expect(known.isSubset(of: records.map(\.hash)), "put \(number) fails")
+            #expect(records.count < a.list.records.count || number >= a.list.records.count)
+        }
+    }
+
     @Test("a folder is a remote, and an object in it has its whole content under its name")
     func folder() throws {
         let folder = TemporaryFolder()

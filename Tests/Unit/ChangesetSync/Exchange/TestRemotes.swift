@@ -8,6 +8,7 @@ final class MemoryRemote: ObjectStore {
     private struct Content {
         var objects: [String: [UInt8]] = [:]
         var calls: [String: Int] = [:]
+        var failingPuts = 0..<0
     }
 
     private let content = Mutex(Content())
@@ -26,12 +27,18 @@ final class MemoryRemote: ObjectStore {
         get { content.withLock { $0.calls } }
         set { content.withLock { $0.calls = newValue } }
     }
+    /// The calls of `put` that fail, from 0.
+    var failingPuts: Range<Int> {
+        get { content.withLock { $0.failingPuts } }
+        set { content.withLock { $0.failingPuts = newValue } }
+    }
     func names(_ prefix: String) -> [String] { objects.keys.filter { $0.hasPrefix(prefix) }.sorted() }
     var byteCount: Int { objects.values.reduce(0) { $0 + $1.count } }
 
     func put(_ name: String, _ bytes: [UInt8]) throws -> PutOutcome {
-        content.withLock {
+        try content.withLock {
             $0.calls["put", default: 0] += 1
+            if $0.failingPuts.contains($0.calls["put", default: 0] - 1) { throw Forbidden() }
             if $0.objects[name] != nil { return .alreadyPresent }
             $0.objects[name] = bytes
             return .stored
