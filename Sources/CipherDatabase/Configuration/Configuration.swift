@@ -72,11 +72,12 @@ public struct Configuration: Sendable {
     package var trustsSchemaOfOthers: Bool { prepareDatabase != nil && trustsSchema }
 
     /// The configuration of a tool's connection: it has the functions of a program, if there is one. Without a program it
-    /// trusts no schema.
+    /// trusts no schema. It plays no rollback journal back that another user can have put beside the file.
     package static func ofTool(_ program: Configuration = Configuration()) -> Configuration {
         var configuration = Configuration()
         configuration.prepareDatabase = program.prepareDatabase
         configuration.trustsSchema = program.trustsSchemaOfOthers
+        configuration.ignoresRollbackJournal = true
         return configuration
     }
 

@@ -47,11 +47,11 @@ package struct CompanionFiles: Sendable {
         }
     }
 
-    /// Whether a file belongs to another user, beside a database that its owner alone may write: SQLite would take its
-    /// content for that of the database.
+    /// Whether a file belongs to another user who may not write the database: SQLite would take its content for that of the
+    /// database.
     private func isForeign(_ file: FileStatus, _ database: FileStatus) -> Bool {
-        database.permissions & 0o022 == 0
-            && ![0, ProcessInspector.effectiveUser, database.owner].contains(file.owner)
+        if [0, ProcessInspector.effectiveUser, database.owner].contains(file.owner) { return false }
+        return !FileAccess.letsWrite(paths.database, database, ownerOf: file)
     }
 
     // MARK: Content

@@ -16,7 +16,7 @@ public final class Statement {
         return handle.pointer
     }
     /// Whether the statement does not change the database file. False for `BEGIN IMMEDIATE`, which acquires a lock, and
-    /// for `PRAGMA optimize` and `SELECT sqlcipher_export(...)`, which SQLite calls read-only.
+    /// for `PRAGMA optimize`, which SQLite calls read-only.
     public let isReadonly: Bool
     let parameterCount: Int
     /// The effects of the statement beyond reading and writing rows.

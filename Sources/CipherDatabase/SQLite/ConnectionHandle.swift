@@ -40,7 +40,19 @@ struct ConnectionHandle {
             sqlite3_close_v2(connection)
             throw DatabaseError(resultCode: ResultCode(rawValue: code), message: message).causedBySystem(cause)
         }
-        return ConnectionHandle(pointer: connection)
+        let handle = ConnectionHandle(pointer: connection)
+        handle.removeExport()
+        return handle
+    }
+
+    /// Removes SQLCipher's function `sqlcipher_export`. It runs its second argument as a part of SQL, with `writable_schema`
+    /// on and without DEFENSIVE, and SQLite lets a CHECK constraint of any file call it. ATTACH, which it is made for, is
+    /// refused.
+    private func removeExport() {
+        // SQLCipher registers it for UTF-16 with the highest byte first.
+        for encoding in [SQLITE_UTF8, SQLITE_UTF16LE, SQLITE_UTF16BE] {
+            sqlite3_create_function_v2(pointer, "sqlcipher_export", -1, encoding, nil, nil, nil, nil, nil)
+        }
     }
 
     /// Closes the connection; statements that are still alive keep its memory, but it cannot be used.

@@ -97,16 +97,12 @@ package struct StatementEffects: OptionSet {
         }
     }
 
-    /// Pragmas, pragmas as tables, and functions that write by statements that they compile.
-    private static let hiddenWriters: Set<String> = [
-        "optimize", "pragma_optimize", "incremental_vacuum", "sqlcipher_export",
-    ]
-
-    private static let firstLetters: [UInt8] = [UInt8(ascii: "p"), UInt8(ascii: "s")]
+    /// Pragmas, and pragmas as tables, that write by statements that they compile.
+    private static let hiddenWriters: Set<String> = ["optimize", "pragma_optimize", "incremental_vacuum"]
 
     private static func isHiddenWriter(_ name: UnsafePointer<CChar>?) -> Bool {
         // Called for each column that a statement reads: most names return here.
-        guard let name, firstLetters.contains(UInt8(bitPattern: name.pointee) | 0x20) else { return false }
+        guard let name, UInt8(bitPattern: name.pointee) | 0x20 == UInt8(ascii: "p") else { return false }
         return hiddenWriters.contains(String(cString: name).lowercased())
     }
 

@@ -164,7 +164,7 @@ enum UserDatabase {
 
 /// The permissions that the mode and the access control list of a file give to users who do not own it.
 /// - SeeAlso: <https://man7.org/linux/man-pages/man5/acl.5.html>, "Access check algorithm".
-struct FileAccess: Equatable {
+package struct FileAccess: Equatable {
     /// The subject of an entry, by its tag in a list.
     private enum Tag {
         static let user: UInt16 = 2
@@ -180,7 +180,7 @@ struct FileAccess: Equatable {
     private(set) var groups: [(group: UInt32, rights: UInt16)] = []
     private(set) var others: UInt16
 
-    static func == (one: FileAccess, other: FileAccess) -> Bool {
+    package static func == (one: FileAccess, other: FileAccess) -> Bool {
         one.users == other.users && one.others == other.others && one.groups.elementsEqual(other.groups, by: ==)
     }
 
@@ -218,6 +218,19 @@ struct FileAccess: Equatable {
             let list = attributes.list
         #endif
         self.init(group: attributes.status.group, permissions: attributes.status.permissions, list: list)
+    }
+
+    /// Whether the owner of another file may write a file, as far as can be known.
+    ///
+    /// A process may have groups that the database of users does not give it (`SupplementaryGroups` of systemd). Only a
+    /// member can have given the group of the first file to the other one, unless the folder does.
+    package static func letsWrite(_ path: String, _ status: FileStatus, ownerOf other: FileStatus) -> Bool {
+        if status.permissions & 0o022 == 0 { return false }
+        if status.permissions & 0o002 != 0 { return true }
+        if other.group == status.group { return true }
+        guard let attributes = (try? FileAttributes(of: path)) ?? nil else { return true }
+        return FileAccess(of: attributes)
+            .letsReadAndWrite(other.owner, memberships: UserDatabase.groups(of: other.owner))
     }
 
     /// Whether a user may read and write.

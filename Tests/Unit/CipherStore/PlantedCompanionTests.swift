@@ -136,11 +136,14 @@ import Testing
             #expect("\(error as Any)".contains("belongs to user 2"), "\(opening): \(error as Any)")
         }
         #expect(FileManager.default.contents(atPath: path + ending) == Data())
-        // A user who may write the database may make them.
+        // Nor of one that the members of a group may write, to which the user does not belong.
+        #expect(chmod(path, 0o660) == 0)
+        let error = #expect(throws: (any Error).self) { try open(.sharedStore) }
+        #expect("\(error as Any)".contains("belongs to user 2"), "\(error as Any)")
+        // A user who may write the database may make them: one who could give the file that group.
         try FileManager.default.removeItem(atPath: path + ending)
-        #expect(chmod(path, 0o664) == 0)
         try Data().write(to: URL(fileURLWithPath: path + ending))
-        #expect(chown(path + ending, 2, 2) == 0)
+        #expect(chown(path + ending, 2, 1) == 0)
         let count = try Opening.pool.open(path, .raw(0x2a)) {
             try $0.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") }
         }

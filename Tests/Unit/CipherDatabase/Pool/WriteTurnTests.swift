@@ -190,8 +190,6 @@ import Testing
         let statements = [
             "PRAGMA optimize", "PRAGMA main.optimize(-1)", "SELECT * FROM pragma_optimize",
             "PRAGMA incremental_vacuum", "PRAGMA incremental_vacuum(5)",
-            "SELECT sqlcipher_export('main', 'temp')", "SELECT SQLCipher_Export('temp')",
-            "WITH c AS (SELECT sqlcipher_export('main', 'temp') AS x) SELECT x FROM c WHERE x",
         ]
         for sql in statements {
             try queue.read { db throws in
