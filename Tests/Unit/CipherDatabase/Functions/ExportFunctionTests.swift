@@ -10,7 +10,7 @@ import Testing
 
     @Test("no statement can call sqlcipher_export")
     func statements() throws {
-        try DatabaseQueue().write { db in
+        try DatabaseQueue().write { db throws in
             for sql in ["SELECT sqlcipher_export('temp', 'main')", "SELECT SQLCipher_Export('temp')"] {
                 let error = #expect(throws: DatabaseError.self) { try db.execute(sql: sql) }
                 #expect(error?.message?.contains("no such function") == true, "\(error as Any)")
@@ -34,7 +34,7 @@ import Testing
         #expect(sqlite3_exec(stock, statement, nil, nil, nil) == SQLITE_OK)
         sqlite3_close(stock)
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        try queue.write { db in
+        try queue.write { db throws in
             let error = #expect(throws: DatabaseError.self) { try db.execute(sql: "INSERT INTO t VALUES (1)") }
             #expect(error?.message?.contains("no such function: sqlcipher_export") == true, "\(error as Any)")
             #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM main.u") == 1)
