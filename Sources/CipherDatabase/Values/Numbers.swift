@@ -1,6 +1,7 @@
 import Foundation
 
-// How Swift's numbers are stored in a database: integers as INTEGER, Bool as 0 and 1, floating point as REAL.
+// How Swift's numbers are stored in a database: integers as INTEGER, Bool as 0 and 1, floating point as REAL, decimals
+// as TEXT.
 
 // Codable is named to take precedence over the conformance that Codable types have by default.
 extension DatabaseValueConvertible where Self: FixedWidthInteger & Codable {
@@ -152,5 +153,35 @@ extension CGFloat: DatabaseValueConvertible, StatementColumnConvertible, Stateme
     @inlinable
     public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
         StatementHandle(sqliteStatement).bind(Double(self), at: index)
+    }
+}
+
+// Decimals are in this file because every program links it. A record finds the conformance at run time, and a linker
+// leaves out an object of a static library that nothing names.
+extension Decimal: DatabaseValueConvertible {
+    /// The digits, as TEXT with a point: a REAL could not hold all of them. Declare the column TEXT. A column of a numeric
+    /// type stores a double instead, of 15 to 17 digits; a record with more digits is refused there.
+    /// NaN is NULL, as that of a double is.
+    public var databaseValue: DatabaseValue { isNaN ? .null : description.databaseValue }
+
+    /// A TEXT that is a decimal number, or a number. A REAL has the fewest digits that stand for it; infinite ones, and those
+    /// that a `Decimal` cannot hold (about 1e127 and more, 1e-128 and less), are none.
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> Decimal? {
+        switch value.storage {
+        case .int64(let integer): Decimal(integer)
+        // Not Decimal(double): for many doubles it adds digits that no column of a numeric type stores.
+        case .double(let double): Decimal(wholeText: "\(double)")
+        case .string(let text): Decimal(wholeText: text)
+        default: nil
+        }
+    }
+
+    // Foundation accepts a number at the beginning of a text and ignores the rest.
+    private init?(wholeText text: String) {
+        let isNumber = text.wholeMatch(of: /[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?/) != nil
+        guard isNumber, let value = Decimal(string: text, locale: Locale(identifier: "en_US_POSIX")),
+            !value.isNaN
+        else { return nil }
+        self = value
     }
 }

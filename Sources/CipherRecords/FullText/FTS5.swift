@@ -139,6 +139,10 @@ public final class FTS5TableDefinition {
     /// It follows rows that a `REPLACE` removes too, and unique indexes that are created later; and it is made again after
     /// a VACUUM of this library that gave other rowids to rows without a declared key.
     ///
+    /// Create a trigger of the program that changes an indexed text, or deletes its row, before the full-text table. A
+    /// later one runs before those of the index, which then has words that the table does not have. After such a
+    /// trigger, drop the triggers of the index, and make the full-text table again.
+    ///
     /// The triggers outlive the full-text table: see `Database.dropFTS5SynchronizationTriggers(forTable:)`. The next
     /// opening for writing makes those of earlier versions again, and the index if it does not fit its table.
     public func synchronize(withTable tableName: String) {

@@ -42,7 +42,8 @@ extension Term {
     func isAmong(_ terms: [Term]) -> Term {
         switch terms.count {
         case 0: return Term(0.databaseValue)
-        case 1: return compared(.equal, to: terms[0])
+        // `=` of NULL would be IS NULL, which finds the rows that `IN (NULL)` does not.
+        case 1 where !isNull && !terms[0].isNull: return compared(.equal, to: terms[0])
         case (ListedValues.mostParameters + 1)...:
             if let list = ListedValues.query(of: terms) {
                 let isFound = Term(.apply(.inRows(negated: false), [self, list]))

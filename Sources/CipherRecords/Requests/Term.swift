@@ -91,7 +91,7 @@ final class Node: SQLFragment, Hashable {
     static func == (left: Node, right: Node) -> Bool { left === right || left.operation == right.operation }
     func hash(into hasher: inout Hasher) { hasher.combine(operation) }
 
-    /// SQL text of the program stays as it is.
+    /// SQL text of the program stays as it is, unless it is surely one expression.
     var form: FragmentForm {
         switch operation {
         case .apply(let function, let operands):
@@ -105,8 +105,8 @@ final class Node: SQLFragment, Hashable {
             }
         case .deferred: .operation
         case .located(_, .node(let node)), .inTable(_, .node(let node)), .json(.node(let node)): node.form
-        case .column, .fastKey, .subquery, .bareQuery, .tableName, .definition, .columns, .located, .inTable, .json,
-            .literal:
+        case .literal(let literal): literal.form
+        case .column, .fastKey, .subquery, .bareQuery, .tableName, .definition, .columns, .located, .inTable, .json:
             .single
         }
     }
@@ -392,6 +392,23 @@ struct LiteralText: Hashable, Sendable {
     func text(at index: Int) -> String? {
         guard pieces.indices.contains(index), case .text(let text, _) = pieces[index] else { return nil }
         return text
+    }
+
+    /// How the text holds together within another text.
+    fileprivate var form: FragmentForm {
+        if pieces.count == 1, case .node(let node) = pieces[0] { return node.form }
+        var tokens: [SQLToken?] = []
+        for piece in pieces {
+            switch piece {
+            case .text(let text, _):
+                // A comment may have no end.
+                if text.contains("--") || text.contains("/*") { return .single }
+                tokens += SQLToken.tokens(of: text)
+            case .node: tokens.append(nil)
+            case .failure: return .single
+            }
+        }
+        return SQLToken.isOperation(tokens) ? .text : .single
     }
 
     /// Whether the text of the program may have a query of its own.

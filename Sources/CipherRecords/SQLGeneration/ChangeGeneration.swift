@@ -76,7 +76,15 @@ extension SQLGenerator {
                 "the rows of a grouped request can be changed only where each group is one row: group by a unique key of "
                     + "table \(relation.table)")
         }
-        var keys = relation.joins.isEmpty ? relation : relation.joiningOnly
+        let keepsSelection = relation.limit != nil && relation.mayOrderBySelection
+        if keepsSelection, relation.groups.isEmpty,
+            !relation.having.isEmpty || relation.selection.contains(where: \.isAggregate)
+        {
+            throw misuse(
+                "the rows of a request with a limit cannot be changed if an aggregate makes one row of them: remove "
+                    + "the aggregate, or group by a unique key of table \(relation.table)")
+        }
+        var keys = relation.joins.isEmpty || keepsSelection ? relation : relation.joiningOnly
         keys = keys.withoutCommonTables
         if relation.isDistinct, relation.limit != nil, relation.groups.isEmpty {
             // The limit counts different rows.
@@ -89,7 +97,11 @@ extension SQLGenerator {
         } else {
             keys.isDistinct = false
         }
-        keys.selection = columns.map { .expression(Term(.column($0, .request))) }
+        if keepsSelection {
+            keys.keyColumns = columns
+        } else {
+            keys.selection = columns.map { .expression(Term(.column($0, .request))) }
+        }
         keys = keys.withoutOrder
         let names = columns.map(\.quotedDatabaseIdentifier).joined(separator: ", ")
         let key =
@@ -126,7 +138,50 @@ extension SQLGenerator {
     }
 }
 
+extension Selection {
+    /// Whether it may give an expression a name in the result: SQL text may.
+    fileprivate var mayHaveName: Bool {
+        switch self {
+        case .allColumns, .allColumnsExcluding, .primaryKey, .one: false
+        case .expression(let term): term.mayHaveName
+        case .located(_, let selections), .inTable(_, let selections): selections.contains(where: \.mayHaveName)
+        case .literal, .deferred: true
+        }
+    }
+}
+
+extension Ordering.Element {
+    /// Whether SQL text of the program stands in it.
+    fileprivate var hasText: Bool {
+        switch self {
+        case .term(let term, _): term.hasText
+        case .primaryKey: false
+        case .deferred: true
+        }
+    }
+}
+
 extension Term {
+    /// Whether it may have a name in the result: SQL text may.
+    fileprivate var mayHaveName: Bool {
+        switch operation {
+        case nil, .column, .fastKey, .subquery, .bareQuery, .tableName: false
+        case .apply(.named, _)?, .literal?, .definition?, .columns?, .deferred?: true
+        case .apply(_, let operands)?: operands.contains(where: \.mayHaveName)
+        case .located(_, let term)?, .inTable(_, let term)?, .json(let term)?: term.mayHaveName
+        }
+    }
+
+    /// Whether SQL text of the program stands in the expression, outside of a query.
+    fileprivate var hasText: Bool {
+        switch operation {
+        case nil, .column, .fastKey, .subquery, .bareQuery, .tableName: false
+        case .literal?, .definition?, .columns?, .deferred?: true
+        case .apply(_, let operands)?: operands.contains(where: \.hasText)
+        case .located(_, let term)?, .inTable(_, let term)?, .json(let term)?: term.hasText
+        }
+    }
+
     /// The column that has different values wherever the expression has.
     fileprivate var identifyingColumn: String? {
         switch operation {
@@ -138,6 +193,16 @@ extension Term {
 }
 
 extension Relation {
+    /// The name of a column in ``keyColumns`` among the selected ones.
+    static func keyName(_ index: Int) -> String { "grdb_key\(index)" }
+
+    /// Whether the order may name a selected expression, or its position: ORDER BY finds names among the results first.
+    /// - SeeAlso: <https://www.sqlite.org/lang_select.html#orderby>
+    fileprivate var mayOrderBySelection: Bool {
+        selection.contains(where: \.mayHaveName) || ordering.isStable || ordering.elements.contains(where: \.hasText)
+            || joins.contains(where: \.relation.mayOrderBySelection)
+    }
+
     fileprivate var canBeChangedDirectly: Bool {
         joins.isEmpty && groups.isEmpty && limit == nil && !isDistinct && having.isEmpty
     }

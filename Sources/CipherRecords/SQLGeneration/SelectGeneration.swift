@@ -14,12 +14,21 @@ extension SQLGenerator {
         self.commonTables.append(commonTables)
         defer { self.commonTables = outer }
         try write(commonTables)
+        if !relation.keyColumns.isEmpty {
+            write("SELECT ")
+            write(relation.keyColumns.indices) { $0.write(identifier: Relation.keyName($1)) }
+            write(" FROM (")
+        }
         return try within(relation) { generator in
             generator.write(relation.isDistinct ? "SELECT DISTINCT " : "SELECT ")
             try generator.writeSelection()
             try generator.writeRows(of: relation)
             try generator.writeOrder()
             try generator.writeLimit(of: relation, isOne: limitedToOne)
+            if !relation.keyColumns.isEmpty {
+                generator.write(")")
+                return nil
+            }
             return try generator.scopeLayout(ofPlace: 0)
         }
     }
@@ -50,6 +59,14 @@ extension SQLGenerator {
         if selections.isEmpty { throw misuse("the request selects nothing: give select(_:) a column at least") }
         try write(selections) { generator, element in
             try generator.with(element.0) { try $0.write(element.1) }
+        }
+        with(0) { generator in
+            for (index, column) in places[0].relation.keyColumns.enumerated() {
+                generator.write(", ")
+                generator.write(column: column)
+                generator.write(" AS ")
+                generator.write(identifier: Relation.keyName(index))
+            }
         }
     }
 

@@ -59,6 +59,44 @@ import Testing
         #expect(try text("\(a.collating(.nocase)) = 'x' OR t.\(SQL("b").sqlExpression)").hasSuffix("OR t.b"))
     }
 
+    // Story: `SQL("s = 'a' OR id = 4").sqlExpression` lost its grouping, and `s == "a" || id == 4` did not.
+    @Test("an expression of SQL text is grouped like one of operators")
+    func expressionsOfText() throws {
+        func part(_ sql: SQL) -> SQLExpression { sql.sqlExpression }
+        #expect(try value("\(part("a = 2 OR b = 2")) AND 0") == 0)
+        #expect(try value("0 AND \(part("b = 2 OR a = \(2)"))") == 0)
+        #expect(try value("NOT \(part("a = 2 OR b = 5"))") == 0)
+        #expect(try value("2 * \(part("a + b"))") == 14)
+        #expect(try value("10 - \(part("b - \(Self.a)")) * 2") == 4)
+        #expect(try value("\(part("\(Self.a == 2 || Self.b == 2)")) AND 0") == 0)
+        #expect(try value("CASE WHEN \(part("a = 3 OR b = 5")) AND 0 THEN 1 ELSE 2 END") == 2)
+    }
+
+    @Test("SQL text that may be no expression has no parentheses that the program did not write")
+    func partsOfText() throws {
+        func text(_ literal: SQL) throws -> String { try DatabaseQueue().read { try literal.build($0).sql } }
+        func part(_ sql: SQL) -> SQLExpression { sql.sqlExpression }
+        let unchanged: [(SQL, String)] = [
+            ("a = t.\(part("b = 1"))", "a = t.b = 1"), ("a BETWEEN \(part("1 AND 2"))", "a BETWEEN 1 AND 2"),
+            ("\(part("a BETWEEN 1")) AND 2", "a BETWEEN 1 AND 2"), ("a \(part("NOT NULL")) AND b", "a NOT NULL AND b"),
+            ("a IS \(part("NOT 5"))", "a IS NOT 5"), ("a IN \(part("(1, 2)")) AND b", "a IN (1, 2) AND b"),
+            ("\(part("a LIKE 'x'")) ESCAPE '!'", "a LIKE 'x' ESCAPE '!'"),
+            ("\(part("a = b")) COLLATE x", "a = b COLLATE x"),
+            ("PRAGMA p = \(part("-1"))", "PRAGMA p = -1"), ("SET \(part("a = 1")) WHERE b", "SET a = 1 WHERE b"),
+            ("SELECT * \(part("FROM t WHERE a = 1")) AND b", "SELECT * FROM t WHERE a = 1 AND b"),
+            ("SET a = \(part("b + 1, c = 2"))", "SET a = b + 1, c = 2"), ("\(part("a = 1 AND")) b", "a = 1 AND b"),
+            ("\(part("a + b -- sum")) \n* 2", "a + b -- sum \n* 2"), ("\(part("max(a, b)")) + 1", "max(a, b) + 1"),
+            ("\(part("(a + b)")) * 2", "(a + b) * 2"),
+            (
+                "\(part("CASE WHEN a = 1 THEN 2 END")) + 1",
+                "CASE WHEN a = 1 THEN 2 END + 1"
+            ),
+            ("ORDER BY \(part("a + b DESC"))", "ORDER BY a + b DESC"),
+            ("WHERE \(part("a = 1 OR b"))", "WHERE a = 1 OR b"),
+        ]
+        for (literal, expected) in unchanged { #expect(try text(literal) == expected) }
+    }
+
     @Test("a deletion with a literal keeps the rows that it does not name")
     func deletion() throws {
         try DatabaseQueue().write { (db: Database) throws -> Void in

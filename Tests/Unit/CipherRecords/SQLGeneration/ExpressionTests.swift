@@ -98,6 +98,7 @@ struct ExpressionTests {
         table.filter(!(score > 1 && score < 9), #"NOT (("score" > 1) AND ("score" < 9))"#)
         table.filter(![1, 2].contains(score), #""score" NOT IN (1, 2)"#)
         table.filter(![1].contains(score), #""score" <> 1"#)
+        table.filter(!([nil] as [Int?]).contains(score), #""score" NOT IN (NULL)"#)
         table.filter(![Int]().contains(score), "1")
         table.filter(!(1...9).contains(score), #""score" NOT BETWEEN 1 AND 9"#)
         table.filter(!name.like("a%"), #""name" NOT LIKE 'a%'"#)
@@ -112,6 +113,14 @@ struct ExpressionTests {
     private static func membership(_ table: RequestTable) {
         table.filter([Int]().contains(score), "0")
         table.filter([1].contains(score), #""score" = 1"#)
+        // NULL is equal to nothing, in a list of any length.
+        table.filter(([nil] as [Int?]).contains(score), #""score" IN (NULL)"#)
+        table.filter(([nil, 1] as [Int?]).contains(score), #""score" IN (NULL, 1)"#)
+        table.filter([DatabaseValue.null].contains(score), #""score" IN (NULL)"#)
+        table.filter(([DatabaseValue.null] as [any SQLExpressible]).contains(score), #""score" IN (NULL)"#)
+        table.filter(![1].contains(DatabaseValue.null), "NULL NOT IN (1)")
+        table.filter(
+            ([nil] as [String?]).contains(name.collating(.nocase)), #"("name" COLLATE NOCASE) IN (NULL)"#)
         table.filter([1, 2, 3].contains(score), #""score" IN (1, 2, 3)"#)
         table.filter(["a", "b"].contains(name), #""name" IN ('a', 'b')"#)
         table.filter([score].contains(score), #""score" = "score""#)
