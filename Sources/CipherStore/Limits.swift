@@ -30,6 +30,8 @@ enum Limits {
     static let copiedBytes = 1 << 20
     /// The committed frames of a WAL of which one must be authentic: else it is the WAL of another database.
     static let originFrames: UInt32 = 4096
+    /// The bytes that are authenticated to find the number of a page whose frame has lost it.
+    static let triedBytes = 1 << 29
     /// How long a restoration waits for changes of keys, openings and rotations in progress.
     static let restorationWait = Duration.seconds(10)
 }

@@ -52,7 +52,8 @@ public struct KeyRotation: Sendable {
     ///     `CancellationError`, and the store stays as it was.
     ///   - progress: Called with the progress, on any thread, up to ten times a second.
     /// - Throws: `StoreError`: `storeInUse` when another rotation runs, when a process does not pause, or when writers
-    ///   are faster than the copy; `pageDamaged`, `truncated`; `rotationPending` when a file that is no copy has the
+    ///   are faster than the copy; `pageDamaged`, `truncated`; `logDamaged` without a backup, if a copy of a damaged WAL
+    ///   is beside the store that only the present key reads; `rotationPending` when a file that is no copy has the
     ///   copy's name, and when a step failed after the switch was announced. After a failed step, the next opening
     ///   for writing completes the rotation. The error says which keys of a direct store must be kept: both, or only
     ///   the new one if the copy has replaced the database. `SystemError` when the disk is full: the store keeps its

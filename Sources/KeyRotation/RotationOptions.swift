@@ -48,7 +48,12 @@ extension KeyRotation {
         public var workers: Int?
         /// A folder for a backup that is made and verified before any page is copied; nil for none. `resume` makes it
         /// too.
+        ///
+        /// Without a backup a rotation is refused (`logDamaged`) while a copy of a damaged WAL is beside the store that
+        /// only the present key reads.
         public var backupFolder: String?
+        /// Whether the preflight is made before it is known whether there will be a backup.
+        package var isBackupUndecided = false
         /// Read right before the switch: it must return the new key, or the rotation ends. This proves that a secret
         /// manager has stored the key.
         public var provesNewKey: KeySource?

@@ -45,8 +45,10 @@ struct RotationPreflight {
         if !Files.canWrite(directory: directory) { throw SystemError.permissionDenied("access", directory) }
         if let page = plan.damagedPage { throw StoreError.damagedPage(paths.database, page) }
         try FileOwnership.requireKept(paths.database, what: "\"\(paths.database)\" was not rotated.")
+        let kept = try keptWALs()
+        if options.backupFolder == nil { try kept.require() }
         guard let obstacle = plan.obstacles.first else {
-            return contentFinding(plan).map { ["\($0.what) \($0.remedy)"] } ?? []
+            return [contentFinding(plan), kept.warning].compactMap(\.self).map { "\($0.what) \($0.remedy)" }
         }
         throw StoreError(
             .settingsConflict, what: "\"\(paths.database)\" was not rotated.", why: obstacle.what,
@@ -90,6 +92,12 @@ struct RotationPreflight {
         if options.checksIntegrity { try checkIntegrity(keys, sidecar, &plan) }
         if measures, checksMode { try judgeKeys(keys, &plan) }
         judge(&plan, filesystem)
+        let kept = try keptWALs()
+        if options.backupFolder != nil || options.isBackupUndecided {
+            plan.warnings += [kept.warning].compactMap(\.self)
+        } else {
+            plan.obstacles += [kept.obstacle].compactMap(\.self)
+        }
         if case .failure(let error) = log {
             plan.warnings.append(
                 RotationPlan.Finding(
@@ -113,6 +121,11 @@ struct RotationPreflight {
     }
 
     // MARK: Examination
+
+    private func keptWALs() throws -> KeptWALs {
+        let (keys, sidecar) = try store.requireRotationKeys()
+        return try KeptWALs(paths, keys, sidecar)
+    }
 
     /// Runs `integrity_check` for the plan.
     ///

@@ -1,3 +1,4 @@
+import KeyCustody
 import PageFormat
 import StorePlatform
 import StoreSharing
@@ -26,6 +27,11 @@ package struct DamagedWAL {
     /// - Throws: `SystemError`.
     package static func copies(of paths: StorePaths) throws -> [String] {
         try DamagedWAL(paths).names().map { paths.damagedWAL + $0 }
+    }
+
+    /// Whether a key reads a page of a copy. A file that cannot be read counts as a copy that the key may read.
+    package static func mayBeReadable(_ copy: String, _ key: PageKey) -> Bool {
+        (try? WALFrames.headerOfRun(RawFile(wal: copy), key) != nil) ?? true
     }
 
     /// The number of a copy by the end of its name, which follows ``StorePaths/damagedWAL``; nil for another name.

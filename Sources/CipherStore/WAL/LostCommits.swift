@@ -8,7 +8,8 @@ import StoreSharing
 /// checkpoint of the last close, destroy what is left of them.
 ///
 /// The opening that notices them first keeps a copy of the whole WAL (``DamagedWAL``). A process that is killed leaves a
-/// commit in part, which was acknowledged to nobody; `status` and `verify` note it, and no copy of it is made.
+/// commit in part, which was acknowledged to nobody; `status` and `verify` note it, and no copy of it is made. The page
+/// of the last frame tells such a commit from a damaged one: see ``WALTail/hasChangedEnd()``.
 enum LostCommits {
     /// Keeps a copy of a WAL with frames that can be read and that SQLite does not accept, and reports it as a notice.
     ///
@@ -22,7 +23,11 @@ enum LostCommits {
         else { return }
         let note = loss.note
         // A kill in the last commit leaves a damaged frame too, and no commit behind it.
-        if case .afterFrame = loss, !hasCommit(paths.wal, behind: loss) { return }
+        if case .afterFrame = loss, !hasCommit(paths.wal, behind: loss),
+            try !WALContent.recheck({ try WALContent(of: pool.path).hasChangedEnd(key) })
+        {
+            return
+        }
         guard let start = try WALContent(of: pool.path).readableLoss(of: pool.path, key) else {
             if case .afterFrame = loss { fileKey.opening.report(["\(note): compare with the last backup"]) }
             return
@@ -35,8 +40,9 @@ enum LostCommits {
         }
         let place = ShellWord.path(pool.path)
         fileKey.opening.report([
-            "\(note). The whole WAL is kept as \"\(copy)\". Copy what can be read of it into another store: `cipherctl "
-                + "salvage \(place) NEW --wal \(ShellWord.path(copy))`; and compare with the last backup"
+            "\(note). The whole WAL is kept as \"\(copy)\". Copy what can be read of it into another store before the "
+                + "key is rotated: `cipherctl salvage \(place) NEW --wal \(ShellWord.path(copy))`; and compare with the "
+                + "last backup"
         ])
     }
 

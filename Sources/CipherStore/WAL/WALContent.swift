@@ -266,6 +266,15 @@ extension WALContent {
         return try frames.hasAuthenticFrame(from: first) ? header.frameOffset(first) : nil
     }
 
+    /// Whether the frame at which SQLite ends the WAL ends a transaction itself, and was changed rather than left by a
+    /// kill.
+    ///
+    /// - Throws: `SystemError`, `PageFormatError`.
+    func hasChangedEnd(_ key: PageKey) throws -> Bool {
+        guard let scan else { return false }
+        return try WALTail(scan, RawFile(wal: wal), bytes: bytes, key).hasChangedEnd()
+    }
+
     /// Whether frames follow a header that names another page size than the database has: SQLite finds none of them.
     private func isOfOtherPages(_ header: WALHeader, than path: String) throws -> Bool {
         guard try Files.kind(path) != nil, bytes > WALHeader.headerBytes else { return false }

@@ -107,6 +107,17 @@ package final class WALFrames {
         return try verifies(page, found.pageNumber) && (found.pageNumber != 1 || hasOwnClearBytes(page))
     }
 
+    /// Whether the page of a frame is as SQLite wrote it, under any number up to a limit, or has zeros only.
+    ///
+    /// - Returns: True if the key is not known: nothing shows a change then.
+    func isWrittenPage(_ frame: UInt32) throws -> Bool {
+        let page = try page(frame)
+        guard knowsKey, !page.allSatisfy({ $0 == 0 }) else { return true }
+        let numbers = 1...UInt32(max(1, Limits.triedBytes / header.pageBytes))
+        guard let number = numbers.first(where: { verifies(page, $0) }) else { return false }
+        return try number != 1 || hasOwnClearBytes(page)
+    }
+
     private func verifies(_ page: [UInt8], _ number: UInt32) -> Bool {
         page.count == header.pageBytes && page.withUnsafeBytes { codec?.verify($0, number: number) ?? false }
     }

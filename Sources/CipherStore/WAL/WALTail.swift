@@ -39,6 +39,32 @@ struct WALTail {
         return try isNoFrame(from: first) ? .fromFrame(first) : nil
     }
 
+    /// Whether the first frame that SQLite does not accept ends a transaction and was changed.
+    ///
+    /// SQLite writes the header of a frame first and its page after it. A kill between the two leaves the header before
+    /// the page of a former frame of the same place.
+    ///
+    /// | the page | means |
+    /// |---|---|
+    /// | is authentic, and the frame would fit with another value of one word | a changed frame |
+    /// | is authentic under any number | a kill |
+    /// | has zeros only | a power cut |
+    /// | is page 1 with clear bytes that SQLite did not write; is none of these | a changed frame |
+    ///
+    /// A kill in the middle of the page looks like a changed frame.
+    ///
+    /// - Throws: `SystemError`, `PageFormatError`.
+    func hasChangedEnd() throws -> Bool {
+        guard let found = try frameHeader(broken), frames.isOfRun(found) else { return false }
+        if let original = try frames.original(of: broken, found, after: before) {
+            // A header that was written in part has salts of two runs, and no checksum proves the page.
+            let isProved = try found.salts == header.salts || frames.follows(broken, before)
+            return original.endsTransaction && isProved
+        }
+        guard found.salts == header.salts, found.endsTransaction else { return false }
+        return try !frames.isWrittenPage(broken)
+    }
+
     // MARK: Commits
 
     /// Whether a frame, or one after it, ends a transaction of this run of the WAL.

@@ -448,7 +448,7 @@ extension StoreStatus.Report {
             let isMissing = if case .missing = lengthFault { true } else { false }
             add("wrongLength", lengthFault.text, (isMissing ? "" : verifying) + restoring)
         }
-        findKeptWALs()
+        findings += walFindings(choice)
         if let backup {
             findings += backup.companions.filter(\.mayHoldWrites).map(Finding.backupCompanion)
         } else {
@@ -469,24 +469,6 @@ extension StoreStatus.Report {
                 readers.isEmpty
                     ? "open the store for writing, which copies it into the file: `cipherctl sql \(place) \"SELECT 1\" --write`"
                     : "let them end their transactions or snapshots")
-        }
-    }
-
-    /// Commits that SQLite does not read, in the WAL and in the copies of it.
-    private mutating func findKeptWALs() {
-        let place = place
-        if let walLoss, backup == nil, walLoss.needsAttention {
-            let kept = keptWALs.last.map { ". A copy of the WAL may be \"\(Files.name(of: $0))\"" } ?? ""
-            add("commitsLost", walLoss.note + kept, walLoss.remedy(for: path))
-            return
-        }
-        for copy in keptWALs {
-            add(
-                "walKept",
-                "\"\(Files.name(of: copy))\" is a copy of a damaged WAL: commits may be in it that the store does not have",
-                "copy what can be read into another store before the key is rotated: `cipherctl salvage \(place) "
-                    + "NEW --wal \(ShellWord.path(copy))`. When you have all "
-                    + "that you need, remove the copy")
         }
     }
 

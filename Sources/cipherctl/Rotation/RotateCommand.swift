@@ -95,6 +95,9 @@ enum RotateNotes {
             + "writing undoes or completes one that was killed.",
         "Give --backup DIR or --no-backup. The backup is made and verified before a page is copied, and opens "
             + "with the former key.",
+        "If a copy of a damaged WAL is beside the store (`STORE-wal-damaged`) that the present key reads, --no-backup "
+            + "is refused, and --dry-run warns. No later key reads the copy: read it first with `cipherctl salvage`, and "
+            + "remove it.",
         "--compromised renews the master key as well, and so every keyslot. Those that the given key and the keys of "
             + "the options with --also- open keep their numbers. If there are others, the command refuses to run "
             + "unless --drop-other-slots allows that they are removed.",

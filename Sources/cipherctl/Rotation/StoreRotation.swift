@@ -58,6 +58,7 @@ struct StoreRotation {
         }
         var options = try options()
         options.backupFolder = nil
+        options.isBackupUndecided = !request.arguments.has("--no-backup")
         let store = try StoreOpening.writable(
             path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
         defer { try? store.close() }

@@ -128,6 +128,40 @@ struct DamagedWALCommandTests {
         if isKept { #expect(try place.bytes("s.db-wal-damaged") == log) }
     }
 
+    // Story: a rotation by a timer made the copy unreadable for ever, and `doctor` still named a command that failed.
+    @Test("a rotation without a backup is refused while the present key reads a copy of a damaged WAL")
+    func rotation() throws {
+        try commit("a", "bb", "ccc", "dddd")
+        try damageSecondFrame()
+        let written = try place.ctl("sql", store, "INSERT INTO t (id, text) VALUES (9999, 'new')", "--write")
+        #expect(written.errors.contains("before the key is rotated"), "\(written.errors)")
+        let doctor = try place.ctl("doctor", store)
+        #expect(doctor.output.contains("before the key is rotated"), "\(doctor.output)")
+        let runs: [([String], Int32)] = [(["--dry-run"], 0), (["--dry-run", "--no-backup"], 2), (["--no-backup"], 65)]
+        for (words, status) in runs {
+            let outcome = try place.run(["rotate", store] + words + ["--raw-key-file", place.key])
+            let text = outcome.output + outcome.errors
+            #expect(outcome.status == status, "\(words): \(text)")
+            #expect(text.contains("s.db-wal-damaged") && text.contains("cipherctl salvage"), "\(words): \(text)")
+        }
+        #expect(try place.ctl("status", store, "--json").json["epoch"] as? Int == 1)
+        let folder = place.path("backups")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        let rotated = try place.ctl("rotate", store, "--backup", folder)
+        #expect(rotated.status == 0 && rotated.errors.contains("s.db-wal-damaged"), "\(rotated.errors)")
+        for name in ["status", "doctor"] {
+            let outcome = try place.ctl(name, store)
+            #expect(outcome.status == 2 && outcome.output.contains("from before a rotation"), "\(outcome.output)")
+            #expect(!outcome.output.contains("before the key is rotated"), "\(outcome.output)")
+        }
+        let backup = try #require(try FileManager.default.contentsOfDirectory(atPath: folder).first)
+        let salvaged = try place.ctl(
+            "salvage", "\(folder)/\(backup)", place.path("new.db"), "--wal", place.path("s.db-wal-damaged"))
+        #expect([0, 2].contains(salvaged.status), "\(salvaged.output)\(salvaged.errors)")
+        // The copy is of a former key: a further rotation takes nothing from it.
+        #expect(try place.ctl("rotate", store, "--no-backup").status == 0)
+    }
+
     @Test("of several writers that open the store at once, one keeps the WAL, and all commit")
     func atOnce() throws {
         try commit("a", "bb", "ccc")

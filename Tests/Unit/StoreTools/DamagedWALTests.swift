@@ -93,6 +93,40 @@ struct DamagedWALTests {
         #expect(killed.copies().isEmpty)
     }
 
+    enum LastPage: String, CaseIterable, Sendable { case flipped, ofFormerFrame, zeros }
+
+    /// The next write dropped a damaged last commit without a word and without a copy: a kill seemed to leave the same.
+    @Test(
+        "a changed page of the last frame is kept; the page of a former frame, and zeros, are what a kill leaves",
+        arguments: LastPage.allCases)
+    func lastCommit(_ page: LastPage) throws {
+        let ends = try killed.ends()
+        // The frames before the last one of its commit are authentic.
+        let index = try #require(ends.indices.dropFirst().last { ends[$0] - ends[$0 - 1] > 1 })
+        let start = KilledWriter.offset(ends[index]) + 24
+        var log = Array(try killed.log().prefix(start + 4096))
+        switch page {
+        case .flipped: log[start + 2000] ^= 1
+        case .zeros: log.replaceSubrange(start..., with: [UInt8](repeating: 0, count: 4096))
+        case .ofFormerFrame:
+            let former = try #require(
+                (1..<ends[index]).first {
+                    log.bigEndian(at: KilledWriter.offset($0)) != log.bigEndian(at: KilledWriter.offset(ends[index]))
+                })
+            let page = Array(log[(KilledWriter.offset(former) + 24)..<KilledWriter.offset(former + 1)])
+            log.replaceSubrange(start..., with: page)
+        }
+        try killed.write(log, to: killed.path + "-wal")
+        let notices = try killed.use()
+        guard page == .flipped else {
+            #expect(notices.isEmpty && killed.copies().isEmpty, "\(notices)")
+            return
+        }
+        #expect(killed.copies() == ["killed.db-wal-damaged"])
+        #expect(try killed.bytes(killed.copy) == log)
+        #expect(notices.count == 1 && notices[0].contains("cipherctl salvage"), "\(notices)")
+    }
+
     /// The opening refuses, and leaves everything as it is: a close would empty the WAL.
     @Test("an opening that can keep no copy is refused, and changes nothing; reading goes on")
     func refused() throws {
