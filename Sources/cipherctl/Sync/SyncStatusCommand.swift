@@ -40,9 +40,10 @@ struct SyncStatusReport {
         names = Dictionary(uniqueKeysWithValues: try repository.members().map { ($0.id, $0.name) })
     }
 
-    /// Whether everything that is known of is joined here, and was sent to every remote.
+    /// Whether everything that is known of is joined here, and was sent to every remote. Rows without a commit were not
+    /// sent.
     var isInSync: Bool {
-        status.readyCount == 0 && !status.remotes.isEmpty
+        status.readyCount == 0 && !status.hasForeignWrites && !status.remotes.isEmpty
             && status.remotes.allSatisfy { $0.hasExchanged && $0.isUpToDate && $0.problems.isEmpty }
             && !status.obstacles.contains { if case .waiting = $0 { true } else { $0 == .joining } }
     }
@@ -54,8 +55,18 @@ struct SyncStatusReport {
         let ready =
             status.readyCount == 0
             ? [] : ["\(CountText.text(status.readyCount, "commit")) can be joined: cipherctl sync pull"]
-        return ready + status.obstacles.filter(\.needsAttention).map(sentence)
+        return ready + foreign + status.obstacles.filter(\.needsAttention).map(sentence)
             + status.remotes.flatMap { remote in remote.problems.map { Self.sentence($0, at: remote.name) } }
+    }
+
+    private var foreign: [String] {
+        guard status.hasForeignWrites else { return [] }
+        // A run without a remote is an error.
+        let command = status.remotes.isEmpty ? "cipherctl sync pull" : "cipherctl sync run"
+        return [
+            "Rows of tracked tables were perhaps written outside of commits, and were not sent. The next run makes a commit "
+                + "of them: \(command)"
+        ]
     }
 
     /// The objects of some remotes that this store cannot use, and commits that it cannot send.
@@ -171,10 +182,10 @@ struct SyncStatusReport {
         .object([
             "store": .string(path), "repository": .string(status.repository), "member": .string(status.replica),
             "head": .optional(status.head, JSON.string), "commits": .int(status.commitCount),
-            "ready": .int(status.readyCount), "tables": .array(status.tables.map(JSON.string)),
-            "in_sync": .bool(isInSync), "obstacles": .array(status.obstacles.map(Self.json)),
-            "remotes": remotesJSON, "notes": .array(notes.map(JSON.string)),
-            "attention": .array(attention.map(JSON.string)),
+            "ready": .int(status.readyCount), "foreign_writes": .bool(status.hasForeignWrites),
+            "tables": .array(status.tables.map(JSON.string)), "in_sync": .bool(isInSync),
+            "obstacles": .array(status.obstacles.map(Self.json)), "remotes": remotesJSON,
+            "notes": .array(notes.map(JSON.string)), "attention": .array(attention.map(JSON.string)),
         ])
     }
 
