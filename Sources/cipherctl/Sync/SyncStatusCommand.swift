@@ -86,6 +86,8 @@ struct SyncStatusReport {
 
     // MARK: Obstacles
 
+    // A command for another device is named without `cipherctl`: it would be completed with the store of this one.
+
     private func sentence(_ obstacle: Obstacle) -> String {
         switch obstacle {
         case .missingTable(let table, let rows):
@@ -106,7 +108,7 @@ struct SyncStatusReport {
             return
                 "\(CountText.text(commits, "commit")) of \(member(author)) \(commits == 1 ? "waits" : "wait") for commit "
                 + "\(missing.number) of \(member(missing.author)), which no remote has brought. Let a device that has it "
-                + "run `cipherctl sync run`."
+                + "run `sync run`."
         case .removedMember(let id, let commits):
             return
                 "\(CountText.text(commits, "commit")) of \(member(id)) \(commits == 1 ? "was" : "were") made after its "
@@ -116,8 +118,8 @@ struct SyncStatusReport {
                 "Commit \(place.number) of \(member(place.author)) names what its author cannot have known. It is kept "
                 + "and not joined. Update the program of that device, or remove the member."
         case .refusedSnapshots(let count):
-            return "\(CountText.text(count, "snapshot")) had no valid content. Another device can make one: "
-                + "cipherctl sync snapshot"
+            return "\(CountText.text(count, "snapshot")) had no valid content. Another device can make one by "
+                + "`sync snapshot`."
         case .twoContents(let author):
             return
                 "\(member(author)) has made two commits of one number: its store was restored or copied. Both are joined."
@@ -134,21 +136,21 @@ struct SyncStatusReport {
     private static func sentence(_ problem: RemoteStatus.Problem, at remote: String) -> String {
         switch problem {
         case .damaged(let object):
-            "\(remote): object \(object) is damaged. A device that has its content puts it again: cipherctl sync run"
+            "\(remote): object \(object) is damaged. A device that has its content puts it again by `sync run`."
         case .refused(let object):
             "\(remote): a member has sealed object \(object), which has no valid content. It stays as evidence. Find out "
                 + "which program wrote it."
         case .unknownMember(let object):
             "\(remote): the author of object \(object) is not in the list of members. Let a device that knows it run "
-                + "`cipherctl sync run`."
+                + "`sync run`."
         case .unknownSecret(let object):
-            "\(remote): this store lacks the secret of object \(object). Let a member run `cipherctl sync run`: it passes "
-                + "the secret on."
+            "\(remote): this store lacks the secret of object \(object). Let another member run `sync run`: it passes the "
+                + "secret on."
         case .laterVersion(let object, let version):
             "\(remote): object \(object) has format version \(version), which this program does not know. Update it."
         case .unsent(let commits):
             "\(remote) lacks \(CountText.text(commits, "commit")) that this store cannot send. Let a device that has "
-                + "\(commits == 1 ? "it" : "them") run `cipherctl sync run` or `cipherctl sync snapshot`."
+                + "\(commits == 1 ? "it" : "them") run `sync run` or `sync snapshot`."
         case .failed(let call):
             "The last exchange with \(remote) failed (\(call)). Its error is shown by: cipherctl sync run"
         }
