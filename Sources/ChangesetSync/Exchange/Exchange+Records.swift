@@ -78,6 +78,31 @@ extension Exchange {
         recordDigests[record.hash] = used.digest
     }
 
+    // MARK: Damage
+
+    /// Leaves damaged records out of the report if the remote has their content under another edition: nobody has to do
+    /// anything. The damaged object stays, unlike that of commits, which a longer segment replaces.
+    func leaveOutReplacedRecords() throws {
+        guard report.damaged.contains(where: { ObjectName($0)?.content == .memberRecord }) else { return }
+        for record in list.records.values {
+            let replaced = try replacedNames(of: record)
+            if !replaced.isEmpty { report.damaged.removeAll { replaced.contains($0) } }
+        }
+    }
+
+    /// The names of the damaged editions of a record; none if the remote has no whole one.
+    private func replacedNames(of record: MemberRecord) throws -> Set<String> {
+        var (damaged, isThere) = (Set<String>(), false)
+        for edition in UInt8.min...UInt8.max {
+            let name = try ObjectName(.memberRecord, of: roster.seal(record.bytes, .memberRecord, edition: edition))
+            // No edition follows one that was never put.
+            guard memory[name.text] != nil || listed.contains(name) else { break }
+            if memory[name.text] == .damaged { damaged.insert(name.text) }
+            if memory[name.text] == .held, listed.contains(name) { isThere = true }
+        }
+        return isThere ? damaged : []
+    }
+
     // MARK: Complaints
 
     /// Says that an object is damaged, for those who have the content.

@@ -74,6 +74,7 @@ package final class Exchange {
             }
             if direction != .fetching { try putAll() }
         }
+        try leaveOutReplacedRecords()
         report.waiting = waiting.map { ExchangeReport.Problem(name: $0.key.text, error: $0.value) }
             .sorted { $0.name < $1.name }
         try keepMemory()

@@ -22,8 +22,9 @@ struct SyncCommitCommand: Command {
             "cipherctl sync commit app.db --meta '{\"by\": \"import\"}' --key-file app.key < import.sql",
         ],
         notes: [
-            "All statements are one transaction: they hold no BEGIN and no COMMIT. `cipherctl sql --write` makes no "
-                + "commits, and rows of tracked tables that it writes reach no other device."
+            "All statements are one transaction: they hold no BEGIN and no COMMIT.",
+            "Rows of tracked tables that `cipherctl sql --write` or another program writes become a commit too, with the "
+                + "next commit, pull, push or run. Keep rows that no other device may have in a table that is not tracked.",
         ])
 
     private let arguments: ParsedArguments

@@ -67,7 +67,8 @@ struct SyncErrorReport {
 
     private static func hint(_ error: MemberError) -> String {
         switch error {
-        case .incomplete: "Let the inviting device run `cipherctl sync run`, and then run the command again."
+        // Not `cipherctl sync run`, which would be completed with the store of this command.
+        case .incomplete: "Let the inviting device run `sync run` on its own store, and then run this command again."
         case .notAMember: "The members are listed by: cipherctl sync members"
         case .alreadyAMember: "Exchange with: cipherctl sync run"
         default: error.remedy

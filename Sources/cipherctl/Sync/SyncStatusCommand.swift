@@ -40,9 +40,10 @@ struct SyncStatusReport {
         names = Dictionary(uniqueKeysWithValues: try repository.members().map { ($0.id, $0.name) })
     }
 
-    /// Whether everything that is known of is joined here, and was sent to every remote.
+    /// Whether everything that is known of is joined here, and was sent to every remote. Rows without a commit were not
+    /// sent.
     var isInSync: Bool {
-        status.readyCount == 0 && !status.remotes.isEmpty
+        status.readyCount == 0 && !status.hasForeignWrites && !status.remotes.isEmpty
             && status.remotes.allSatisfy { $0.hasExchanged && $0.isUpToDate && $0.problems.isEmpty }
             && !status.obstacles.contains { if case .waiting = $0 { true } else { $0 == .joining } }
     }
@@ -54,8 +55,18 @@ struct SyncStatusReport {
         let ready =
             status.readyCount == 0
             ? [] : ["\(CountText.text(status.readyCount, "commit")) can be joined: cipherctl sync pull"]
-        return ready + status.obstacles.filter(\.needsAttention).map(sentence)
+        return ready + foreign + status.obstacles.filter(\.needsAttention).map(sentence)
             + status.remotes.flatMap { remote in remote.problems.map { Self.sentence($0, at: remote.name) } }
+    }
+
+    private var foreign: [String] {
+        guard status.hasForeignWrites else { return [] }
+        // A run without a remote is an error.
+        let command = status.remotes.isEmpty ? "cipherctl sync pull" : "cipherctl sync run"
+        return [
+            "Rows of tracked tables were perhaps written outside of commits, and were not sent. The next run makes a commit "
+                + "of them: \(command)"
+        ]
     }
 
     /// The objects of some remotes that this store cannot use, and commits that it cannot send.
@@ -74,6 +85,8 @@ struct SyncStatusReport {
     }
 
     // MARK: Obstacles
+
+    // A command for another device is named without `cipherctl`: it would be completed with the store of this one.
 
     private func sentence(_ obstacle: Obstacle) -> String {
         switch obstacle {
@@ -95,7 +108,7 @@ struct SyncStatusReport {
             return
                 "\(CountText.text(commits, "commit")) of \(member(author)) \(commits == 1 ? "waits" : "wait") for commit "
                 + "\(missing.number) of \(member(missing.author)), which no remote has brought. Let a device that has it "
-                + "run `cipherctl sync run`."
+                + "run `sync run`."
         case .removedMember(let id, let commits):
             return
                 "\(CountText.text(commits, "commit")) of \(member(id)) \(commits == 1 ? "was" : "were") made after its "
@@ -105,8 +118,8 @@ struct SyncStatusReport {
                 "Commit \(place.number) of \(member(place.author)) names what its author cannot have known. It is kept "
                 + "and not joined. Update the program of that device, or remove the member."
         case .refusedSnapshots(let count):
-            return "\(CountText.text(count, "snapshot")) had no valid content. Another device can make one: "
-                + "cipherctl sync snapshot"
+            return "\(CountText.text(count, "snapshot")) had no valid content. Another device can make one by "
+                + "`sync snapshot`."
         case .twoContents(let author):
             return
                 "\(member(author)) has made two commits of one number: its store was restored or copied. Both are joined."
@@ -123,21 +136,21 @@ struct SyncStatusReport {
     private static func sentence(_ problem: RemoteStatus.Problem, at remote: String) -> String {
         switch problem {
         case .damaged(let object):
-            "\(remote): object \(object) is damaged. A device that has its content puts it again: cipherctl sync run"
+            "\(remote): object \(object) is damaged. A device that has its content puts it again by `sync run`."
         case .refused(let object):
             "\(remote): a member has sealed object \(object), which has no valid content. It stays as evidence. Find out "
                 + "which program wrote it."
         case .unknownMember(let object):
             "\(remote): the author of object \(object) is not in the list of members. Let a device that knows it run "
-                + "`cipherctl sync run`."
+                + "`sync run`."
         case .unknownSecret(let object):
-            "\(remote): this store lacks the secret of object \(object). Let a member run `cipherctl sync run`: it passes "
-                + "the secret on."
+            "\(remote): this store lacks the secret of object \(object). Let another member run `sync run`: it passes the "
+                + "secret on."
         case .laterVersion(let object, let version):
             "\(remote): object \(object) has format version \(version), which this program does not know. Update it."
         case .unsent(let commits):
             "\(remote) lacks \(CountText.text(commits, "commit")) that this store cannot send. Let a device that has "
-                + "\(commits == 1 ? "it" : "them") run `cipherctl sync run` or `cipherctl sync snapshot`."
+                + "\(commits == 1 ? "it" : "them") run `sync run` or `sync snapshot`."
         case .failed(let call):
             "The last exchange with \(remote) failed (\(call)). Its error is shown by: cipherctl sync run"
         }
@@ -171,10 +184,10 @@ struct SyncStatusReport {
         .object([
             "store": .string(path), "repository": .string(status.repository), "member": .string(status.replica),
             "head": .optional(status.head, JSON.string), "commits": .int(status.commitCount),
-            "ready": .int(status.readyCount), "tables": .array(status.tables.map(JSON.string)),
-            "in_sync": .bool(isInSync), "obstacles": .array(status.obstacles.map(Self.json)),
-            "remotes": remotesJSON, "notes": .array(notes.map(JSON.string)),
-            "attention": .array(attention.map(JSON.string)),
+            "ready": .int(status.readyCount), "foreign_writes": .bool(status.hasForeignWrites),
+            "tables": .array(status.tables.map(JSON.string)), "in_sync": .bool(isInSync),
+            "obstacles": .array(status.obstacles.map(Self.json)), "remotes": remotesJSON,
+            "notes": .array(notes.map(JSON.string)), "attention": .array(attention.map(JSON.string)),
         ])
     }
 

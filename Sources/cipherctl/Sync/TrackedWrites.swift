@@ -2,7 +2,8 @@ import CipherStore
 import ChangesetSync
 import StorePlatform
 
-/// Finds statements that write rows of tracked tables outside of commits: such rows reach no other device.
+/// Finds statements that write rows of tracked tables outside of commits: the next commit, pull or push makes a commit of
+/// such rows, and sends them to other devices.
 final class TrackedWrites: TransactionObserver {
     private let tracked: Set<String>
     private var inTransaction: Set<String> = []
@@ -34,7 +35,8 @@ final class TrackedWrites: TransactionObserver {
     func warn(_ console: Console) {
         guard !written.isEmpty else { return }
         console.warn(
-            "rows of \(CountText.list(written.sorted())) are tracked for sync, and were written outside of commits: they "
-                + "reach no other device. Write such rows with: cipherctl sync commit")
+            "rows of \(CountText.list(written.sorted())) are tracked for sync, and were written outside of commits: the next "
+                + "commit, pull or push makes a commit of them, and other devices get it. For a commit of their own, write "
+                + "such rows with: cipherctl sync commit")
     }
 }

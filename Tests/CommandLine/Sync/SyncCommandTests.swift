@@ -105,7 +105,7 @@ struct SyncCommandTests {
         #expect((try place.sync("log", "a.db").json["commits"] as? [Any])?.count == 1)
     }
 
-    @Test("`sql --write` warns of rows of tracked tables, which no commit has, and of no others")
+    @Test("`sql --write` warns of rows of tracked tables, which no commit has yet, and of no others")
     func writesOutside() throws {
         try place.makeDevices("a.db")
         try place.sql("a.db", "CREATE TABLE other (a)")
@@ -118,9 +118,48 @@ struct SyncCommandTests {
         let outside = try place.place.ctl("sql", path, "INSERT INTO player VALUES ('1', 'Ann', 1)", "--write")
         #expect(outside.status == 0 && outside.errors.contains("rows of player are tracked"), "\(outside.errors)")
         #expect(outside.errors.contains("`cipherctl sync commit "))
+        // It said that they reach no other device, and they did.
+        #expect(outside.errors.contains("makes a commit of them"), "\(outside.errors)")
         let verified = try place.sync("verify", "a.db")
         let found = try #require(verified.json["differences"] as? [[String: Any]])
         #expect(verified.status == 2 && found.count == 1 && found[0]["kind"] as? String == "unrecorded")
+    }
+
+    /// The status said that all is in sync, and a person put the device away.
+    @Test("rows that were written outside of commits keep a store from being in sync until they are sent")
+    func unsentWrites() throws {
+        try place.makeDevices("a.db", "b.db")
+        try place.settle("a.db", "b.db")
+        try place.expectEqual("a.db", "b.db")
+        for sql in [
+            "INSERT INTO player VALUES ('1', 'Ann', 1)", "UPDATE player SET score = 2", "DELETE FROM player",
+        ] {
+            try place.sql("a.db", sql)
+            let waiting = try place.sync("status", "a.db")
+            #expect(waiting.status == 2 && waiting.json["in_sync"] as? Bool == false, "\(waiting.output)")
+            #expect(waiting.json["foreign_writes"] as? Bool == true, "\(waiting.output)")
+            #expect(waiting.attention.contains("outside of commits"), "\(waiting.output)")
+            #expect(waiting.attention.contains("`cipherctl sync run "), "\(waiting.output)")
+            let run = try place.sync("run", "a.db")
+            #expect(run.status == 0 && run.json["pushed"] as? Int == 1, "\(run.output)")
+            try place.settle("b.db")
+            try place.expectEqual("a.db", "b.db")
+        }
+        // A table that is not tracked has no part in it.
+        try place.sql("a.db", "CREATE TABLE other (a); INSERT INTO other VALUES (1)")
+        #expect(try place.sync("status", "a.db").status == 0)
+    }
+
+    @Test("a store without a remote names a command that makes a commit of rows that were written outside of commits")
+    func writesWithoutRemote() throws {
+        try place.makeStore("a.db")
+        #expect(try place.sync("init", "a.db", "--table", "player").status == 0)
+        #expect(try place.sync("status", "a.db").status == 0)
+        try place.sql("a.db", "INSERT INTO player VALUES ('1', 'Ann', 1)")
+        let waiting = try place.sync("status", "a.db")
+        #expect(waiting.status == 2 && waiting.attention.contains("`cipherctl sync pull "), "\(waiting.output)")
+        #expect(try place.sync("pull", "a.db").status == 0)
+        #expect(try place.sync("status", "a.db").status == 0)
     }
 
     @Test("commits are listed with their authors and descriptions, compared, and taken back by others")

@@ -155,7 +155,7 @@ struct SyncMemberTests {
         try place.makeFolder("remote")
         let empty = try place.join("b.db", "app.invitation")
         #expect(empty.status == 75 && empty.code == "incomplete", "\(empty.errors)")
-        #expect(empty.hint.contains("cipherctl sync run"))
+        #expect(empty.hint.contains("`sync run`"))
         #expect(try place.sync("status", "b.db").code == "noRepository")
         let moved = "dir:" + place.place.path("moved")
         #expect(try place.join("b.db", "app.invitation", ["--remote", moved]).status == 0)

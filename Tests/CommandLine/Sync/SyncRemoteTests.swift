@@ -81,6 +81,27 @@ struct SyncRemoteTests {
         #expect(try place.hash("a.db") == place.hash("b.db"))
     }
 
+    /// Every device had exit code 2 for ever, and the hint named the store of the device that joins.
+    @Test("damaged member records keep a device out until another one puts them again, and then nothing is to be done")
+    func damagedRecords() throws {
+        try begin()
+        try #require(place.invite("a.db", "c").status == 0)
+        for object in try place.objects(kind: "m") {
+            let bytes = try Data(contentsOf: URL(fileURLWithPath: object))
+            try (Data(bytes.dropLast()) + [bytes[bytes.count - 1] ^ 1]).write(to: URL(fileURLWithPath: object))
+        }
+        try place.makeStore("c.db")
+        let early = try place.join("c.db", "c")
+        #expect(early.status == 75 && early.code == "incomplete", "\(early.errors)")
+        #expect(early.hint.contains("`sync run` on its own store") && !early.hint.contains("c.db"), "\(early.hint)")
+        #expect(try place.sync("run", "a.db").status == 0)
+        let joined = try place.join("c.db", "c")
+        #expect(joined.status == 0, "\(joined.output)\(joined.errors)")
+        try place.settle("a.db", "b.db", "c.db")
+        #expect(try place.players("c.db").contains("Ann"))
+        try place.expectEqual("a.db", "b.db", "c.db")
+    }
+
     private func date(_ path: String) -> Date {
         (try? FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date) ?? .distantPast
     }

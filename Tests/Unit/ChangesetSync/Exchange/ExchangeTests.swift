@@ -151,6 +151,38 @@ struct ExchangeTests {
         #expect(try a.sync(remote).sentObjects == 0 && a.sync(remote).damaged.isEmpty)
     }
 
+    /// It was reported to every device for ever: nothing replaces records as a longer segment replaces commits.
+    @Test("a damaged member record is no finding once the remote has its content again", arguments: [true, false])
+    func damagedRecord(mayDelete: Bool) throws {
+        let remote = MemoryRemote(mayDelete: mayDelete)
+        let a = try TestStore.founder()
+        let b = try a.admit()
+        try a.commit()
+        for store in [a, b] { try store.sync(remote) }
+        let names = remote.names("m/")
+        for name in names { remote.objects[name]?[90] ^= 1 }
+        // A newcomer that has no record yet.
+        let c = try a.admit()
+        c.list = MemberList(repository: a.repository)
+        #expect(try Set(c.sync(remote).damaged) == Set(names))
+        #expect(try a.sync(remote).damaged.isEmpty)
+        #expect(remote.names("m/").count > names.count)
+        try c.sync(remote)
+        #expect(c.list.records.count == a.list.records.count && c.hashes == a.hashes)
+        for store in [a, b, c, a, b, c] {
+            let report = try store.sync(remote)
+            #expect(report.isComplete && report.damaged.isEmpty, "\(report)")
+        }
+        // The other edition is damaged too.
+        for name in remote.names("m/") where !names.contains(name) { remote.objects[name]?[90] ^= 1 }
+        let d = try a.admit()
+        d.list = MemberList(repository: a.repository)
+        #expect(try d.sync(remote).damaged.count > names.count)
+        for store in [a, d] { try store.sync(remote) }
+        #expect(d.list.records.count == a.list.records.count)
+        for store in [a, b, c, d] { #expect(try store.sync(remote).damaged.isEmpty) }
+    }
+
     @Test("truncated, swapped and foreign objects are named, and everything else is received")
     func hostileObjects() throws {
         let remote = MemoryRemote()
