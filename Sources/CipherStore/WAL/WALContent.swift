@@ -208,8 +208,8 @@ extension WALContent {
                 "the WAL has bytes none of which counts: commits that were in it and not yet in the database file are "
                     + "lost if it was damaged"
             case .afterFrame(let frame):
-                "the WAL has commits from frame \(frame) on, which is damaged or was written in part: they do not count, "
-                    + "and what of them is not yet in the database file is lost"
+                "the WAL has commits that do not count, because frame \(frame) is damaged or was written in part: what "
+                    + "of them is not yet in the database file is lost"
             case .fromFrame(let frame):
                 "the WAL has bytes from frame \(frame) on that are no frames: commits that were there and not yet in the "
                     + "database file are lost if they were damaged"

@@ -84,7 +84,7 @@ final class AttackChecks: Sendable {
             } catch {
                 return CheckResult(attack, .pass, "noticed: \(Self.text(error))")
             }
-            let seen = remarks.map { "a remark only: \($0)" }
+            let seen = remarks.map { "a remark only, about the attacked copy: \($0)" }
             if let limit = Self.limits[attack] {
                 return CheckResult(
                     attack, .knownLimit,

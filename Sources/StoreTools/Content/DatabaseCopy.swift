@@ -284,7 +284,8 @@ public struct LeftOutIndex: Hashable, Sendable {
     /// The finding, as a sentence without its full stop.
     public var text: String {
         "index \"\(name)\" of table \"\(table)\" was not built, because this program lacks "
-            + "\(needs.joined(separator: ", ")): let the program that has them create the index"
+            + "\(needs.joined(separator: ", ")): let the program that has \(needs.count == 1 ? "it" : "them") create "
+            + "the index"
     }
 }
 

@@ -122,7 +122,8 @@ package enum PlainSource {
         let first = try RawFile(path).bytes(at: 0, count: 4096)
         switch DatabaseHeader.examine(first, fileBytes: status.byteCount, settings: nil) {
         case .plainSQLite: return
-        case .empty: throw notPlain(path, "It has no bytes.")
+        case .empty:
+            throw notPlain(path, "It has no bytes.", "Check the path. The command create makes an empty store.")
         case .plaintextHeader, .damagedHeader: throw notPlain(path, "It looks like an encrypted store.")
         case .tooShort: throw notPlain(path, "It is too short for a database.")
         case .opaque(let traits):
@@ -130,10 +131,11 @@ package enum PlainSource {
         }
     }
 
-    private static func notPlain(_ path: String, _ why: String) -> ToolError {
+    private static let encryptedRemedy =
+        "Check the path; the file was left as it is. An encrypted store needs no import: commands read it with its key."
+
+    private static func notPlain(_ path: String, _ why: String, _ remedy: String = encryptedRemedy) -> ToolError {
         ToolError(
-            .notPlain, what: "\"\(path)\" is not a plain SQLite database.", why: why,
-            remedy: "Check the path; the file was left as it is. An encrypted store needs no import: commands read it "
-                + "with its key.")
+            .notPlain, what: "\"\(path)\" is not a plain SQLite database.", why: why, remedy: remedy)
     }
 }

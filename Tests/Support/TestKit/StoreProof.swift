@@ -37,7 +37,7 @@ public enum StoreProof {
     private static func isTraceOfInterruption(_ notice: String, _ wasPowerCut: Bool) -> Bool {
         notice.contains("backup copy of the sidecar is missing")
             || notice.contains("backup copy of the sidecar is an older version")
-            || wasPowerCut && notice.contains("the WAL has commits from frame")
+            || wasPowerCut && notice.contains("the WAL has commits that do not count")
     }
 
     private static func differentCopies(_ path: String) -> [String] {
