@@ -55,7 +55,7 @@ struct SyncStatusReport {
         let ready =
             status.readyCount == 0
             ? [] : ["\(CountText.text(status.readyCount, "commit")) can be joined: cipherctl sync pull"]
-        return ready + foreign + status.obstacles.filter(\.needsAttention).map(sentence)
+        return ready + foreign + clockBehind + status.obstacles.filter(\.needsAttention).map(sentence)
             + status.remotes.flatMap { remote in remote.problems.map { Self.sentence($0, at: remote.name) } }
     }
 
@@ -66,6 +66,18 @@ struct SyncStatusReport {
         return [
             "Rows of tracked tables were perhaps written outside of commits, and were not sent. The next run makes a commit "
                 + "of them: \(command)"
+        ]
+    }
+
+    /// Commits of this store and of others that are ahead of its clock: the clock may be behind.
+    private var clockBehind: [String] {
+        let authors = status.obstacles.compactMap { obstacle -> String? in
+            if case .clockAhead(let author, _) = obstacle { author } else { nil }
+        }
+        guard authors.contains(status.replica), Set(authors).count > 1 else { return [] }
+        return [
+            "Commits of this store and of other members are ahead of the clock of this device. If the clock is behind, set it "
+                + "right: that ends the notices of clocks that were ahead."
         ]
     }
 
@@ -125,9 +137,17 @@ struct SyncStatusReport {
                 "\(member(author)) has made two commits of one number: its store was restored or copied. Both are joined."
         case .joining: return "A join has begun and has not ended. Continue it: cipherctl sync pull"
         case .clockAhead(let author, let lead):
+            let time = AgeText.text(UInt64(max(0, lead.components.seconds)))
+            if author == status.replica {
+                return
+                    "This store made a commit with a clock that was \(time) ahead. Its later commits follow that time, and "
+                    + "win over concurrent ones until then. To end this, set the clock right, sync, join with a new store, "
+                    + "and let an admin remove this member."
+            }
             return
-                "The clock of \(member(author)) was \(AgeText.text(UInt64(max(0, lead.components.seconds)))) ahead. Set "
-                + "it right; its later commits end this notice."
+                "The clock of \(member(author)) was \(time) ahead. Its later commits follow that time, and win over "
+                + "concurrent ones until then. To end this, let its device sync and join with a new store, and remove the "
+                + "former member. If the clock of this device is behind, set it right."
         }
     }
 
