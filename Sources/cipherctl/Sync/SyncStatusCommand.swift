@@ -34,10 +34,14 @@ struct SyncStatusReport {
     let status: RepositoryStatus
     /// The names of members by their identifiers.
     private let names: [String: String]
+    /// This store as a member.
+    private let own: RepositoryMember?
 
     init(_ repository: ChangesetRepository) throws {
         status = try repository.status()
-        names = Dictionary(uniqueKeysWithValues: try repository.members().map { ($0.id, $0.name) })
+        let members = try repository.members()
+        names = Dictionary(uniqueKeysWithValues: members.map { ($0.id, $0.name) })
+        own = members.first(where: \.isThisStore)
     }
 
     /// Whether everything that is known of is joined here, and was sent to every remote. Rows without a commit were not
@@ -56,7 +60,7 @@ struct SyncStatusReport {
             status.readyCount == 0
             ? [] : ["\(CountText.text(status.readyCount, "commit")) can be joined: cipherctl sync pull"]
         return ready + foreign + clockBehind + status.obstacles.filter(\.needsAttention).map(sentence)
-            + status.remotes.flatMap { remote in remote.problems.map { Self.sentence($0, at: remote.name) } }
+            + sentences(status.remotes)
     }
 
     private var foreign: [String] {
@@ -83,9 +87,43 @@ struct SyncStatusReport {
 
     /// The objects of some remotes that this store cannot use, and commits that it cannot send.
     func problems(of remotes: [String]) -> [String] {
-        status.remotes.filter { remotes.contains($0.name) }
-            .flatMap { remote in remote.problems.map { Self.sentence($0, at: remote.name) } }
-            .map { SuggestedCommand.completing($0) }
+        sentences(status.remotes.filter { remotes.contains($0.name) }).map { SuggestedCommand.completing($0) }
+    }
+
+    private func sentences(_ remotes: [RemoteStatus]) -> [String] {
+        membership
+            + remotes.flatMap { remote in
+                remote.problems.filter { !isOfMembership($0) }.map { Self.sentence($0, at: remote.name) }
+            }
+    }
+
+    // MARK: Membership
+
+    private var isReader: Bool { own.map { !$0.isRemoved && $0.role == .reader } ?? false }
+    private var isRemoved: Bool { own?.isRemoved ?? false }
+
+    /// Whether a problem follows from the rights of this store: no other device ends it.
+    private func isOfMembership(_ problem: RemoteStatus.Problem) -> Bool {
+        switch problem {
+        case .unsent: isReader || isRemoved
+        case .unknownSecret: isRemoved
+        default: false
+        }
+    }
+
+    private var membership: [String] {
+        let fact: String
+        if isRemoved {
+            fact = "This store is a former member: it gets nothing new, and its later commits are refused."
+        } else if isReader, status.remotes.contains(where: { $0.problems.contains(where: isOfMembership) }) {
+            fact = "This store is a reader, and has commits: other members refuse them."
+        } else {
+            return []
+        }
+        return [
+            "\(fact) To send its rows, join again with an invitation as a writer: "
+                + "cipherctl sync join --all-tables --replace"
+        ]
     }
 
     /// Facts that need no action.
