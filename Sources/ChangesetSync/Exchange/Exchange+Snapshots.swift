@@ -4,11 +4,7 @@ import StoreCrypto
 extension Exchange {
     /// Reads the new manifests, and receives a snapshot if its vector has commits that the store lacks.
     func fetchSnapshots() throws {
-        for name in listed.sorted() where manifests[name] == nil && waiting[name] == nil {
-            guard case .snapshot = name.content, memory[name.text] != .refused else { continue }
-            try step { try readManifest(name) }
-        }
-        manifests = manifests.filter { listed.contains($0.key) }
+        try readManifests { $0 != .refused }
         // The greatest vectors first: one snapshot may cover the others.
         let candidates = wholeSnapshots(evenDamaged: true).sorted {
             $0.manifest.vector.commitCount > $1.manifest.vector.commitCount
@@ -22,6 +18,18 @@ extension Exchange {
             try step { try receive(name, manifest) }
         }
         try keepMemory()
+    }
+
+    /// Reads the manifests of snapshots that an earlier exchange has examined or put. Without them, an exchange that only
+    /// puts would put again all commits that a snapshot has replaced.
+    func readKnownManifests() throws { try readManifests { $0 == .held } }
+
+    private func readManifests(where isWanted: (RememberedObject?) -> Bool) throws {
+        for name in listed.sorted() where manifests[name] == nil && waiting[name] == nil {
+            guard case .snapshot = name.content, isWanted(memory[name.text]) else { continue }
+            try step { try readManifest(name) }
+        }
+        manifests = manifests.filter { listed.contains($0.key) }
     }
 
     private func readManifest(_ name: ObjectName) throws {

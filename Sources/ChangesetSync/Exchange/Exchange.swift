@@ -71,6 +71,8 @@ package final class Exchange {
             if direction != .putting {
                 try fetchSegments()
                 try fetchSnapshots()
+            } else {
+                try readKnownManifests()
             }
             if direction != .fetching { try putAll() }
         }

@@ -54,7 +54,9 @@ public enum Obstacle: Hashable, Sendable {
     case twoContents(author: String)
     /// A long join has begun and has not ended; ``ChangesetRepository/pull()`` goes on.
     case joining
-    /// The clock of an author was ahead of this one by more than is adopted.
+    /// The clock of an author, which may be this store, was ahead of this one by more than is adopted. The later commits
+    /// of the author follow that time, also after its clock was set right. It ends when that time has come, or when the
+    /// author is removed from the members.
     case clockAhead(author: String, Duration)
 }
 
@@ -228,7 +230,7 @@ private struct Obstacles {
         for tip in work.state.vector.all {
             let entry = try work.index.entry(tip)
             let bound = work.clock.rawValue &+ work.settings.clockBound
-            guard entry.time.rawValue > bound, entry.author != work.state.author else { continue }
+            guard entry.time.rawValue > bound, work.state.removed[entry.author] == nil else { continue }
             let lead = entry.time.lead(overWallClock: Int64(clamping: work.clock.milliseconds))
             found.append(.clockAhead(author: entry.authorID.description, lead))
         }

@@ -152,7 +152,8 @@ struct SyncSnapshotCommand: SyncCommand {
             ]),
             lines: made.map { made in
                 made.report.sentSnapshots == 0
-                    ? "\(made.remote): no snapshot; only writers make one, between two joins"
+                    ? "\(made.remote): no snapshot. The store is a reader, is between two slices of a join, or lacks values of "
+                        + "a dropped column or table whose commits it has forgotten. Let another device make one."
                     : "\(made.remote): a snapshot replaces \(CountText.text(made.report.deletedObjects, "object"))"
             })
         return made.allSatisfy { $0.report.sentSnapshots > 0 } ? .ok : .needsAttention

@@ -34,10 +34,14 @@ struct SyncStatusReport {
     let status: RepositoryStatus
     /// The names of members by their identifiers.
     private let names: [String: String]
+    /// This store as a member.
+    private let own: RepositoryMember?
 
     init(_ repository: ChangesetRepository) throws {
         status = try repository.status()
-        names = Dictionary(uniqueKeysWithValues: try repository.members().map { ($0.id, $0.name) })
+        let members = try repository.members()
+        names = Dictionary(uniqueKeysWithValues: members.map { ($0.id, $0.name) })
+        own = members.first(where: \.isThisStore)
     }
 
     /// Whether everything that is known of is joined here, and was sent to every remote. Rows without a commit were not
@@ -55,8 +59,8 @@ struct SyncStatusReport {
         let ready =
             status.readyCount == 0
             ? [] : ["\(CountText.text(status.readyCount, "commit")) can be joined: cipherctl sync pull"]
-        return ready + foreign + status.obstacles.filter(\.needsAttention).map(sentence)
-            + status.remotes.flatMap { remote in remote.problems.map { Self.sentence($0, at: remote.name) } }
+        return ready + foreign + clockBehind + status.obstacles.filter(\.needsAttention).map(sentence)
+            + sentences(status.remotes)
     }
 
     private var foreign: [String] {
@@ -69,11 +73,57 @@ struct SyncStatusReport {
         ]
     }
 
+    /// Commits of this store and of others that are ahead of its clock: the clock may be behind.
+    private var clockBehind: [String] {
+        let authors = status.obstacles.compactMap { obstacle -> String? in
+            if case .clockAhead(let author, _) = obstacle { author } else { nil }
+        }
+        guard authors.contains(status.replica), Set(authors).count > 1 else { return [] }
+        return [
+            "Commits of this store and of other members are ahead of the clock of this device. If the clock is behind, set it "
+                + "right: that ends the notices of clocks that were ahead."
+        ]
+    }
+
     /// The objects of some remotes that this store cannot use, and commits that it cannot send.
     func problems(of remotes: [String]) -> [String] {
-        status.remotes.filter { remotes.contains($0.name) }
-            .flatMap { remote in remote.problems.map { Self.sentence($0, at: remote.name) } }
-            .map { SuggestedCommand.completing($0) }
+        sentences(status.remotes.filter { remotes.contains($0.name) }).map { SuggestedCommand.completing($0) }
+    }
+
+    private func sentences(_ remotes: [RemoteStatus]) -> [String] {
+        membership
+            + remotes.flatMap { remote in
+                remote.problems.filter { !isOfMembership($0) }.map { Self.sentence($0, at: remote.name) }
+            }
+    }
+
+    // MARK: Membership
+
+    private var isReader: Bool { own.map { !$0.isRemoved && $0.role == .reader } ?? false }
+    private var isRemoved: Bool { own?.isRemoved ?? false }
+
+    /// Whether a problem follows from the rights of this store: no other device ends it.
+    private func isOfMembership(_ problem: RemoteStatus.Problem) -> Bool {
+        switch problem {
+        case .unsent: isReader || isRemoved
+        case .unknownSecret: isRemoved
+        default: false
+        }
+    }
+
+    private var membership: [String] {
+        let fact: String
+        if isRemoved {
+            fact = "This store is a former member: it gets nothing new, and its later commits are refused."
+        } else if isReader, status.remotes.contains(where: { $0.problems.contains(where: isOfMembership) }) {
+            fact = "This store is a reader, and has commits: other members refuse them."
+        } else {
+            return []
+        }
+        return [
+            "\(fact) To send its rows, join again with an invitation as a writer: "
+                + "cipherctl sync join --all-tables --replace"
+        ]
     }
 
     /// Facts that need no action.
@@ -125,9 +175,17 @@ struct SyncStatusReport {
                 "\(member(author)) has made two commits of one number: its store was restored or copied. Both are joined."
         case .joining: return "A join has begun and has not ended. Continue it: cipherctl sync pull"
         case .clockAhead(let author, let lead):
+            let time = AgeText.text(UInt64(max(0, lead.components.seconds)))
+            if author == status.replica {
+                return
+                    "This store made a commit with a clock that was \(time) ahead. Its later commits follow that time, and "
+                    + "win over concurrent ones until then. To end this, set the clock right, sync, join with a new store, "
+                    + "and let an admin remove this member."
+            }
             return
-                "The clock of \(member(author)) was \(AgeText.text(UInt64(max(0, lead.components.seconds)))) ahead. Set "
-                + "it right; its later commits end this notice."
+                "The clock of \(member(author)) was \(time) ahead. Its later commits follow that time, and win over "
+                + "concurrent ones until then. To end this, let its device sync and join with a new store, and remove the "
+                + "former member. If the clock of this device is behind, set it right."
         }
     }
 

@@ -1,4 +1,5 @@
 import ChangesetSync
+import CipherStore
 import Foundation
 import TestKit
 import Testing
@@ -50,6 +51,34 @@ struct SyncMessageTests {
         #expect(failed.status == 74 || failed.status == 66 || failed.status == 77, "\(failed.errors)")
         #expect(failed.code == "remoteFailed" && failed.message.contains(place.place.path("remote")))
         #expect(!failed.hint.isEmpty)
+    }
+
+    /// Makes a commit on a device whose clock is ahead by so many days, or behind.
+    private func commit(_ name: String, days: Int64, _ sql: String, in place: SyncPlace) throws {
+        let store = try SharedStore.open(at: place.place.path(name), unlockedBy: .rawKeyFile(path: place.place.key))
+        defer { try? store.close() }
+        let time = HybridTime(wallClock: Int64(Date().timeIntervalSince1970 * 1_000) + days * 86_400_000)
+        let repository = try ChangesetRepository(existing: store, clock: { time })
+        try repository.commit { try $0.execute(sql: sql) }
+    }
+
+    @Test("a clock that was ahead is named on its own device and on others, each with what to do")
+    func clocks() throws {
+        let place = try SyncPlace()
+        try place.makeDevices("a.db", "b.db")
+        try place.settle("a.db", "b.db")
+        try commit("b.db", days: 183, "INSERT INTO player VALUES ('1', 'Ann', 1)", in: place)
+        for name in ["b.db", "a.db"] {
+            let run = try place.sync("run", name)
+            #expect(run.status == 2 && run.attention.contains("ahead"), "\(run.output)")
+            #expect(run.attention.contains("join with a new store"), "\(run.output)")
+            #expect(run.attention.contains("This store made a commit") == (name == "b.db"), "\(run.output)")
+            #expect(!run.attention.contains("If the clock is behind, set it right: "), "\(run.output)")
+        }
+        // Both stores have such commits: the clock of the device is behind, or both were ahead.
+        try commit("a.db", days: 183, "UPDATE player SET score = 2", in: place)
+        let run = try place.sync("run", "a.db")
+        #expect(run.status == 2 && run.attention.contains("If the clock is behind, set it right: "), "\(run.output)")
     }
 
     @Test("one commit is not \"1 commits\"")

@@ -32,6 +32,27 @@ struct SnapshotTests {
         #expect(remote.names("c/").count == 1)
     }
 
+    /// Each push, and each invitation, put again all commits that the snapshot had replaced.
+    @Test("an exchange that only puts knows which commits a snapshot has replaced, and puts later ones alone")
+    func puttingAlone() throws {
+        let remote = MemoryRemote()
+        let a = try TestStore.founder()
+        for key in 1...3 { try a.commit(key: Int64(key)) }
+        try a.sync(remote)
+        let report = try Exchange(a, with: remote, named: "remote").compact(now: a.now)
+        #expect(report.sentSnapshots == 1 && remote.names("c/").isEmpty)
+        func push() throws -> ExchangeReport {
+            try Exchange(a, with: remote, named: "remote").run(now: a.now, .putting)
+        }
+        #expect(try push().sentObjects == 0 && remote.names("c/").isEmpty)
+        try a.commit(key: 4)
+        #expect(try push().sentCommits == 1 && remote.names("c/").count == 1)
+        // Without a part it stands for nothing.
+        let part = try #require(remote.names("p/").first)
+        remote.objects[part] = nil
+        #expect(try push().sentCommits == 3)
+    }
+
     @Test("a snapshot goes only when another one covers it")
     func twoSnapshots() throws {
         let remote = MemoryRemote()

@@ -88,6 +88,37 @@ struct KnownDefectTests {
         for replica in [wrong, b, c] { #expect(try replica.texts("SELECT x FROM t WHERE id = 1") == ["by c, later"]) }
     }
 
+    /// It was said to all others alone, and promised to end with the next commit of that device.
+    @Test("a store whose clock was ahead once says so itself, and its removal ends the notice")
+    func clockAheadOnce() throws {
+        let (a, b) = try devices()
+        try settle(a, b)
+        let later = HybridTime(wallClock: Int64(Date().timeIntervalSince1970 * 1_000) + 183 * 86_400_000)
+        let ahead = try ChangesetRepository(existing: b.pool, clock: { later })
+        try ahead.commit { try $0.execute(sql: "INSERT INTO player VALUES (1, 'b', 1)") }
+        // The clock is right again.
+        try b.write("UPDATE player SET score = 2")
+        try settle(a, b)
+        let id = try b.repository.status().replica
+        for device in [a, b] {
+            let authors = try device.repository.status().obstacles.map { obstacle -> String? in
+                if case .clockAhead(let author, _) = obstacle { author } else { nil }
+            }
+            #expect(authors == [id])
+        }
+        // The device joins with a new store.
+        let c = try Device(folder.path("c.db"), invitedBy: a, at: remote)
+        try settle(a, c)
+        try a.repository.removeMember(id)
+        try settle(a, c)
+        try c.write("UPDATE player SET score = 3")
+        try settle(a, c)
+        for device in [a, c] {
+            #expect(try device.repository.status().obstacles.isEmpty)
+            #expect(try device.texts("SELECT * FROM player") == ["1 b 3"])
+        }
+    }
+
     @Test("a device that joins by a snapshot continues the sequence of AUTOINCREMENT after the greatest key")
     func sequence() throws {
         let sql = "CREATE TABLE note (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT)"
