@@ -105,7 +105,7 @@ struct DamagedFileTests {
         for command in ["status", "doctor", "verify"] {
             let outcome = try place.ctl(command, place.path("s.db"))
             // If the header of the log is valid, its frames show its former content.
-            let note = offset < 32 ? "none of which counts" : "commits from frame 1 on"
+            let note = offset < 32 ? "none of which counts" : "commits that do not count, because frame 1"
             #expect((outcome.output + outcome.errors).contains(note), "\(outcome.output)\(outcome.errors)")
             #expect(outcome.status == 2, "\(outcome.output)\(outcome.errors)")
             // Story: doctor had the sentence of a frame twice, as a problem and as a risk.

@@ -36,7 +36,7 @@ import Testing
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.write { db throws in
             let error = #expect(throws: DatabaseError.self) { try db.execute(sql: "INSERT INTO t VALUES (1)") }
-            #expect(error?.message?.contains("no such function: sqlcipher_export") == true, "\(error as Any)")
+            #expect(error?.message?.contains("unknown function: sqlcipher_export") == true, "\(error as Any)")
             #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM main.u") == 1)
         }
         try queue.close()
