@@ -147,12 +147,9 @@ private struct KeyLogReader {
         }
         guard let last, !isFirst else {
             if isFirst, !isBroken, entry.number > 1 {
+                audit.notes.append("lines before number \(entry.number) were dropped when the log was full")
                 // A log that was never full has no second file, and starts with number 1.
-                if file.hasSuffix(".1") {
-                    audit.notes.append("lines before number \(entry.number) were dropped when the log was full")
-                } else {
-                    problem("the lines before number \(entry.number) are missing")
-                }
+                if !file.hasSuffix(".1") { problem("the lines before number \(entry.number) are missing") }
             } else if isFirst, entry.number == 1, entry.previous != KeyLogEntry.beginning {
                 problem("it claims to be the first line, but is not")
             }
