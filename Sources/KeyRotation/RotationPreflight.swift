@@ -92,12 +92,7 @@ struct RotationPreflight {
         if options.checksIntegrity { try checkIntegrity(keys, sidecar, &plan) }
         if measures, checksMode { try judgeKeys(keys, &plan) }
         judge(&plan, filesystem)
-        let kept = try keptWALs()
-        if options.backupFolder != nil || options.isBackupUndecided {
-            plan.warnings += [kept.warning].compactMap(\.self)
-        } else {
-            plan.obstacles += [kept.obstacle].compactMap(\.self)
-        }
+        try judgeKeptWALs(&plan)
         if case .failure(let error) = log {
             plan.warnings.append(
                 RotationPlan.Finding(
@@ -121,6 +116,16 @@ struct RotationPreflight {
     }
 
     // MARK: Examination
+
+    /// A copy of a damaged WAL needs the present key, or a backup that has it.
+    private func judgeKeptWALs(_ plan: inout RotationPlan) throws {
+        let kept = try keptWALs()
+        if options.backupFolder != nil || options.isBackupUndecided {
+            plan.warnings += [kept.warning].compactMap(\.self)
+        } else {
+            plan.obstacles += [kept.obstacle].compactMap(\.self)
+        }
+    }
 
     private func keptWALs() throws -> KeptWALs {
         let (keys, sidecar) = try store.requireRotationKeys()
