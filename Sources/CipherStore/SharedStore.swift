@@ -177,7 +177,7 @@ extension SharedStore {
             case .success(let access):
                 begin(access.pool) { database in
                     defer { connections.leave(access, isOnQueue: true) }
-                    value(database)
+                    value(database.mapError { connections.explain($0) })
                 }
             }
         }
