@@ -268,6 +268,16 @@ def commit_hash(repository: bytes, author: bytes, number: int, previous: bytes, 
 
 # Snapshots (Docs/Formats/Snapshot.md)
 
+UNKNOWN = object()  # the value of a cell that the maker of a snapshot does not know
+
+
+def known_cell(reader: Reader):
+    if reader.data[reader.at : reader.at + 1] != b"\x0a":
+        return cell(reader)
+    reader.byte()
+    return UNKNOWN
+
+
 class SnapshotContent:
     """The items of a snapshot, in order."""
 
@@ -352,7 +362,8 @@ class SnapshotContent:
 
     def row(self, reader, table):
         born = self.stamp(reader)
-        cells = reader.list(lambda: (self.own_column(reader, table), self.stamp(reader), cell(reader)))
+        cells = reader.list(lambda: (self.own_column(reader, table), self.stamp(reader), known_cell(reader)))
+        cells = [entry for entry in cells if entry[2] is not UNKNOWN]
         sums = reader.list(lambda: (self.own_column(reader, table), reader.list(
             lambda: (self.dot(reader), self.dot(reader), self.dot(reader), self.signed(reader)))))
         values = {column: value for column, _, value in cells}
@@ -611,7 +622,8 @@ class Remote:
         def read(name):
             content = self.content("s", name)
             reader = Reader(content)
-            check(reader.byte() == 1 and reader.take(16) == self.repository, "another version or repository")
+            version = reader.byte()
+            check(version in (1, 2) and reader.take(16) == self.repository, "another version or repository")
             maker, time, vector = reader.take(16), reader.number(">Q"), read_tips(reader)
             parts = reader.list(lambda: reader.take(16).hex())
             body, signature = content[: reader.at], reader.take(64)

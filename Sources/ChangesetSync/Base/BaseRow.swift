@@ -26,14 +26,29 @@ struct BaseRow: Hashable, Sendable {
     /// By the numbers of columns.
     var cells: [Int64: BaseCell] = [:]
     var sums: [Int64: [Source: Sum]] = [:]
+    /// The stamps of cells whose latest value nobody here knows, by column: above those of ``cells``. A store had dropped the
+    /// column and forgotten the commits. A store that knows the value brings it by the join.
+    var unknown: [Int64: LocalStamp] = [:]
 
     init(born: LocalStamp) { self.born = born }
 
     /// The commits whose values the row has.
     var dots: Set<Int64> {
-        var dots = Set(cells.values.map(\.stamp.commit))
+        var dots = Set(unknown.values.map(\.commit))
+        for (column, cell) in cells where unknown[column] == nil { dots.insert(cell.stamp.commit) }
         for sums in sums.values { dots.formUnion(sums.values.map(\.last)) }
         return dots
+    }
+
+    /// The stamp of the latest write of a column, also of one whose value is not known.
+    func stamp(of column: Int64) -> LocalStamp? { unknown[column] ?? cells[column]?.stamp }
+
+    /// Removes the unknown cells whose values are known by now.
+    mutating func forgetUnknown(_ index: CommitIndex) throws {
+        if unknown.isEmpty { return }
+        unknown = try unknown.filter { column, stamp in
+            try cells[column].map { try $0.stamp != stamp && index.precedes($0.stamp, stamp) } ?? true
+        }
     }
 
     /// Adds a write of a commit. It may be added again.
@@ -42,6 +57,7 @@ struct BaseRow: Hashable, Sendable {
             if let cell = cells[column], try !index.precedes(cell.stamp, write.stamp) { continue }
             cells[column] = BaseCell(stamp: write.stamp, value: value)
         }
+        try forgetUnknown(index)
         if write.steps.isEmpty { return }
         let commit = try index.entry(write.stamp.commit)
         let source = Source(origin: origin, branch: commit.branch)
@@ -66,6 +82,11 @@ struct BaseRow: Hashable, Sendable {
                 cells[column] = cell
             }
         }
+        for (column, stamp) in other.unknown {
+            if let mine = unknown[column], try !index.precedes(mine, stamp) { continue }
+            unknown[column] = stamp
+        }
+        try forgetUnknown(index)
         for (column, sums) in other.sums {
             for (source, sum) in sums {
                 let mine = self.sums[column]?[source]
@@ -168,11 +189,16 @@ extension BaseRow {
 
     func append(to writer: inout LocalWriter) {
         writer.append(born)
-        writer.append(Int64(cells.count))
+        writer.append(Int64(cells.count + unknown.count))
         for (column, cell) in cells.sorted(by: { $0.key < $1.key }) {
             writer.append(column)
             writer.append(cell.stamp)
             writer.append(cell.value)
+        }
+        for (column, stamp) in unknown.sorted(by: { $0.key < $1.key }) {
+            writer.append(column)
+            writer.append(stamp)
+            writer.append(Int64(SerialType.unknown))
         }
         writer.append(Int64(sums.count))
         for (column, sums) in sums.sorted(by: { $0.key < $1.key }) {
@@ -196,7 +222,12 @@ extension BaseRow {
         born = try reader.stamp()
         for _ in 0..<(try reader.count()) {
             let column = try reader.number()
-            cells[column] = BaseCell(stamp: try reader.stamp(), value: try reader.value())
+            let stamp = try reader.stamp()
+            if reader.skipUnknown() {
+                unknown[column] = stamp
+            } else {
+                cells[column] = BaseCell(stamp: stamp, value: try reader.value())
+            }
         }
         for _ in 0..<(try reader.count()) {
             let column = try reader.number()

@@ -9,6 +9,7 @@ final class StoredRows {
     /// Whether a table of the engine has rows of a table of the program, by its name and the number.
     private var fills: [String: [Int64: Bool]] = [:]
     private var vectors: [Int64: LocalVector] = [:]
+    private var columnsWithUnknown: Set<Int64> = []
     /// Keys between which nothing was stored when the transaction began, for each table.
     private var empty: [Int64: (first: RowKey, last: RowKey)] = [:]
     /// The time that new tombstones get.
@@ -114,7 +115,11 @@ final class StoredRows {
         let counters = try has(EngineTables.sum, place.table) ? counters(of: place) : Counters()
         row.sums = counters.sums
         func add(_ n: Int64, _ stamp: LocalStamp) {
-            guard let column = table.columns[n], let index = column.place else { return }
+            guard let column = table.columns[n] else { return }
+            guard let index = column.place else {
+                row.unknown[n] = stamp
+                return
+            }
             row.cells[n] = BaseRow.BaseCell(stamp: stamp, value: counters.cells[n] ?? values[index])
         }
         for n in try catalog.columns(ofShape: stamps.shape) { add(n, stamps.insertion) }
@@ -237,6 +242,7 @@ final class StoredRows {
         }
         for (incarnation, row) in state.rows {
             note(EngineTables.aside, place.table)
+            try noteUnknown(row)
             try db.cachedStatement(
                 sql: """
                     INSERT OR REPLACE INTO \(EngineTables.aside) (tbl, key, incarnation, reason, row)
@@ -285,11 +291,20 @@ final class StoredRows {
         let key = [ExactValue.integer(place.table), ExactValue(place.key.stored)]
         if try has(EngineTables.sum, place.table) { try removeSums(key) }
         note(EngineTables.aside, place.table)
+        try noteUnknown(row)
         try db.cachedStatement(
             sql: """
                 INSERT OR REPLACE INTO \(EngineTables.aside) (tbl, key, incarnation, reason, row) VALUES (?, ?, ?, ?, ?)
                 """
         ).execute(exact: key + [.integer(incarnation), .integer(reason.rawValue), ExactValue(row.bytes)])
+    }
+
+    /// Notes the columns of which a row has an unknown value (``UnknownValues``).
+    private func noteUnknown(_ row: BaseRow) throws {
+        for n in row.unknown.keys where columnsWithUnknown.insert(n).inserted {
+            try db.cachedStatement(sql: "UPDATE \(EngineTables.column) SET lost = 1 WHERE n = ? AND lost = 0")
+                .execute(exact: [.integer(n)])
+        }
     }
 
     private func removeSums(_ key: [ExactValue]) throws {

@@ -91,7 +91,9 @@ enum SerialType {
     static let real: UInt64 = 7
     static let zero: UInt64 = 8
     static let one: UInt64 = 9
-    /// The first type of a blob. An even type is a blob, an odd one a text; 10 and 11 have no meaning.
+    /// A value that is not known: in rows of the base alone, never in commits.
+    static let unknown: UInt64 = 10
+    /// The first type of a blob. An even type is a blob, an odd one a text; 11 has no meaning.
     static let firstBytes: UInt64 = 12
 
     /// The type of the shortest form of an integer.
@@ -158,6 +160,14 @@ extension ByteReader {
         default: throw start.error(.unknownValue(type))
         }
         return start.rest[start.index..<index]
+    }
+
+    /// Reads the type of an unknown value, if it stands in the place of a cell.
+    mutating func skipUnknownCell() -> Bool {
+        var other = self
+        guard (try? other.varint()) == SerialType.unknown else { return false }
+        self = other
+        return true
     }
 
     mutating func cells(_ count: Int) throws(CommitError) -> Cells {

@@ -24,6 +24,7 @@ extension Exchange {
                 needsSnapshot = needsSnapshot || !isWhole
             }
         }
+        if !needsSnapshot, mayMakeSnapshots { needsSnapshot = try hasLackingSnapshot() }
         if needsSnapshot, report.failures.isEmpty { try step { _ = try putSnapshot() } }
         if report.sentSnapshots > 0 { report.unsent = 0 }
         try keepMemory()

@@ -5,13 +5,15 @@ extension Exchange {
     /// Reads the new manifests, and receives a snapshot if its vector has commits that the store lacks.
     func fetchSnapshots() throws {
         try readManifests { $0 != .refused }
-        // The greatest vectors first: one snapshot may cover the others.
+        // Those with all values first, then the greatest vectors: one snapshot may cover the others.
         let candidates = wholeSnapshots(evenDamaged: true).sorted {
-            $0.manifest.vector.commitCount > $1.manifest.vector.commitCount
-                || ($0.manifest.vector.commitCount == $1.manifest.vector.commitCount && $0.name < $1.name)
+            let (one, other) = ($0.manifest, $1.manifest)
+            if one.lacksValues != other.lacksValues { return other.lacksValues }
+            let (count, otherCount) = (one.vector.commitCount, other.vector.commitCount)
+            return count > otherCount || count == otherCount && $0.name < $1.name
         }
         for (name, manifest) in candidates where memory[name.text] != .held {
-            if try !store.lacks(manifest.vector) {
+            if try !store.lacks(manifest.vector), try manifest.lacksValues || !store.lacksValues() {
                 remember(name, .held)
                 continue
             }
@@ -80,16 +82,29 @@ extension Exchange {
         }.map { ($0.key, $0.value) }
     }
 
-    /// The vector of the whole snapshot of the remote with the most commits; nil if it has none.
+    /// The vector of the whole snapshot of the remote with the most commits; nil if it has none. A store forgets nothing
+    /// because of a snapshot that lacks values.
     var greatestSnapshot: VersionVector? {
-        wholeSnapshots().map(\.manifest.vector).max { $0.commitCount < $1.commitCount }
+        wholeSnapshots().filter { !$0.manifest.lacksValues }.map(\.manifest.vector)
+            .max { $0.commitCount < $1.commitCount }
+    }
+
+    /// Whether the remote has a snapshot that lacks values, which this store has, and no other one for its commits.
+    func hasLackingSnapshot() throws -> Bool {
+        let snapshots = wholeSnapshots().map(\.manifest)
+        let whole = snapshots.filter { !$0.lacksValues }
+        let lacking = try snapshots.filter { manifest in
+            try manifest.lacksValues && !whole.contains { try includes($0.vector, manifest.vector) }
+        }
+        if lacking.isEmpty { return false }
+        return try lacking.contains { try !store.lacks($0.vector) } && !store.lacksValues()
     }
 
     /// Whether the remote has many commits that no snapshot of it stands for, and this store may make one.
     ///
     /// - Parameter count: So many.
     func needsSnapshot(after count: Int) -> Bool {
-        guard list.members[store.keys.id].map({ $0.role >= .writer }) == true else { return false }
+        guard mayMakeSnapshots else { return false }
         let snapshots = wholeSnapshots().map(\.manifest)
         let least = max(count, 1_000 * (snapshots.map(\.parts.count).max() ?? 0))
         var found = 0
@@ -107,11 +122,13 @@ extension Exchange {
 
     // MARK: Making
 
+    var mayMakeSnapshots: Bool { list.members[store.keys.id].map { $0.role >= .writer } == true }
+
     /// Makes a snapshot of the store and puts it, the manifest last.
     ///
     /// - Returns: Whether the store could make one.
     func putSnapshot() throws -> Bool {
-        guard list.members[store.keys.id].map({ $0.role >= .writer }) == true, let key = try sealingKey(),
+        guard mayMakeSnapshots, let key = try sealingKey(),
             let source = try store.makeSnapshot()
         else { return false }
         var parts: [String] = []
@@ -120,7 +137,8 @@ extension Exchange {
                 try put(part, .snapshotPart, with: key) { ObjectName(.snapshotPart, digest: $0) }.digest)
         }
         let manifest = try SnapshotManifest(
-            store.repository, time: source.time, vector: source.vector, parts: parts, by: store.keys)
+            store.repository, time: source.time, vector: source.vector, parts: parts,
+            lacksValues: source.lacksValues, by: store.keys)
         let tag = try tag(ofAuthor: manifest.maker)
         let name = try put(manifest.bytes, .snapshot, with: key) { ObjectName(.snapshot(author: tag), digest: $0) }
         manifests[name] = manifest
@@ -138,7 +156,8 @@ extension Exchange {
         var whole = try run(now: now)
         report = ExchangeReport()
         try withRemoteFailures {
-            guard try putSnapshot() else { return }
+            // The commits at the remote may have the values that a snapshot of this store would lack.
+            guard try !store.lacksValues(), try putSnapshot() else { return }
             // A part that was put counts only if a listing has it.
             listed = Set(try remote.list().lazy.compactMap { ObjectName($0.name) })
             try deleteCovered()
@@ -154,11 +173,12 @@ extension Exchange {
 
     private func deleteCovered() throws {
         let snapshots = wholeSnapshots()
+        let covering = snapshots.filter { !$0.manifest.lacksValues }
         for segment in segments(where: { memory[$0.text] == .held }) {
             guard let author = author(ofTag: segment.author),
                 let hash = try store.hashes(of: author, segment.last).first(where: { try tag(ofTip: $0) == segment.tip }
                 ),
-                try snapshots.contains(where: {
+                try covering.contains(where: {
                     try covers($0.manifest.vector, CommitBranch(author: author, number: segment.last, hash: hash))
                 })
             else { continue }
@@ -166,10 +186,10 @@ extension Exchange {
         }
         var kept = snapshots
         for (name, manifest) in snapshots {
-            let others = kept.filter { $0.name != name }
-            // Of two with the same vector the one that is examined later stays.
+            // Of two with the same vector the one that is examined later stays; and one with all values.
+            let others = kept.filter { $0.name != name && (manifest.lacksValues || !$0.manifest.lacksValues) }
             guard try others.contains(where: { try includes($0.manifest.vector, manifest.vector) }) else { continue }
-            kept = others
+            kept.removeAll { $0.name == name }
             try deleteIfPermitted(name)
             if !listed.contains(name) { manifests[name] = nil }
         }

@@ -44,6 +44,8 @@ package protocol ExchangeStore: AnyObject {
     func makeSnapshot() throws -> (any SnapshotSource)?
     /// Whether the store lacks a commit that the vector has.
     func lacks(_ vector: VersionVector) throws -> Bool
+    /// Whether rows of the store have cells whose values it does not know.
+    func lacksValues() throws -> Bool
     /// Stores the parts of a snapshot, which it asks for in their order. Nothing is stored if it throws.
     func receive(_ snapshot: SnapshotManifest, part: (Int) throws -> [UInt8]) throws
 
@@ -59,6 +61,8 @@ package protocol SnapshotSource: AnyObject {
     var time: HybridTime { get }
     /// The next part, ``ExchangeLimits/segmentBytes`` at most; nil at the end.
     func nextPart() throws -> [UInt8]?
+    /// Whether rows of the parts that were given have cells whose values the store does not know.
+    var lacksValues: Bool { get }
 }
 
 /// The knowledge of a store about an object of a remote, by its name.

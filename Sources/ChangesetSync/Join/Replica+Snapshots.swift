@@ -17,7 +17,7 @@ extension Replica {
     /// Makes a snapshot and stores its parts; nil between two slices.
     func makeParts(
         _ db: Database, clock: HybridTime
-    ) throws -> (snapshot: Int64, vector: VersionVector, time: HybridTime)? {
+    ) throws -> (snapshot: Int64, vector: VersionVector, time: HybridTime, lacksValues: Bool)? {
         try inTransaction(db, clock) { work in
             guard let maker = try SnapshotMaker(work) else { return nil }
             let rows = ReceivedSnapshots(db: db)
@@ -26,7 +26,7 @@ extension Replica {
                 guard let part = try maker.nextPart() else { break }
                 try rows.add(part, number, to: snapshot)
             }
-            return (snapshot, maker.vector, maker.time)
+            return (snapshot, maker.vector, maker.time, maker.lacksValues)
         }
     }
 

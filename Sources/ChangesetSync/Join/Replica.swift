@@ -355,7 +355,7 @@ package final class Replica {
         guard let next = try ReceivedSnapshots(db: db).next() else { return false }
         let isJoined = try inTransaction(db, clock) { work in
             guard let vector = try LocalVector(next.vector, work.index),
-                try work.state.vector.includes(vector, work.index)
+                try work.state.vector.includes(vector, work.index), try !UnknownValues(db: db).hasAny()
             else { return false }
             try ReceivedSnapshots(db: db).remove(next.n)
             return true

@@ -22,6 +22,8 @@ extension Work {
             var write = LocalWrite(kind: .insert, place: place, incarnation: nil)
             write.seen = beyond
             write.copied = rows[place]?.row
+            // A commit has known values alone. The others stay owed to whoever knows them.
+            write.copied?.unknown = [:]
             write.revives = Set(rows[place]?.incarnations ?? []).sorted()
             return write
         }

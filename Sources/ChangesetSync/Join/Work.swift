@@ -201,7 +201,7 @@ final class Work {
         var era: UInt32 = 0
         for row in known.rows.values.map({ $0 }) + known.graves.values.compactMap(\.row) {
             for (column, _) in write.cells {
-                guard let stamp = row.cells[column]?.stamp else { continue }
+                guard let stamp = row.stamp(of: column) else { continue }
                 let entry = try index.entry(stamp.commit)
                 let isLater = (entry.time, entry.authorID, entry.number) > (time, author, number)
                 // Only a forged commit has the greatest era; nothing is above it.

@@ -12,8 +12,8 @@ import CipherDatabase
 /// | dropped a column | those with a value of it | shown without it, and with it if a column of the name is there again |
 /// | given a table another key | all | hidden; the rows of the new table are insertions |
 ///
-/// A row whose commits are forgotten stays as it is, without these values. Then the store makes no snapshot: other members
-/// would take the values for deleted.
+/// A row whose commits are forgotten is kept with the stamps of these values alone (``BaseRow/unknown``). Others that know
+/// the values bring them by the join (``UnknownValues``).
 struct DroppedValues {
     /// The last row that was examined.
     struct Progress {
@@ -38,9 +38,8 @@ struct DroppedValues {
 
     // MARK: Finding
 
-    /// Whether the store lacks values that others may need of it.
-    static func areLacking(_ work: Work) throws -> Bool {
-        if try work.count("\(EngineTables.column) WHERE lost > 0") > 0 { return true }
+    /// Whether rows are not kept yet from which the program has dropped something.
+    static func areToBeKept(_ work: Work) throws -> Bool {
         let dropped = try DroppedValues(work).all()
         return try dropped.contains { dropped in
             guard let columns = dropped.columns else {
@@ -108,24 +107,19 @@ struct DroppedValues {
             let known = values[place] ?? [:]
             let present = dropped.isWhole ? nil : try work.base.tableRow(place)
             let table = try work.catalog.table(dropped.n)
-            var lost: [Int64] = []
+            let counters = try work.base.stored.counters(of: place).cells
             for n in row.cells.keys {
                 let shown = table.columns[n]?.place.flatMap { place in present.map { $0[place] } }
-                if let value = known[n] ?? (table.columns[n]?.isCounter == true ? nil : shown) {
+                if let value = known[n]
+                    ?? (table.columns[n]?.isCounter == true ? counters[n] : shown)
+                {
                     row.cells[n]?.value = value
-                } else {
-                    lost.append(n)
+                } else if let cell = row.cells.removeValue(forKey: n) {
+                    row.unknown[n] = cell.stamp
                 }
             }
-            if lost.isEmpty {
-                try rows.remove(place.key)
-                try work.base.stored.setAside(place, incarnation, row, dropped.reason)
-            } else if let columns = dropped.columns {
-                for n in lost where columns.contains(n) {
-                    try db.cachedStatement(sql: "UPDATE \(EngineTables.column) SET lost = lost + 1 WHERE n = ?")
-                        .execute(exact: [.integer(n)])
-                }
-            }
+            try rows.remove(place.key)
+            try work.base.stored.setAside(place, incarnation, row, dropped.reason)
         }
     }
 

@@ -89,8 +89,11 @@ extension Work {
         guard let incarnation = try incarnations(place).last else { return nil }
         var write = LocalWrite(kind: .update, place: place, incarnation: incarnation)
         let changed = Set(new.indices.filter { old[$0] != new[$0] })
+        let unknown = try base.state(place).rows[incarnation]?.unknown ?? [:]
         for place in definition.checkGroup(of: changed).sorted() {
             guard let column = table.columnsOfPlaces[place] else { continue }
+            // Its default is shown, which nobody has written.
+            if unknown[column.n] != nil, !changed.contains(place) { continue }
             if !column.isCounter {
                 write.cells.append((column.n, new[place]))
             } else if changed.contains(place), let step = Self.step(from: old[place].rounded ?? 0, to: new[place]) {

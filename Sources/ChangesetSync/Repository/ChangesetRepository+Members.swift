@@ -103,6 +103,7 @@ private final class RosterReader: ExchangeStore {
     func keep(_ signature: [UInt8], of commit: StoredCommit) throws {}
     func makeSnapshot() throws -> (any SnapshotSource)? { nil }
     func lacks(_ vector: VersionVector) throws -> Bool { false }
+    func lacksValues() throws -> Bool { false }
     func receive(_ snapshot: SnapshotManifest, part: (Int) throws -> [UInt8]) throws {}
     func remembered(_ remote: String) throws -> [String: RememberedObject] { [:] }
     func remember(_ changes: [String: RememberedObject?], of remote: String) throws {}

@@ -56,6 +56,7 @@ extension ChangesetRepository {
         var place: DeadPlace?
         while try forgetting({ try $0.forgetTombstones(after: &place, before: deletions, Self.slice) }) {}
         _ = try forgetting { work in
+            try UnknownValues(db: work.db).forgetKnown()
             try work.db.cachedStatement(sql: "UPDATE \(EngineTables.state) SET tidied = ?")
                 .execute(exact: [.integer(now)])
             return false

@@ -38,6 +38,9 @@ public enum Obstacle: Hashable, Sendable {
     /// The table of the program has no such column, and rows have values of it. They are kept and passed on. Values from
     /// before the program has dropped the column do not count.
     case missingColumn(table: String, column: String, rows: Int)
+    /// The values of a column are not known in so many rows: a snapshot had none of them, because its maker had dropped the
+    /// column. The default is shown. A snapshot of a store that has the values brings them.
+    case unknownValues(table: String, column: String, rows: Int)
     /// Rows of a table that a constraint hides, or that are shown altered.
     case conflict(table: String, SyncConflict.Reason, rows: Int)
     /// Rows of a table that is not tracked refer to rows that are not here: its ON DELETE does not say what to do with them.
@@ -130,7 +133,7 @@ private struct Obstacles {
     let work: Work
 
     func all() throws -> [Obstacle] {
-        try schema() + conflicts() + orphans() + waiting() + authors()
+        try schema() + unknownValues() + conflicts() + orphans() + waiting() + authors()
     }
 
     private func orphans() throws -> [Obstacle] {
@@ -158,6 +161,19 @@ private struct Obstacles {
                 guard let count = rows[column.n] else { continue }
                 found.append(
                     .missingColumn(table: table.name.text, column: column.id.name.text, rows: count))
+            }
+        }
+        return found
+    }
+
+    private func unknownValues() throws -> [Obstacle] {
+        var found: [Obstacle] = []
+        let columns = Dictionary(grouping: try UnknownValues(db: work.db).columns(), by: \.table)
+        for table in try columns.keys.map(work.catalog.table).sorted(by: { $0.name < $1.name }) {
+            let rows = try asideRows(of: table) { row in row.unknown.keys.filter { table.columns[$0]?.place != nil } }
+            for column in table.columns.values.sorted(by: { $0.id < $1.id }) {
+                guard let count = rows[column.n] else { continue }
+                found.append(.unknownValues(table: table.name.text, column: column.id.name.text, rows: count))
             }
         }
         return found

@@ -120,6 +120,10 @@ package final class RepositoryStore: ExchangeStore {
         return try readCommits { try $0.lacks(vector, received: received) }
     }
 
+    package func lacksValues() throws -> Bool {
+        try read { try UnknownValues(db: $0).hasAny() }
+    }
+
     package func receive(_ snapshot: SnapshotManifest, part: (Int) throws -> [UInt8]) throws {
         // Each part has a transaction of its own: nobody waits for the remote.
         var number: Int64 = 0

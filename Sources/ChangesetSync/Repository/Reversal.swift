@@ -113,7 +113,7 @@ struct Reversal {
             for step in one.steps { steps[step.column, default: 0] &-= step.step }
         }
         for column in columns.sorted() {
-            guard let owner = row.cells[column]?.stamp.commit else { continue }
+            guard let owner = row.stamp(of: column)?.commit else { continue }
             if !commits.contains(owner) {
                 keep(place, column, .changedLater)
             } else if let value = former?.cells[column]?.value {

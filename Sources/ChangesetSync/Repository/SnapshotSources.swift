@@ -17,6 +17,8 @@ final class PooledSnapshotSource: SnapshotSource {
         (self.view, self.maker, vector, time) = (view, maker, maker.vector, maker.time)
     }
 
+    var lacksValues: Bool { maker.lacksValues }
+
     func nextPart() throws -> [UInt8]? { try view.read { _ in try maker.nextPart() } }
 }
 
@@ -25,6 +27,7 @@ final class PooledSnapshotSource: SnapshotSource {
 final class StoredSnapshotSource: SnapshotSource {
     let vector: VersionVector
     let time: HybridTime
+    let lacksValues: Bool
     private let writer: any DatabaseWriter
     private let snapshot: Int64
     private var number = 0
@@ -35,6 +38,7 @@ final class StoredSnapshotSource: SnapshotSource {
         }
         guard let made else { return nil }
         (self.writer, snapshot, vector, time) = (writer, made.snapshot, made.vector, made.time)
+        lacksValues = made.lacksValues
     }
 
     /// Makes the parts from a view, each in a transaction of its own, so that other writers wait for one part at most.
@@ -42,13 +46,14 @@ final class StoredSnapshotSource: SnapshotSource {
         throws
     {
         guard let source = try PooledSnapshotSource(view, settings, clock) else { return nil }
-        (self.writer, vector, time) = (writer, source.vector, source.time)
-        snapshot = try Self.write(writer) { try $0.beginOwn() }
+        let snapshot = try Self.write(writer) { try $0.beginOwn() }
         var count = 0
         while let part = try source.nextPart() {
             try Self.write(writer) { try $0.add(part, count, to: snapshot) }
             count += 1
         }
+        (self.writer, self.snapshot, vector, time) = (writer, snapshot, source.vector, source.time)
+        lacksValues = source.lacksValues
     }
 
     func nextPart() throws -> [UInt8]? {

@@ -9,21 +9,27 @@ package struct SnapshotManifest: Hashable, Sendable {
     let vector: VersionVector
     /// The digests of the sealed parts, in order.
     let parts: [String]
+    /// Whether rows of it have cells whose values its maker did not know.
+    let lacksValues: Bool
     let bytes: [UInt8]
 
     static let version: UInt8 = 1
+    /// The version of a manifest with ``lacksValues``.
+    static let lackingVersion: UInt8 = 2
     private static let label = Array("cipherstore snapshot v1".utf8)
     private static let digestBytes = 16
 
     init(
-        _ repository: RepositoryID, time: HybridTime, vector: VersionVector, parts: [String], by keys: ReplicaKeys
+        _ repository: RepositoryID, time: HybridTime, vector: VersionVector, parts: [String],
+        lacksValues: Bool = false, by keys: ReplicaKeys
     ) throws {
         self.repository = repository
         maker = keys.id
         self.time = time
         self.vector = vector
         self.parts = parts
-        var body: [UInt8] = [Self.version] + repository.bytes + keys.id.bytes
+        self.lacksValues = lacksValues
+        var body: [UInt8] = [lacksValues ? Self.lackingVersion : Self.version] + repository.bytes + keys.id.bytes
         body.append(bigEndian: time.rawValue)
         body.append(vector)
         body.append(varint: parts.count)
@@ -41,7 +47,10 @@ package struct SnapshotManifest: Hashable, Sendable {
         do {
             var reader = ByteReader(bytes)
             let version = try reader.byte()
-            guard version == Self.version else { throw ObjectError.laterVersion(version) }
+            guard version == Self.version || version == Self.lackingVersion else {
+                throw ObjectError.laterVersion(version)
+            }
+            lacksValues = version == Self.lackingVersion
             guard try reader.identifier(RepositoryID.self) == repository else { throw ObjectError.otherRepository }
             self.repository = repository
             maker = try reader.identifier(ReplicaID.self)

@@ -6,7 +6,7 @@ struct Candidate {
     /// Its age: of rows that compete the older is shown.
     let born: LocalStamp
     var values: [CellValue]
-    /// Whether it has several incarnations, or cells of columns that are not here.
+    /// Whether it has several incarnations, cells of columns that are not here, or cells with unknown values.
     let isComposed: Bool
     /// Whether the table would store other values.
     let isConverted: Bool
@@ -21,7 +21,7 @@ extension Candidate {
         else { return nil }
         var values = definition.columns.map(\.defaultValue)
         for (column, value) in zip(definition.keyColumns, key) { values[column] = value }
-        var isComposed = state.rows.count > 1
+        var isComposed = state.rows.count > 1 || !row.unknown.isEmpty
         for (n, cell) in row.cells {
             if let place = table.columns[n]?.place { values[place] = cell.value } else { isComposed = true }
         }

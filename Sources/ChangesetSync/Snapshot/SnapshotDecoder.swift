@@ -187,7 +187,12 @@ struct SnapshotDecoder: Sendable {
         var row = BaseRow(born: try stamp(&reader))
         for _ in 0..<(try reader.count(limit: CommitLimits.columns)) {
             let column = try column(&reader, of: table)
-            row.cells[column] = BaseRow.BaseCell(stamp: try stamp(&reader), value: try value(&reader))
+            let stamp = try stamp(&reader)
+            if reader.skipUnknownCell() {
+                row.unknown[column] = stamp
+            } else {
+                row.cells[column] = BaseRow.BaseCell(stamp: stamp, value: try value(&reader))
+            }
         }
         for _ in 0..<(try reader.count(limit: CommitLimits.columns)) {
             let column = try column(&reader, of: table)

@@ -21,11 +21,13 @@ final class SnapshotMaker {
     private var buffer: SnapshotBuffer
     private var numbers = Translation()
     private var vectors: [LocalVector: Int64] = [:]
+    /// Whether a row has a cell whose value is not known, of the parts that were made.
+    private(set) var lacksValues = false
 
-    /// - Returns: nil between two slices: the rows are ahead of the vector (F9); and if the store lacks values that the
-    ///   program has dropped (``DroppedValues``).
+    /// - Returns: nil between two slices: the rows are ahead of the vector (F9); and if values that the program has dropped
+    ///   are not kept yet (``DroppedValues``).
     init?(_ work: Work, partBytes: Int = ExchangeLimits.segmentBytes) throws {
-        if try work.state.isAhead(work.index) || DroppedValues.areLacking(work) { return nil }
+        if try work.state.isAhead(work.index) || DroppedValues.areToBeKept(work) { return nil }
         self.work = work
         vector = try work.state.vector.vector(work.index)
         time = work.state.time
@@ -152,6 +154,7 @@ final class SnapshotMaker {
     private func append(_ place: RowPlace, _ state: KeyState) throws {
         var rows: [SnapshotItem.Key.Living] = []
         for (incarnation, row) in state.rows {
+            if !row.unknown.isEmpty { lacksValues = true }
             rows.append(.init(incarnation: try numbers.commit(incarnation), row: try numbers.row(row)))
         }
         var dead: [SnapshotItem.Key.Dead] = []
@@ -159,6 +162,8 @@ final class SnapshotMaker {
             var named = try numbers.tombstone(tombstone)
             let grave = try state.graves[incarnation]?.row.map(numbers.row)
             named.row = named.owed.isEmpty ? nil : grave ?? named.row
+            // It is for a revival, which brings the values that are known.
+            named.row?.unknown = [:]
             dead.append(
                 .init(
                     incarnation: try numbers.commit(incarnation), known: try number(of: tombstone.known),

@@ -24,6 +24,7 @@ struct Translation {
         for (column, cell) in row.cells {
             own.cells[try self.column(column)] = BaseRow.BaseCell(stamp: try stamp(cell.stamp), value: cell.value)
         }
+        for (column, stamp) in row.unknown { own.unknown[try self.column(column)] = try self.stamp(stamp) }
         for (column, sums) in row.sums {
             for (source, sum) in sums {
                 let source = BaseRow.Source(origin: try commit(source.origin), branch: try commit(source.branch))

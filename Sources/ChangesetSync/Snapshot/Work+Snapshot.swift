@@ -142,7 +142,11 @@ extension Work {
     ) throws {
         let (numbers, vector, index) = (joining.numbers, state.vector, self.index)
         var (rows, dead) = ([Int64: BaseRow](), [Int64: Tombstone]())
-        for living in key?.rows ?? [] { rows[try numbers.commit(living.incarnation)] = try numbers.row(living.row) }
+        for living in key?.rows ?? [] {
+            var row = try numbers.row(living.row)
+            try row.forgetUnknown(index)
+            rows[try numbers.commit(living.incarnation)] = row
+        }
         for one in key?.dead ?? [] {
             guard let known = joining.vectors[one.known] else { throw EngineError(.unknownCommit) }
             var tombstone = try numbers.tombstone(one.tombstone)

@@ -10,7 +10,7 @@ import CipherDatabase
 /// | `inbox` | fetched commits that wait, each by the first commit that it needs and that is not joined |
 /// | `body` | the bodies of long commits, joined or waiting (``LongBodies``) |
 /// | `state`, `removed` | one row for the replica; the removed members |
-/// | `table`, `column`, `shape` | names of tables and columns, and the sets of columns that an insertion wrote; `dropped` and `lost` see ``DroppedValues`` |
+/// | `table`, `column`, `shape` | names of tables and columns, and the sets of columns that an insertion wrote; `dropped` see ``DroppedValues``, `lost` see ``UnknownValues`` |
 /// | `range_T`, `row_T`, or `key_T` | the stamps of plain rows (``PlainRows``), for each table T |
 /// | `aside` | the rows that are not plain, whole, with the reason |
 /// | `sum` | the sums of counters |

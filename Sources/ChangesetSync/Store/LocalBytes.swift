@@ -57,6 +57,9 @@ struct LocalReader {
         do { return CellReader.value(of: try reader.cell()) } catch { throw EngineError(.damagedStore) }
     }
 
+    /// Whether an unknown value stands in the place of a cell, which is read then.
+    mutating func skipUnknown() -> Bool { reader.skipUnknownCell() }
+
     mutating func numbers() throws -> [Int64] {
         let count = try self.count()
         return try (0..<count).map { _ in try number() }

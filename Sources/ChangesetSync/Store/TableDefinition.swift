@@ -79,8 +79,8 @@ struct TableDefinition: Sendable {
 extension TableDefinition {
     /// Reads the definition of a table.
     ///
-    /// - Returns: nil if there is no such table of the program.
-    /// - Throws: ``EngineError`` `.unsuitableTable`; `DatabaseError`.
+    /// - Returns: nil if there is no such table of the program with a primary key.
+    /// - Throws: `DatabaseError`.
     init?(named given: String, in db: Database) throws {
         let entry = try Row.fetchOne(
             db,
@@ -109,7 +109,7 @@ extension TableDefinition {
         }
         let ordinals = rows.map { $0[3] as Int }
         keyColumns = rows.indices.filter { ordinals[$0] > 0 }.sorted { ordinals[$0] < ordinals[$1] }
-        if keyColumns.isEmpty { throw EngineError(.unsuitableTable, name) }
+        if keyColumns.isEmpty { return nil }
         let keys = try Self.uniqueKeys(of: name, names, in: db)
         uniqueKeys = keys.primary.map { [$0] + keys.others } ?? keys.others
         isRowID = keys.primary == nil

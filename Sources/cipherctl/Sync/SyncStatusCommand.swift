@@ -138,6 +138,11 @@ struct SyncStatusReport {
 
     // A command for another device is named without `cipherctl`: it would be completed with the store of this one.
 
+    private func unknownValues(_ table: String, _ column: String, _ rows: Int) -> String {
+        "The values of \"\(table)\".\"\(column)\" are not known in \(CountText.text(rows, "row")): the device that made the "
+            + "snapshot had dropped the column. Let a device that has the values run: sync snapshot"
+    }
+
     private func sentence(_ obstacle: Obstacle) -> String {
         switch obstacle {
         case .missingTable(let table, let rows):
@@ -147,6 +152,7 @@ struct SyncStatusReport {
             return
                 "Table \"\(table)\" has no column \"\(column)\", which others have written in "
                 + "\(CountText.text(rows, "row")). The values are kept, and shown when the column is there: update the program."
+        case .unknownValues(let table, let column, let rows): return unknownValues(table, column, rows)
         case .conflict(let table, let reason, let rows):
             return "\(CountText.text(rows, "row")) of \"\(table)\" \(rows == 1 ? "is" : "are") not shown as written "
                 + "(\(reason.meaning)): cipherctl sync conflicts"
@@ -268,6 +274,11 @@ struct SyncStatusReport {
         case .missingColumn(let table, let column, let rows):
             .object([
                 "kind": .string("missingColumn"), "table": .string(table), "column": .string(column),
+                "rows": .int(rows),
+            ])
+        case .unknownValues(let table, let column, let rows):
+            .object([
+                "kind": .string("unknownValues"), "table": .string(table), "column": .string(column),
                 "rows": .int(rows),
             ])
         case .orphans(let table, let parent, let rows):

@@ -172,6 +172,7 @@ final class TestStore: ExchangeStore {
     final class Source: SnapshotSource {
         let vector: VersionVector
         let time = HybridTime(rawValue: 9)
+        let lacksValues = false
         private var parts: ArraySlice<[UInt8]>
 
         init(_ vector: VersionVector, _ parts: [[UInt8]]) { (self.vector, self.parts) = (vector, parts[...]) }
@@ -207,6 +208,8 @@ final class TestStore: ExchangeStore {
         }
         return false
     }
+
+    func lacksValues() throws -> Bool { false }
 
     func receive(_ snapshot: SnapshotManifest, part: (Int) throws -> [UInt8]) throws {
         let parts = try snapshot.parts.indices.map { try part($0) }

@@ -35,6 +35,14 @@ final class Device {
             pool, invitation, at: remote, remoteName: "remote", named: path, settings: Self.settings(sliceRows))
     }
 
+    /// Joins the repository of an invitation, whose record is at the remote.
+    init(_ path: String, _ invitation: InvitationContent, at remote: any ObjectStore, sql: String = sql) throws {
+        self.path = path
+        pool = try Self.open(path, sql)
+        repository = try ChangesetRepository.join(
+            pool, invitation, at: remote, remoteName: "remote", named: path, settings: Self.settings(50_000))
+    }
+
     /// Opens a store with its program's tables.
     static func open(_ path: String, _ sql: String = sql, encoding: String = "UTF-8") throws -> DatabasePool {
         var configuration = Configuration()
