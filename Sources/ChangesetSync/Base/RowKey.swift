@@ -68,6 +68,20 @@ struct RowKey: Hashable, Sendable, Comparable {
 
     var cells: Cells { Cells(values) }
 
+    /// The keys that are equal to this one in SQLite, and have a zero of another sign.
+    var withOtherZeros: [RowKey] {
+        if rowID != nil { return [] }
+        var keys: [[CellValue]] = [[]]
+        for value in values {
+            guard case .real(let number) = value, number == 0 else {
+                keys = keys.map { $0 + [value] }
+                continue
+            }
+            keys = keys.map { $0 + [.real(0.0)] } + keys.map { $0 + [.real(-0.0)] }
+        }
+        return keys.map { RowKey($0) }.filter { $0 != self }
+    }
+
     static func < (one: RowKey, other: RowKey) -> Bool {
         if let one = one.rowID, let other = other.rowID { return one < other }
         return ByteOrder.compare(one.stored[...], other.stored[...]) < 0

@@ -38,7 +38,8 @@ struct ForeignRows {
         // The values of plain rows are in the table alone, which has others now. A commit that many rows name is read once.
         let lost = found.filter { row in
             guard row.row != nil, !row.isAside else { return false }
-            return row.present == nil || row.columns == nil || hasLinks && row.columns?.isEmpty == false
+            guard let present = row.present, let columns = row.columns else { return true }
+            return hasLinks && !columns.isEmpty || present.indices.contains { mayHaveOtherSign(present, $0) }
         }
         let former = try FormerValues(work).read(lost.compactMap { row in row.row.map { (row.place, $0) } })
         for row in found { try append(row, former[row.place] ?? [:], to: &changes) }
@@ -69,6 +70,13 @@ struct ForeignRows {
         return reason.flatMap(HiddenReason.init)?.isHidden ?? false
     }
 
+    /// Whether a value is a zero whose sign may have changed, which the triggers of the change history do not see: SQLite takes
+    /// 0.0 and -0.0 for equal. Columns with another type store no negative zero.
+    private func mayHaveOtherSign(_ row: [CellValue], _ place: Int) -> Bool {
+        guard case .real(let number) = row[place], case .none = definition.columns[place].affinity else { return false }
+        return number == 0
+    }
+
     private func append(_ found: Found, _ former: [Int64: CellValue], to changes: inout ForeignChanges) throws {
         guard let row = found.row, !found.isHidden else {
             if let present = found.present { changes.append(table: definition.name, nil, present) }
@@ -86,7 +94,13 @@ struct ForeignRows {
                 }
                 continue
             }
-            if found.columns?.contains(place) == false { continue }
+            if found.columns?.contains(place) == false {
+                guard mayHaveOtherSign(present, place), let value = known(column, row, former, found),
+                    case .real(let number) = value, number == 0, value != present[place]
+                else { continue }
+                (old[place], hasChanged) = (value, true)
+                continue
+            }
             // A value that is not known is another one.
             let value = known(column, row, former, found) ?? (present[place].isNull ? .integer(0) : .null)
             if value != present[place] { (old[place], hasChanged) = (value, true) }

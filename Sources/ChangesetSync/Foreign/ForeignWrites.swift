@@ -241,6 +241,8 @@ private struct Entries {
         case .perhapsDeleted: add(key, [], of: n)
         default: add(key, nil, of: n)
         }
+        // The row may have had such a key before: SQLite takes both for the same, and so do the triggers.
+        for other in key.withOtherZeros { add(other, [], of: n) }
     }
 
     private mutating func columns(of entry: HistoryEntry) -> Columns? {
