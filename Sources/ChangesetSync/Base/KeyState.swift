@@ -26,6 +26,21 @@ struct KeyState: Hashable, Sendable {
         if let row = rows[incarnation] { graves[incarnation, default: Grave()].row = row }
     }
 
+    /// The most dead incarnations of one key that are known.
+    static let mostDead = 16
+
+    /// Forgets the oldest dead incarnations of a key that is deleted and inserted again and again, as if their grace period
+    /// were over. An update of them that arrives later is owed, and its author revives the row.
+    mutating func forgetOldest(_ vector: LocalVector, _ index: CommitIndex) throws {
+        let known = Set(dead.keys).union(graves.keys)
+        guard known.count > Self.mostDead else { return }
+        for incarnation in known.sorted().dropLast(Self.mostDead) {
+            guard dead[incarnation]?.owed.isEmpty != false, try vector.covers(incarnation, index) else { continue }
+            dead[incarnation] = nil
+            graves[incarnation] = nil
+        }
+    }
+
     // MARK: Commits
 
     struct Revival {

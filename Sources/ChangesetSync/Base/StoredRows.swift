@@ -197,6 +197,13 @@ final class StoredRows {
         return db.lastInsertedRowID
     }
 
+    /// Removes the vectors that no tombstone names.
+    func removeUnusedVectors() throws {
+        vectors = [:]
+        try db.execute(
+            sql: "DELETE FROM \(EngineTables.known) WHERE n NOT IN (SELECT known FROM \(EngineTables.dead))")
+    }
+
     // MARK: Writing
 
     /// How the living rows of a key are stored.

@@ -254,6 +254,7 @@ final class Work {
                 }
                 let tombstone = Tombstone(known: context, seen: write.seen.union([commit]))
                 try state.kill(incarnation, tombstone, there: KeyState.Side(), vector: vector, &lost, index)
+                try state.forgetOldest(vector, index)
             }
         }
         losses += lost.map { Loss(place: write.place, lost: $0) }

@@ -57,6 +57,7 @@ extension ChangesetRepository {
         while try forgetting({ try $0.forgetTombstones(after: &place, before: deletions, Self.slice) }) {}
         _ = try forgetting { work in
             try UnknownValues(db: work.db).forgetKnown()
+            try work.base.stored.removeUnusedVectors()
             try work.db.cachedStatement(sql: "UPDATE \(EngineTables.state) SET tidied = ?")
                 .execute(exact: [.integer(now)])
             return false
