@@ -46,7 +46,8 @@ package protocol ExchangeStore: AnyObject {
     func lacks(_ vector: VersionVector) throws -> Bool
     /// Whether rows of the store have cells whose values it does not know.
     func lacksValues() throws -> Bool
-    /// Stores the parts of a snapshot, which it asks for in their order. Nothing is stored if it throws.
+    /// Stores the parts of a snapshot, which it asks for in their order. If the remote fails, those before are kept, and the
+    /// next call asks for the others alone. Nothing is stored if it throws another error.
     func receive(_ snapshot: SnapshotManifest, part: (Int) throws -> [UInt8]) throws
 
     // The known facts about a remote

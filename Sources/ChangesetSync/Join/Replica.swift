@@ -2,8 +2,7 @@ import CipherDatabase
 
 /// One store of a repository: it records what the program writes, and joins what others have written.
 ///
-/// Each function is one transaction. A kill loses only the place in a join, which begins again. It has one user at a
-/// time, who also gives the connection: always the same one.
+/// Each function is one transaction. A kill loses nothing: a join goes on from its place. It has one user at a time, who also gives the connection: always the same one.
 package final class Replica {
     package struct Settings: Sendable {
         /// The most rows of one transaction of a join; 0 for no limit.
@@ -451,6 +450,7 @@ package final class Replica {
                 try inTransaction(db, clock) { work in
                     follow(work)
                     joining = try work.step(commit, rows: rows, &joined)
+                    try JoinPlace.note(joining, db)
                     return work.made
                 }
             }
@@ -458,6 +458,7 @@ package final class Replica {
             made = try inTransaction(db, clock) { work in
                 follow(work)
                 joining = try work.step(snapshot, rows: rows, &joined)
+                try JoinPlace.note(joining, db)
                 return work.made
             }
         }

@@ -148,7 +148,9 @@ extension Work {
         try reached.advance(to: n, index)
         try state.enter(reached, index)
         adopt(commit.commit.time)
-        return .commit(joining)
+        var begun = joining
+        if case .commit(commit.hash, let joined)? = try JoinPlace.read(db) { begun.resume(at: joined) }
+        return .commit(begun)
     }
 
     /// Joins the next slice of a commit.
@@ -156,6 +158,10 @@ extension Work {
     /// - Parameter joined: Set to the number of its rows.
     func step(_ joining: JoiningCommit, rows: Int, _ joined: inout Int) throws -> Joining? {
         var rest = joining
+        if rest.isSkipping {
+            rest.skip()
+            return .commit(rest)
+        }
         try join(&rest, count: rows)
         joined = rest.joined - joining.joined
         if !rest.isAtEnd { return .commit(rest) }

@@ -58,6 +58,7 @@ extension ChangesetRepository {
         _ = try forgetting { work in
             try UnknownValues(db: work.db).forgetKnown()
             try work.base.stored.removeUnusedVectors()
+            try ReceivedSnapshots(db: work.db).removePartial()
             try work.db.cachedStatement(sql: "UPDATE \(EngineTables.state) SET tidied = ?")
                 .execute(exact: [.integer(now)])
             return false

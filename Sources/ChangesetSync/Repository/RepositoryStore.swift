@@ -125,22 +125,26 @@ package final class RepositoryStore: ExchangeStore {
     }
 
     package func receive(_ snapshot: SnapshotManifest, part: (Int) throws -> [UInt8]) throws {
-        // Each part has a transaction of its own: nobody waits for the remote.
-        var number: Int64 = 0
+        // Each part has a transaction of its own: nobody waits for the remote. After a kill or a failure of the remote, the
+        // parts that are here stay.
+        var (number, partCount) = (Int64(0), 0)
         try write { db in
-            number = try ReceivedSnapshots(db: db).begin(snapshot.vector)
+            (number, partCount) = try ReceivedSnapshots(db: db).begin(snapshot.identity)
             return false
         }
         do {
             var reader = SnapshotReader()
             for index in snapshot.parts.indices {
-                let content = try part(index)
+                let isHere = index < partCount
+                let kept = isHere ? try read { try ReceivedSnapshots(db: $0).part(index, of: number) } : nil
+                let content = try kept ?? part(index)
                 do {
                     try reader.add(content) { _ in }
                     if index == snapshot.parts.count - 1, !reader.isComplete { throw CommitError(.truncated) }
                 } catch let error as CommitError {
                     throw Self.objectError(error)
                 }
+                if isHere { continue }
                 try write { db in
                     try ReceivedSnapshots(db: db).add(content, index, to: number)
                     return false
@@ -148,9 +152,11 @@ package final class RepositoryStore: ExchangeStore {
             }
             if snapshot.parts.isEmpty { throw ObjectError.malformed(CommitError(.truncated)) }
             try write { db in
-                try ReceivedSnapshots(db: db).end(number)
+                try ReceivedSnapshots(db: db).end(number, snapshot.vector)
                 return true
             }
+        } catch let failure as RemoteFailure {
+            throw failure
         } catch {
             try write { db in
                 try ReceivedSnapshots(db: db).remove(number)

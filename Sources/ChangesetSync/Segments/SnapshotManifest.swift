@@ -13,6 +13,9 @@ package struct SnapshotManifest: Hashable, Sendable {
     let lacksValues: Bool
     let bytes: [UInt8]
 
+    /// The signature: the same for the same parts alone.
+    var identity: [UInt8] { Array(bytes.suffix(VerifyingKey.signatureBytes)) }
+
     static let version: UInt8 = 1
     /// The version of a manifest with ``lacksValues``.
     static let lackingVersion: UInt8 = 2

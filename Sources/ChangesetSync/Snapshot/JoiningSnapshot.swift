@@ -14,6 +14,11 @@ struct JoiningSnapshot {
     /// Keys that are read and not joined yet.
     private(set) var block: ArraySlice<SnapshotItem.Key> = []
     private(set) var isAtEnd = false
+    /// The names of its tables, by their numbers from 1.
+    var tables: [Name] = []
+    /// Keys up to it were joined by another process, and are read over.
+    private var skipped: (table: Name, key: RowKey)?
+    var isSkipping: Bool { skipped != nil }
 
     init(_ parts: any SnapshotParts) { self.parts = parts }
 
@@ -46,6 +51,33 @@ struct JoiningSnapshot {
         }
         block = keys[...]
         return !keys.isEmpty
+    }
+
+    mutating func resume(after table: Name, _ key: RowKey) {
+        last = (table, key)
+        skipped = last
+    }
+
+    /// Reads over the next keys that are joined already.
+    mutating func skip(_ db: Database, _ adopt: (SnapshotItem, inout JoiningSnapshot) throws -> Void) throws {
+        let parts = self.parts
+        var byteCount = 0
+        while let skipped, byteCount < Self.blockBytes {
+            guard let (item, count) = try reader.next({ try parts.part($0, db) }) else {
+                (isAtEnd, self.skipped) = (true, nil)
+                return
+            }
+            byteCount += count
+            guard case .key(let key) = item else {
+                try adopt(item, &self)
+                continue
+            }
+            let table = tables[Int(key.table) - 1]
+            if table == skipped.table ? skipped.key < key.key : skipped.table < table {
+                block = [key]
+                self.skipped = nil
+            }
+        }
     }
 
     mutating func takeKey() -> SnapshotItem.Key? { block.popFirst() }

@@ -7,6 +7,11 @@ extension Work {
 
     func begin(_ parts: any SnapshotParts) throws -> Joining {
         var joining = JoiningSnapshot(parts)
+        if let received = parts as? ReceivedParts,
+            case .snapshot(received.snapshot, let table, let key)? = try JoinPlace.read(db)
+        {
+            joining.resume(after: table, key)
+        }
         try readNames(&joining)
         return .snapshot(joining)
     }
@@ -18,6 +23,10 @@ extension Work {
         var rest = joining
         if rest.state == nil {
             try readNames(&rest)
+            return .snapshot(rest)
+        }
+        if rest.isSkipping {
+            try rest.skip(db, adoptVector)
             return .snapshot(rest)
         }
         // One more tells whether this slice is the last one.
@@ -66,6 +75,7 @@ extension Work {
             joining.numbers.authors[Int64(joining.numbers.authors.count + 1)] = try index.author(id)
         case .commit(let commit): try adopt(commit, &joining)
         case .table(let name):
+            joining.tables.append(name)
             joining.numbers.tables[Int64(joining.numbers.tables.count + 1)] = try catalog.number(of: name)
         case .column(let table, let id):
             guard let own = joining.numbers.tables[table] else { throw EngineError(.unknownCommit) }
@@ -110,10 +120,12 @@ extension Work {
     // MARK: Keys
 
     private func fill(_ joining: inout JoiningSnapshot) throws -> Bool {
-        try joining.fill(db) { item, joining in
-            guard case .vector = item else { throw CommitError(.contextOrder) }
-            try adopt(item, &joining)
-        }
+        try joining.fill(db, adoptVector)
+    }
+
+    private func adoptVector(_ item: SnapshotItem, _ joining: inout JoiningSnapshot) throws {
+        guard case .vector = item else { throw CommitError(.contextOrder) }
+        try adopt(item, &joining)
     }
 
     /// Looks for the next keys of a snapshot at once, table by table.

@@ -5,7 +5,7 @@
 /// | `identity` | the keys of this replica and the secret of the roster |
 /// | `record`, `epoch` | the records of the list of members, and the secrets of epochs that were learned |
 /// | `object` | what this store knows of the objects of each remote |
-/// | `received`, `part` | snapshots that were fetched and wait, with their parts |
+/// | `received`, `part` | snapshots that were fetched and wait, with their parts; a ``JoinPlace`` is a part too |
 extension EngineTables {
     static let identity = "main.\(prefix)identity"
     static let record = "main.\(prefix)record"

@@ -16,14 +16,33 @@ struct ReceivedSnapshots {
 
     // MARK: Receiving
 
-    /// Begins a snapshot; one that was begun and never ended goes.
-    func begin(_ vector: VersionVector) throws -> Int64 { try begin(.partial, vector) }
+    /// Begins a snapshot, or goes on with one that was begun and never ended; another such one goes.
+    ///
+    /// - Parameter identity: The same for the same parts alone. It stands in the place of the vector until the end.
+    /// - Returns: The number of the snapshot, and how many parts it has.
+    func begin(_ identity: [UInt8]) throws -> (n: Int64, partCount: Int) {
+        let found = try db.cachedStatement(
+            sql: "SELECT n FROM \(EngineTables.received) WHERE whole = ? AND vector = ?"
+        ).first([.integer(Form.partial.rawValue), ExactValue(identity)]) { $0.integer(0) }
+        guard let found else { return (try begin(.partial, identity), 0) }
+        let count = try db.cachedStatement(sql: "SELECT count(*) FROM \(EngineTables.part) WHERE snapshot = ?")
+            .first([.integer(found)]) { $0.integer(0) }
+        return (found, Int(count ?? 0))
+    }
 
-    private func begin(_ form: Form, _ vector: VersionVector) throws -> Int64 {
+    private func begin(_ form: Form, _ vector: [UInt8]) throws -> Int64 {
         try removeAll(form)
         try db.cachedStatement(sql: "INSERT INTO \(EngineTables.received) (vector, whole) VALUES (?, ?)")
-            .execute(exact: [ExactValue(vector.bytes), .integer(form.rawValue)])
+            .execute(exact: [ExactValue(vector), .integer(form.rawValue)])
         return db.lastInsertedRowID
+    }
+
+    /// Removes a snapshot that was begun and never ended.
+    func removePartial() throws { try removeAll(.partial) }
+
+    func has(_ snapshot: Int64) throws -> Bool {
+        try db.cachedStatement(sql: "SELECT 1 FROM \(EngineTables.received) WHERE n = ?")
+            .first([.integer(snapshot)]) { _ in true } ?? false
     }
 
     func add(_ content: [UInt8], _ number: Int, to snapshot: Int64) throws {
@@ -32,7 +51,11 @@ struct ReceivedSnapshots {
     }
 
     /// The snapshot has all of its parts.
-    func end(_ snapshot: Int64) throws { try set(.whole, snapshot) }
+    func end(_ snapshot: Int64, _ vector: VersionVector) throws {
+        try db.cachedStatement(sql: "UPDATE \(EngineTables.received) SET vector = ? WHERE n = ?")
+            .execute(exact: [ExactValue(vector.bytes), .integer(snapshot)])
+        try set(.whole, snapshot)
+    }
 
     private func set(_ form: Form, _ snapshot: Int64) throws {
         try db.cachedStatement(sql: "UPDATE \(EngineTables.received) SET whole = ? WHERE n = ?")
@@ -40,7 +63,10 @@ struct ReceivedSnapshots {
     }
 
     private func removeAll(_ form: Form) throws {
-        for snapshot in try all(form).map(\.n) { try remove(snapshot) }
+        var found: [Int64] = []
+        try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.received) WHERE whole = ?")
+            .forEach([.integer(form.rawValue)]) { found.append($0.integer(0)) }
+        for snapshot in found { try remove(snapshot) }
     }
 
     // MARK: Joining
@@ -75,6 +101,7 @@ struct ReceivedSnapshots {
     }
 
     private func removeParts(_ snapshot: Int64) throws {
+        if case .snapshot(snapshot, _, _)? = try JoinPlace.read(db) { try JoinPlace.remove(db) }
         try db.cachedStatement(sql: "DELETE FROM \(EngineTables.part) WHERE snapshot = ?")
             .execute(exact: [.integer(snapshot)])
     }
@@ -92,7 +119,7 @@ struct ReceivedSnapshots {
     // MARK: Making
 
     /// Begins the parts of a snapshot that this store makes.
-    func beginOwn() throws -> Int64 { try begin(.own, VersionVector()) }
+    func beginOwn() throws -> Int64 { try begin(.own, []) }
 }
 
 /// The parts of a snapshot that was received.
