@@ -4,7 +4,8 @@ import CipherDatabase
 ///
 /// The base has stamps of plain rows, and no values: these are compared with what the commits wrote that the stamps name. A
 /// value of a commit that a snapshot stands for cannot be compared, and counts as unchanged. So does a row that is not plain:
-/// the table may show it otherwise.
+/// the table may show it otherwise. Of such a row only columns are compared that no commit has written: the program has
+/// renamed a column, or added one and filled it.
 struct TableComparison {
     private let work: Work
     private let table: BaseTable
@@ -30,23 +31,50 @@ struct TableComparison {
         var last: RowKey?
         while true {
             let batch = try work.rows(of: definition, after: last, limit: Self.batch)
+            // A base keeps each key that it has read in memory.
+            let base = Base(work.db, work.index, work.catalog)
             for row in batch {
                 let key = definition.key(of: row)
                 if key.values.contains(where: \.isNull) { continue }
                 guard let stamps = try rows.stamps(of: key) else {
-                    if try !work.isStored(RowPlace(table: table.n, key: key)) { keys.updateValue(nil, forKey: key) }
+                    let place = RowPlace(table: table.n, key: key)
+                    if try !work.isStored(place) {
+                        keys.updateValue(nil, forKey: key)
+                    } else if let written = try written(place, base) {
+                        let other = otherColumns(row, written)
+                        if !other.isEmpty { keys.updateValue(other, forKey: key) }
+                    }
                     continue
                 }
                 let written = Set(try work.catalog.columns(ofShape: stamps.shape)).union(stamps.others.keys)
-                let other = table.columnsOfPlaces.enumerated().filter { place, column in
-                    guard let column, !column.isCounter, !written.contains(column.n) else { return false }
-                    return row[place] != definition.columns[place].defaultValue
-                }
-                if !other.isEmpty { keys.updateValue(Set(other.map(\.offset)), forKey: key) }
+                let other = otherColumns(row, written)
+                if !other.isEmpty { keys.updateValue(other, forKey: key) }
             }
             guard let end = batch.last else { return }
             last = definition.key(of: end)
         }
+    }
+
+    /// The places of columns that no commit has written, and that have another value than the default.
+    private func otherColumns(_ row: [CellValue], _ written: Set<Int64>) -> Set<Int> {
+        Set(
+            table.columnsOfPlaces.indices.filter { place in
+                guard let column = table.columnsOfPlaces[place], !column.isCounter, !written.contains(column.n) else {
+                    return false
+                }
+                return row[place] != definition.columns[place].defaultValue
+            })
+    }
+
+    /// The columns that commits have written of a row that is not plain and shown; nil if it may be shown otherwise.
+    private func written(_ place: RowPlace, _ base: Base) throws -> Set<Int64>? {
+        let reason = try work.db.cachedStatement(
+            sql: "SELECT max(reason) FROM \(EngineTables.aside) WHERE tbl = ? AND key = ?"
+        ).first([.integer(place.table), ExactValue(place.key.stored)]) { $0.optionalInteger(0) }
+        guard let number = reason ?? nil, HiddenReason(rawValue: number) == .composed,
+            let row = try base.state(place).merged(work.index)
+        else { return nil }
+        return Set(row.cells.keys).union(row.unknown.keys).union(row.sums.keys)
     }
 
     /// Rows that the table lacks.

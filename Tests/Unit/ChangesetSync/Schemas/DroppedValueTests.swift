@@ -88,6 +88,23 @@ struct DroppedValueTests {
         #expect(try all(b) == all(a) && b.repository.status().obstacles.isEmpty)
     }
 
+    /// The rows were kept for the others, and then shown without the values, which were in the program's table alone.
+    @Test("a column that the program renames keeps its values here, and is a new one for the others")
+    func renamedColumn() throws {
+        let (a, b) = try devices()
+        try a.write(Self.rows)
+        try settle(a, b)
+        let rows = try all(a)
+        try b.pool.write { try $0.execute(sql: "ALTER TABLE note RENAME COLUMN n TO number") }
+        try settle(b, a)
+        #expect(try all(b) == rows && all(a) == rows)
+        try a.pool.write { try $0.execute(sql: "ALTER TABLE note RENAME COLUMN n TO number") }
+        try settle(a, b)
+        #expect(try all(b) == rows && all(a) == rows)
+        for device in [a, b] { #expect(try device.repository.verify().differences.isEmpty) }
+        #expect(try a.repository.verify() == b.repository.verify() && a.repository.status().isSettled)
+    }
+
     @Test("if all devices drop the column, all are settled, and their rows are equal")
     func allDrop() throws {
         let (a, b) = try devices()
