@@ -22,7 +22,7 @@ extension Work {
             var write = LocalWrite(kind: .insert, place: place, incarnation: nil)
             write.seen = beyond
             write.copied = rows[place]?.row
-            // A commit has known values alone. The others stay owed to whoever knows them.
+            // A commit has known values alone. A store that knows the others still owes them.
             write.copied?.unknown = [:]
             write.revives = Set(rows[place]?.incarnations ?? []).sorted()
             return write

@@ -138,6 +138,11 @@ struct SyncStatusReport {
 
     // A command for another device is named without `cipherctl`: it would be completed with the store of this one.
 
+    private func missingColumn(_ table: String, _ column: String, _ rows: Int) -> String {
+        "Table \"\(table)\" has no column \"\(column)\", which others have written in "
+            + "\(CountText.text(rows, "row")). The values are kept, and shown when the column is there: update the program."
+    }
+
     private func unknownValues(_ table: String, _ column: String, _ rows: Int) -> String {
         "The values of \"\(table)\".\"\(column)\" are not known in \(CountText.text(rows, "row")): the device that made the "
             + "snapshot had dropped the column. Let a device that has the values run: sync snapshot"
@@ -148,10 +153,7 @@ struct SyncStatusReport {
         case .missingTable(let table, let rows):
             return "The store has no table \"\(table)\", or does not track it: \(CountText.text(rows, "row")) of it "
                 + "\(rows == 1 ? "waits" : "wait"). Update the program, or track the table: cipherctl sync init --table T"
-        case .missingColumn(let table, let column, let rows):
-            return
-                "Table \"\(table)\" has no column \"\(column)\", which others have written in "
-                + "\(CountText.text(rows, "row")). The values are kept, and shown when the column is there: update the program."
+        case .missingColumn(let table, let column, let rows): return missingColumn(table, column, rows)
         case .unknownValues(let table, let column, let rows): return unknownValues(table, column, rows)
         case .conflict(let table, let reason, let rows):
             return "\(CountText.text(rows, "row")) of \"\(table)\" \(rows == 1 ? "is" : "are") not shown as written "
