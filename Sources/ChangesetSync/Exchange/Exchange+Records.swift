@@ -63,8 +63,6 @@ extension Exchange {
         }
     }
 
-    func put(_ record: MemberRecord) throws { try put(record, unless: []) }
-
     private func put(_ record: MemberRecord, unless present: Set<String>) throws {
         if let digest = recordDigests[record.hash], present.contains(digest), memory["m/" + digest] == .held { return }
         let bytes = try roster.seal(record.bytes, .memberRecord)

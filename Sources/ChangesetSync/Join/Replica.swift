@@ -329,7 +329,7 @@ package final class Replica {
                 joining = rest
                 return (!isAtEnd, work.made)
             }
-        } catch let error as EngineError where error.code == .unknownCommit {
+        } catch let error as EngineError where error.code.isOfInvalidCommit {
             guard let current else { throw error }
             try inTransaction(db, clock, seesForeign: false) { try $0.inbox.refuse(current.author, current.tip) }
             return (true, [])
@@ -414,13 +414,13 @@ package final class Replica {
         }
     }
 
-    /// Refuses a commit for good if it names what its author cannot have known. Commits of others are joined as before.
+    /// Refuses a commit for good if no honest member makes it. Commits of others are joined as before.
     private func refusing<T>(
         _ db: Database, _ clock: HybridTime, _ author: ReplicaID, _ tip: Tip, _ body: () throws -> T
     ) throws -> T {
         do {
             return try body()
-        } catch let error as EngineError where error.code == .unknownCommit {
+        } catch let error as EngineError where error.code.isOfInvalidCommit {
             joining = nil
             try inTransaction(db, clock, seesForeign: false) { try $0.inbox.refuse(author, tip) }
             throw error

@@ -5,7 +5,7 @@ extension MemberList {
     /// Makes an invitation. Who has its private key becomes a member, once, until the end.
     ///
     /// - Parameter end: Milliseconds since 1970, by the clock of the new device.
-    /// - Throws: ``MemberError`` `notAdmin`, `incomplete`.
+    /// - Throws: ``MemberError`` `notAdmin`.
     mutating func invite(
         as role: Role, until end: UInt64, by keys: ReplicaKeys, time: UInt64
     ) throws -> (record: MemberRecord, key: SigningKey) {
@@ -16,15 +16,15 @@ extension MemberList {
 
     /// Makes this replica a member. The inviting device need not be there: the key of the invitation signs the entry.
     ///
-    /// - Throws: ``MemberError`` `incomplete` if the list lacks the invitation, `invitationExpired`, `invitationUsed`,
+    /// - Throws: ``MemberError`` `invitationMissing` if the list lacks it or a record that it knows, `invitationExpired`, `invitationUsed`,
     ///   `invitationWithdrawn`, `alreadyAMember`.
     mutating func accept(
         _ invitation: RecordHash, with key: SigningKey, as keys: ReplicaKeys, named name: String, time: UInt64
     ) throws -> MemberRecord {
         guard everMember(keys.id) == nil else { throw MemberError.alreadyAMember }
-        guard missing.isEmpty, let record = records[invitation],
+        guard let record = ordered.first(where: { $0.hash == invitation }),
             case .invitation(_, _, let end) = record.content
-        else { throw MemberError.incomplete }
+        else { throw MemberError.invitationMissing }
         guard time <= end else { throw MemberError.invitationExpired }
         for other in records.values {
             switch other.content {
@@ -41,7 +41,7 @@ extension MemberList {
 
     /// Withdraws an invitation: an acceptance that is not known here does not count.
     ///
-    /// - Throws: ``MemberError`` `notAdmin`, `incomplete`.
+    /// - Throws: ``MemberError`` `notAdmin`.
     mutating func withdraw(_ invitation: RecordHash, by keys: ReplicaKeys, time: UInt64) throws -> MemberRecord {
         try requireAdmin(keys)
         return try make(.withdrawal(invitation: invitation), by: keys, time: time)

@@ -111,11 +111,11 @@ struct MemberList: Sendable {
         return (list, secrets)
     }
 
-    /// Makes a record that knows all others, and adds it.
+    /// Makes a record that knows all others, and adds it. Records that refer to a missing one are left out: a member that
+    /// lies would end all invitations and removals by one of them.
     mutating func make(
         _ content: MemberRecord.Content, by keys: ReplicaKeys, time: UInt64, invitation: SigningKey? = nil
     ) throws -> MemberRecord {
-        guard missing.isEmpty else { throw MemberError.incomplete }
         let record = try MemberRecord(
             content, repository: repository, keys: keys, time: time, known: heads, invitation: invitation)
         try add([record])
@@ -147,15 +147,27 @@ struct MemberList: Sendable {
     /// Removes a member, and begins an epoch without it.
     ///
     /// - Parameter vector: All commits that the store has.
-    /// - Throws: ``MemberError`` `notAdmin`, `notAMember`.
+    /// - Throws: ``MemberError`` `notAdmin`, `notAMember`, `lastAdmin`.
     mutating func remove(
         _ member: ReplicaID, knowing vector: VersionVector, by keys: ReplicaKeys, _ secrets: inout EpochSecrets,
         time: UInt64
     ) throws -> [MemberRecord] {
-        if member != keys.id { try requireAdmin(keys) }
-        guard members[member] != nil else { throw MemberError.notAMember }
+        try requireRemovable(member, by: keys.id)
         let removal = try make(.removal(member, vector: vector), by: keys, time: time)
         return member == keys.id ? [removal] : [removal, try beginEpoch(keys, &secrets, time: time)]
+    }
+
+    /// - Throws: ``MemberError`` `notAdmin`, `notAMember`, `lastAdmin`.
+    func requireRemovable(_ member: ReplicaID, by author: ReplicaID) throws {
+        guard members[author]?.role == .admin || author == member else { throw MemberError.notAdmin }
+        guard let removed = members[member] else { throw MemberError.notAMember }
+        let hasOther = members.contains { $0.key != member && $0.value.role == .admin }
+        guard removed.role != .admin || hasOther else { throw MemberError.lastAdmin }
+    }
+
+    /// Whether a commit of an author may remove a member.
+    func mayRemove(_ member: ReplicaID, by author: ReplicaID) -> Bool {
+        member == author || everMember(author)?.role == .admin
     }
 
     func requireAdmin(_ keys: ReplicaKeys) throws {

@@ -64,8 +64,11 @@ struct SyncMembersCommand: SyncCommand {
         let found = try access.repository.members().filter { !$0.isRemoved && $0.id.hasPrefix(text.lowercased()) }
         guard text.count >= 4, let member = found.first, found.count == 1 else { throw MemberError.notAMember }
         let name = member.name.isEmpty ? "" : " \"\(member.name)\""
+        let who = "\(member.id.prefix(Self.shownDigits))\(name)"
         try Confirmation.require(
-            "The member \(member.id.prefix(Self.shownDigits))\(name) will be removed, and its later commits refused.",
+            member.isThisStore
+                ? "This store, the member \(who), will leave the repository. Others will refuse its later commits."
+                : "The member \(who) will be removed, and its later commits refused.",
             arguments)
         try access.repository.removeMember(member.id)
         let progress = SyncProgress()
