@@ -106,16 +106,15 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     /// - Returns: Whether it had not ended before.
     @discardableResult
     private func end() -> Bool {
-        // The reader is released without the lock: that may close it.
-        let reader = state.withLock { state in
-            defer {
-                state.reader = nil
-                state.onChange = { _ in }
-                state.onError = { _ in }
-                state.fetched = []
-                state.deliveries = []
-            }
-            return state.reader
+        // They are released without the lock: that may close the reader, and run code of the program.
+        let (reader, _, _, _, _) = state.withLock { state in
+            let released = (state.reader, state.onChange, state.onError, state.fetched, state.deliveries)
+            state.reader = nil
+            state.onChange = { _ in }
+            state.onError = { _ in }
+            state.fetched = []
+            state.deliveries = []
+            return released
         }
         return reader != nil
     }
