@@ -67,7 +67,9 @@ struct LogFrames {
         for (page, frame) in last.sorted(by: { $0.key > $1.key }) {
             if UInt64(page) <= reach { return page }
             let bytes = try log?.bytes(at: header.pageOffset(ofFrame: frame), count: header.pageBytes) ?? []
-            if bytes.count == header.pageBytes, bytes.withUnsafeBytes({ codec.verify($0, number: page) }) { return page }
+            if bytes.count == header.pageBytes, bytes.withUnsafeBytes({ codec.verify($0, number: page) }) {
+                return page
+            }
         }
         return 0
     }

@@ -94,6 +94,10 @@ struct CreateCommand: Command {
                         "The store is complete: do not create it again. The next opening for writing does what is left."
                 )
             }
+            // The place was free before.
+            if !isTakenUp, (error as? StoreError)?.code == .wrongKey {
+                throw Self.exists(path, "Another process has created it meanwhile.")
+            }
             if let note = note(on: remains, isTakenUp: isTakenUp) { console.note(note) }
             throw error
         }
