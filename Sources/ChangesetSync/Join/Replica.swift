@@ -2,8 +2,9 @@ import CipherDatabase
 
 /// One store of a repository: it records what the program writes, and joins what others have written.
 ///
-/// Each function is one transaction. A kill loses only the place in a join, which begins again. It has one user at a
-/// time, who also gives the connection: always the same one.
+/// Each function runs one transaction, or several if rows were written outside of commits or a join has several slices.
+/// A kill between two of them loses only the position in a join, which begins again. One thread at a time calls these
+/// functions, always with the same connection.
 package final class Replica {
     package struct Settings: Sendable {
         /// The most rows of one transaction of a join; 0 for no limit.
@@ -29,7 +30,7 @@ package final class Replica {
     private var hasExaminedFile = false
     /// The schema for which all tracked tables are known to have a history.
     private var examinedSchema: Int32?
-    /// Whether nothing has to be suspended, for one state of the schema.
+    /// Whether a join has no triggers and foreign keys of the program to suspend, for one version of the schema.
     private var plainRules: (schema: Int32, isPlain: Bool)?
     /// The program's block after the rows of a pull have changed.
     var afterApply: (@Sendable (Database, [SyncRowChange]) throws -> Void)?

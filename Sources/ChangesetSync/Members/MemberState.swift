@@ -111,8 +111,7 @@ struct MemberState: Sendable {
 }
 
 extension VersionVector {
-    /// The union of two vectors: of each author the tips of both, without those that a later tip of the other may have
-    /// behind it when each has one.
+    /// The union of two vectors. For each author it has the later tip if each vector has one, otherwise the tips of both.
     func union(_ other: VersionVector) -> VersionVector {
         var entries = tips
         for (author, theirs) in other.tips {

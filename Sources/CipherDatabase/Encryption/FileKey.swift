@@ -550,7 +550,7 @@ extension FileKey {
         StoreError(
             .rotationPending,
             what: "\"\(path)\" cannot be opened at this moment.",
-            why: "A rotation of its data key was about to replace the file, and may have been interrupted there.",
+            why: "A rotation of its data key is replacing the file, or was interrupted while it did.",
             remedy:
                 "Try again. If the error persists, open the store once for writing with `cipherctl sql --write` "
                 + "(SharedStore.open in a program): that completes the rotation.")

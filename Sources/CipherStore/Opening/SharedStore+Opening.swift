@@ -391,7 +391,7 @@ extension SharedStore {
 struct StoreIdentity {
     let storeID: StoreID
     let epoch: UInt64
-    /// Whether its data key comes from its user, so that a new one cannot be found with an old one.
+    /// Whether the store is direct: its user gives the data key, so a former one does not open a rotated store.
     var isDirect: Bool
 
     init(_ fileKey: FileKey, path: String) throws(StoreError) {

@@ -5,8 +5,8 @@
     final class ServerAddress: Sendable {
         /// `postgresql://host:5432/database`: without user, password and options.
         let name: String
-        /// The options for libpq, for each host of the URL. libpq alone gives a host that does not answer all the time
-        /// that there is, so that the next one is never tried.
+        /// The options for libpq, for each host of the URL: each host gets an attempt of its own. libpq would spend the
+        /// whole time limit on the first host if that does not answer.
         let attempts: [[Option]]
 
         struct Option: Sendable {
