@@ -222,7 +222,7 @@ package final class Replica {
     }
 
     /// Runs a block of the program that writes rows of tracked tables, while the change history leaves them to the commit.
-    private func writing<T>(_ work: Work, _ body: () throws -> T) throws -> T {
+    func writing<T>(_ work: Work, _ body: () throws -> T) throws -> T {
         let db = work.db
         if let paused = work.paused {
             work.noteRecordedTables(except: paused)
@@ -244,19 +244,6 @@ package final class Replica {
     }
 
     // MARK: The program
-
-    /// Runs a block of the program and records what it changes as a commit.
-    ///
-    /// - Parameter body: Writes, and returns what it has changed.
-    /// - Returns: The commit; nil if nothing has changed.
-    func record(
-        _ db: Database, clock: HybridTime, meta: String = "{}", _ body: () throws -> [ProgramChange]
-    ) throws -> EncodedCommit? {
-        try inTransaction(db, clock) { work in
-            let changes = try writing(work, body)
-            return try work.record(changes, meta: meta)
-        }
-    }
 
     /// Runs a block of the program and makes what it writes to tracked tables a commit, in the same transaction.
     ///
@@ -303,16 +290,6 @@ package final class Replica {
     }
 
     // MARK: Receiving
-
-    /// Stores a commit and joins nothing.
-    func fetch(_ db: Database, clock: HybridTime, _ commit: EncodedCommit) throws {
-        try inTransaction(db, clock, seesForeign: false) { try $0.fetch(commit) }
-    }
-
-    /// The fetched commits that can be joined now, in order.
-    func ready(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
-        try inTransaction(db, clock, seesForeign: false) { try $0.ready() }
-    }
 
     /// Joins what is ready: the next slice of a join that has begun, or so many commits as one transaction takes.
     ///

@@ -44,6 +44,7 @@ struct MemberState: Sendable {
     private(set) var ordered: [MemberRecord] = []
     private(set) var missing: Set<RecordHash> = []
     private(set) var heads: [RecordHash] = []
+    /// Invitations that several devices have accepted.
     private(set) var usedTwice: Set<RecordHash> = []
 
     init() {}
