@@ -542,7 +542,7 @@ extension FileKey {
             .keyRotated(from: from, to: to),
             what: "\(name) has another key than it had when it was opened (epoch \(from) -> \(to)).",
             why:
-                "It was re-encrypted by another process, and the keys that this process holds do not open it any more.",
+                "It was re-encrypted by another process, and the keys that this process holds no longer open it.",
             remedy: "Reopen the store; the key source will be asked again.")
     }
 

@@ -23,7 +23,7 @@
             // A password with such a letter in it that was not escaped: what follows it would be taken for a host or a port.
             guard lists[0].1.allSatisfy({ !$0.dropFirst().contains("@") }),
                 lists[2].1.allSatisfy({ $0.isEmpty || UInt16($0).map { $0 > 0 } ?? false })
-            else { throw Self.invalid("its host or port is none; a password may need escapes such as %40 and %2F") }
+            else { throw Self.invalid("its host or port is invalid; a password may need escapes such as %40 and %2F") }
             name = Self.name(hosts: lists[0].1.isEmpty ? lists[1].1 : lists[0].1, ports: lists[2].1, named("dbname"))
             var common = options.filter { option in count < 2 || !lists.contains { $0.0 == option.keyword } }
             let defaults = [

@@ -24,8 +24,8 @@ struct SyncMembersCommand: SyncCommand {
         ],
         notes: [
             "Members are added by invitation: cipherctl sync invite.",
-            "A removed member can read nothing that is written later, and nobody joins its later commits. It keeps what it "
-                + "has read. Only an admin removes others. A member may leave by removing itself.",
+            "A removed member cannot read later commits, and the other members refuse the commits that it makes later. It "
+                + "keeps all that it has read. Only an admin removes other members; a member may remove itself.",
         ])
 
     let arguments: ParsedArguments
@@ -94,8 +94,8 @@ struct SyncRemotesCommand: SyncCommand {
             "cipherctl sync remotes app.db --add dir:/mnt/stick --key-file app.key",
         ],
         notes: [
-            "A store may have several remotes: each gets what the others have brought. A remote that was emptied or set "
-                + "back is filled again by the next cipherctl sync run of any member."
+            "A store may have several remotes: it sends the commits of each to the other ones. The next cipherctl sync run of "
+                + "any member fills an emptied or older remote again."
         ])
 
     let arguments: ParsedArguments
