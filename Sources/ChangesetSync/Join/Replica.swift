@@ -443,7 +443,7 @@ package final class Replica {
         return made
     }
 
-    /// The faults and open work, and all rows of the base: for tests.
+    /// Reads the vector, the open work and the rows of the base: for the removal of a member, and for tests.
     func inspect<T>(_ db: Database, clock: HybridTime, _ body: (Inspection) throws -> T) throws -> T {
         try inTransaction(db, clock) { try body(Inspection(work: $0)) }
     }

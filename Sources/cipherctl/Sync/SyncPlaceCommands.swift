@@ -16,7 +16,7 @@ struct SyncMembersCommand: SyncCommand {
         summary: "list the members of the repository, and remove one",
         operands: [SyncAccess.readOperand],
         options: [
-            OptionSyntax("--remove", value: "MEMBER", "remove the member whose identifier begins so"), .yes,
+            OptionSyntax("--remove", value: "MEMBER", "remove the member whose identifier begins with MEMBER"), .yes,
         ] + SyncAccess.longOptions,
         examples: [
             "cipherctl sync members app.db --key-file app.key",
@@ -87,7 +87,7 @@ struct SyncRemotesCommand: SyncCommand {
         operands: [SyncAccess.readOperand],
         options: [
             OptionSyntax("--add", value: "R", "a remote, dir:PATH or postgresql://..., which gets all commits"),
-            OptionSyntax("--remove", value: "R", "forget this remote; what it has stays there"),
+            OptionSyntax("--remove", value: "R", "forget this remote; its objects stay there"),
         ] + SyncAccess.longOptions,
         examples: [
             "cipherctl sync remotes app.db --key-file app.key",
