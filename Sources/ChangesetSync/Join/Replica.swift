@@ -2,9 +2,8 @@ import CipherDatabase
 
 /// One store of a repository: it records what the program writes, and joins what others have written.
 ///
-/// Each function runs one transaction, or several if rows were written outside of commits or a join has several slices.
-/// A kill between two of them loses only the position in a join, which begins again. One thread at a time calls these
-/// functions, always with the same connection.
+/// Each function runs one or more transactions. A kill between two of them loses only the position in a join, which begins
+/// again. One thread at a time calls these functions, always with the same connection.
 package final class Replica {
     package struct Settings: Sendable {
         /// The most rows of one transaction of a join; 0 for no limit.
