@@ -80,14 +80,14 @@ extension Exchange {
         }.map { ($0.key, $0.value) }
     }
 
-    /// The vector of the whole snapshot of the remote with the most commits; nil if it has none.
+    /// The vector of the remote's complete snapshot with the most commits; nil if the remote has no complete snapshot.
     var greatestSnapshot: VersionVector? {
         wholeSnapshots().map(\.manifest.vector).max { $0.commitCount < $1.commitCount }
     }
 
-    /// Whether the remote has many commits that no snapshot of it stands for, and this store may make one.
+    /// Whether this store may make a snapshot, and the remote has many commits that its snapshots do not cover.
     ///
-    /// - Parameter count: So many.
+    /// - Parameter count: The least number of such commits.
     func needsSnapshot(after count: Int) -> Bool {
         guard list.members[store.keys.id].map({ $0.role >= .writer }) == true else { return false }
         let snapshots = wholeSnapshots().map(\.manifest)

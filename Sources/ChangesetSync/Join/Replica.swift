@@ -2,8 +2,8 @@ import CipherDatabase
 
 /// One store of a repository: it records what the program writes, and joins what others have written.
 ///
-/// Each function is one transaction. A kill loses only the place in a join, which begins again. It has one user at a
-/// time, who also gives the connection: always the same one.
+/// Each function runs one or more transactions. A kill between two of them loses only the position in a join, which begins
+/// again. One thread at a time calls these functions, always with the same connection.
 package final class Replica {
     package struct Settings: Sendable {
         /// The most rows of one transaction of a join; 0 for no limit.
@@ -29,7 +29,7 @@ package final class Replica {
     private var hasExaminedFile = false
     /// The schema for which all tracked tables are known to have a history.
     private var examinedSchema: Int32?
-    /// Whether nothing has to be suspended, for one state of the schema.
+    /// Whether a join has no triggers and foreign keys of the program to suspend, for one version of the schema.
     private var plainRules: (schema: Int32, isPlain: Bool)?
     /// The program's block after the rows of a pull have changed.
     var afterApply: (@Sendable (Database, [SyncRowChange]) throws -> Void)?
@@ -221,7 +221,7 @@ package final class Replica {
     }
 
     /// Runs a block of the program that writes rows of tracked tables, while the change history leaves them to the commit.
-    private func writing<T>(_ work: Work, _ body: () throws -> T) throws -> T {
+    func writing<T>(_ work: Work, _ body: () throws -> T) throws -> T {
         let db = work.db
         if let paused = work.paused {
             work.noteRecordedTables(except: paused)
@@ -243,19 +243,6 @@ package final class Replica {
     }
 
     // MARK: The program
-
-    /// Runs a block of the program and records what it changes as a commit.
-    ///
-    /// - Parameter body: Writes, and returns what it has changed.
-    /// - Returns: The commit; nil if nothing has changed.
-    func record(
-        _ db: Database, clock: HybridTime, meta: String = "{}", _ body: () throws -> [ProgramChange]
-    ) throws -> EncodedCommit? {
-        try inTransaction(db, clock) { work in
-            let changes = try writing(work, body)
-            return try work.record(changes, meta: meta)
-        }
-    }
 
     /// Runs a block of the program and makes what it writes to tracked tables a commit, in the same transaction.
     ///
@@ -302,16 +289,6 @@ package final class Replica {
     }
 
     // MARK: Receiving
-
-    /// Stores a commit and joins nothing.
-    func fetch(_ db: Database, clock: HybridTime, _ commit: EncodedCommit) throws {
-        try inTransaction(db, clock, seesForeign: false) { try $0.fetch(commit) }
-    }
-
-    /// The fetched commits that can be joined now, in order.
-    func ready(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
-        try inTransaction(db, clock, seesForeign: false) { try $0.ready() }
-    }
 
     /// Joins what is ready: the next slice of a join that has begun, or so many commits as one transaction takes.
     ///
@@ -465,7 +442,7 @@ package final class Replica {
         return made
     }
 
-    /// The faults and open work, and all rows of the base: for tests.
+    /// Reads the vector, the open work and the rows of the base: for the removal of a member, and for tests.
     func inspect<T>(_ db: Database, clock: HybridTime, _ body: (Inspection) throws -> T) throws -> T {
         try inTransaction(db, clock) { try body(Inspection(work: $0)) }
     }

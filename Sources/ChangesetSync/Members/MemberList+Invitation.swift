@@ -46,20 +46,4 @@ extension MemberList {
         try requireAdmin(keys)
         return try make(.withdrawal(invitation: invitation), by: keys, time: time)
     }
-
-    /// The invitations of this admin that have ended and that nobody has accepted. Withdrawing them keeps a device with a
-    /// wrong clock from using them.
-    func endedInvitations(of id: ReplicaID, at time: UInt64) -> [RecordHash] {
-        var open: Set<RecordHash> = []
-        for record in records.values where record.author == id {
-            if case .invitation(_, _, let end) = record.content, end < time { open.insert(record.hash) }
-        }
-        for record in records.values {
-            switch record.content {
-            case .acceptance(let invitation, _), .withdrawal(let invitation): open.remove(invitation)
-            default: break
-            }
-        }
-        return open.sorted()
-    }
 }

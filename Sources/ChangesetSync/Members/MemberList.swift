@@ -3,14 +3,14 @@ import StoreCrypto
 /// Who is a member of a repository, and who was: a function of the set of its signed records (F15, F20, F22).
 ///
 /// The order in which records arrive is of no importance. A record counts if its author had the right in what the record
-/// knew. These rules decide between records that do not know each other:
+/// knew. These rules decide between concurrent records:
 ///
 /// | records | what counts |
 /// |---|---|
 /// | two admins remove each other | the removal by the senior one |
 /// | a removed admin removes somebody, unknown to its removal by a senior | not the later removal |
 /// | a removed admin admits somebody, unknown to its removal by a senior | not the admission |
-/// | two devices accept one invitation | the one that another member knew first; both are named |
+/// | two devices accept one invitation | the one that another member knew first |
 /// | an invitation is withdrawn and accepted | the withdrawal |
 struct MemberList: Sendable {
     let repository: RepositoryID
@@ -66,9 +66,6 @@ struct MemberList: Sendable {
 
     /// Epochs of members in a fixed order, the newest last.
     var epochs: [MemberEpoch] { state.epochs }
-
-    /// Invitations that several devices have accepted.
-    var invitationsUsedTwice: Set<RecordHash> { state.usedTwice }
 
     /// The epoch to seal with: its recipients are exactly the members, and its author, who knows the secret, is one of them
     /// (F20). It carries each secret that this replica has and another member may lack. nil if one has to be begun.

@@ -48,7 +48,7 @@ extension SQLGenerator {
             current = outer
         case .json(let term): try write(term)
         // A request gets here after its closures have run.
-        case .deferred: throw misuse("an expression that needs a connection stands where there is none")
+        case .deferred: throw misuse("an expression that needs a connection is used without one")
         }
     }
 

@@ -156,7 +156,7 @@ extension SQLGenerator {
             try write(literal)
             scopes.removeLast()
             current = outer
-        case .deferred: throw misuse("a query that needs a connection stands where there is none")
+        case .deferred: throw misuse("a query that needs a connection is used without one")
         }
     }
 }

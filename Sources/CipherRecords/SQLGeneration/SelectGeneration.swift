@@ -96,7 +96,7 @@ extension SQLGenerator {
             try write(selections) { generator, selection in try generator.write(selection) }
             current = outer
         // A request gets here after its closures have run.
-        case .deferred: throw misuse("a selection that needs a connection stands where there is none")
+        case .deferred: throw misuse("a selection that needs a connection is used without one")
         case .one: write("1")
         }
     }
@@ -218,7 +218,7 @@ extension SQLGenerator {
             try write(term)
             write(direction.sql)
         // A request gets here after its closures have run.
-        case .deferred: throw misuse("an order that needs a connection stands where there is none")
+        case .deferred: throw misuse("an order that needs a connection is used without one")
         }
     }
 

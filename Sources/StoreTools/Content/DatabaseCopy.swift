@@ -264,14 +264,14 @@ extension DatabaseCopy {
     }
 }
 
-/// An index that a copy does not have, because it needs what only the program has: an order or a result that this
-/// program does not know.
+/// An index that a copy does not have, because it uses a collation or function of the store's program that this program
+/// lacks.
 public struct LeftOutIndex: Hashable, Sendable {
     /// The index.
     public let name: String
     /// Its table.
     public let table: String
-    /// All parts that it and its table need and this program lacks, such as `collation prog`.
+    /// All collations, functions and modules that this program lacks for the index and its table, such as `collation prog`.
     public let needs: [String]
 
     /// The content of a copy after it was verified, as the object of a sentence.

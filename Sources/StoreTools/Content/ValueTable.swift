@@ -132,7 +132,7 @@ struct ValueTable {
     /// Why a salvage cannot make the table. It takes keys from the entries of their indexes.
     var salvageObstacle: String? {
         if isWithoutRowID, let leading, !leading.isPrimary {
-            return "it is WITHOUT ROWID, with a key beside the primary one"
+            return "it is WITHOUT ROWID, with a unique key besides the primary key"
         }
         return isWithoutRowID || shape.rowIDName == nil ? obstacle : nil
     }

@@ -113,7 +113,7 @@ struct CreateCommand: Command {
         case .foreign where isTakenUp:
             "\"\(path)\" was left as it is: a creation must be completed with the key with which it was started"
         case .foreign:
-            "\"\(path)\" was left as it is: what is there was not written by this command, or not with this key"
+            "\"\(path)\" was left as it is: another program has written the file, or this command with another key"
         case .unreadable:
             "parts of \"\(path)\" are there and cannot be read now: once they can, `cipherctl status` says whether the "
                 + "store is complete; if it is not, the same command with the same key completes it"
