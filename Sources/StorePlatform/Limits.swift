@@ -13,6 +13,8 @@ package enum Limits {
     /// (`/proc/sys/fs/lease-break-time`), and a file server ends its lease in milliseconds.
     static let leaseWait = Duration.seconds(5)
     static let leasePauseMicroseconds: UInt32 = 10_000
+    /// Databases of which a process keeps which file they were.
+    static let notedDatabases = 1024
     /// The part of the system's mount table that is searched for the name of a filesystem, in bytes.
     static let mountTableBytes = 4 * 1024 * 1024
     /// The system's table of locks, in bytes; one lock takes about 100.

@@ -41,17 +41,13 @@ package struct CompanionFiles: Sendable {
             if let kind = status.oddKind { return ofOddKind ? Self.odd(path, kind) : nil }
             // A restoration gives all files a second name for a moment. A store with one is refused for its database.
             if status.linkCount > 1, database.map({ $0.linkCount <= 1 }) ?? true { return linked(path, status) }
-            if let database, isForeign(status, database) { return Self.others(path, status.owner) }
+            // SQLite would take its content for that of the database.
+            if let owner = FileAccess.stranger(owning: status, beside: paths.database) {
+                return Self.others(path, owner)
+            }
             if readsContent, path == paths.wal, !isLog(status) { return Self.foreign(path, "the WAL") }
             return nil
         }
-    }
-
-    /// Whether a file belongs to another user who may not write the database: SQLite would take its content for that of the
-    /// database.
-    private func isForeign(_ file: FileStatus, _ database: FileStatus) -> Bool {
-        if [0, ProcessInspector.effectiveUser, database.owner].contains(file.owner) { return false }
-        return !FileAccess.letsWrite(paths.database, database, ownerOf: file)
     }
 
     // MARK: Content
