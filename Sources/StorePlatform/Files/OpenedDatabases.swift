@@ -10,7 +10,8 @@ import Synchronization
 /// |---|---|
 /// | the one that was opened, or any one in a folder that nobody else may write | are taken, but not that all users may write |
 /// | another one, while this process has the first one open and that one still has a name | are refused (`ESTALE`) |
-/// | another one, after the first one was replaced or closed; or none was opened | are taken without those of all users |
+/// | another one of this user or of the folder's owner, after the first one was replaced or closed; or none was opened | are taken, but not that all users may write |
+/// | another one of any other user, in these cases | are taken without those of all users |
 package enum OpenedDatabases {
     private static let identities = Mutex<[String: FileIdentity]>([:])
 
@@ -33,7 +34,14 @@ package enum OpenedDatabases {
         let noted = identities.withLock { $0[path] }
         if noted == status.identity || !OpenFolder.lendsNames(ofFileAt: path) { return .proved }
         // A file without a name was replaced for good, as by a rotation of another process.
-        guard let noted, let links = OpenFolder.linkCount(ofOpen: noted), links > 0 else { return .unproved }
+        guard let noted, let links = OpenFolder.linkCount(ofOpen: noted), links > 0 else {
+            return isOfOwner(status, path) ? .proved : .unproved
+        }
         return .exchanged
+    }
+
+    private static func isOfOwner(_ status: FileStatus, _ path: String) -> Bool {
+        let folder = (try? Files.status(of: Files.directory(of: path))) ?? nil
+        return [ProcessInspector.effectiveUser, folder?.owner].contains(status.owner)
     }
 }
