@@ -110,19 +110,23 @@ extension SQLGenerator {
             write(identifier: place.relation.table)
             if scope.isRenamed(index) { write(" " + place.name.quotedDatabaseIdentifier) }
             guard let join = place.join else { continue }
-            let conditions = try linkConditions(join.link, place, scope) + place.relation.filters
+            let conditions = try linkConditions(join, place, scope) + place.relation.filters
             try with(index) { try $0.write(conditions: conditions, after: " ON ") }
         }
     }
 
     private func linkConditions(
-        _ link: Join.Link, _ place: TableScope.Place, _ scope: TableScope
+        _ join: Join, _ place: TableScope.Place, _ scope: TableScope
     ) throws -> [Term] {
-        if case .condition(let condition, _, _) = link { return condition.map { [$0] } ?? [] }
+        if case .condition(let condition, _, _) = join.link { return condition.map { [$0] } ?? [] }
         let parent = scope.places[place.parent]
-        let pairs = try facts.columnPairs(link, left: parent.relation.table, right: place.relation.table)
-        return (pairs ?? []).map { pair in
-            Term(.column(pair.right, .request)).equals(Term(.column(pair.left, .named(parent.name))))
+        let (left, right) = (parent.relation.table, place.relation.table)
+        let pairs = try facts.columnPairs(join.link, left: left, right: right)
+        return try (pairs ?? []).map { pair in
+            let (own, other) = (Term(.column(pair.right, .request)), Term(.column(pair.left, .named(parent.name))))
+            // The collation is that of the left operand.
+            let isExchanged = try join.isReversed && facts.mayDifferInCollation(pair, left: left, right: right)
+            return isExchanged ? other.equals(own) : own.equals(other)
         }
     }
 
