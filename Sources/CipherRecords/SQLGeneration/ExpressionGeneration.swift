@@ -124,7 +124,12 @@ extension SQLGenerator {
             try write(operands[1])
         case .exists(let negated):
             write(negated ? "NOT EXISTS " : "EXISTS ")
-            try write(operands[0])
+            guard case .subquery(.relation(let relation))? = operands[0].operation else {
+                return try write(operands[0])
+            }
+            write("(")
+            try writeTestedSelect(relation)
+            write(")")
         case .like(let negated):
             try write(operands.prefix(2), between: negated ? " NOT LIKE " : " LIKE ")
             if operands.count > 2 {

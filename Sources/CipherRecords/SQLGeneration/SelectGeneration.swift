@@ -46,6 +46,14 @@ extension SQLGenerator {
             // Without groups, functions over rows make all of them one group.
             if relation.groups.isEmpty, !relation.selection.contains(where: \.mayBeAggregate) {
                 throw misuse("having(_:) needs group(_:): there are no groups to choose from")
+    /// Writes a query that EXISTS tests. SQLite ignores its DISTINCT there, and an offset counts different rows.
+    mutating func writeTestedSelect(_ relation: Relation) throws {
+        let isEnclosed = relation.isDistinct && relation.limit?.offset != nil
+        if isEnclosed { write("SELECT 1 FROM (") }
+        try writeSelect(relation)
+        if isEnclosed { write(")") }
+    }
+
             }
             try write(conditions: relation.having, after: " HAVING ")
         }
@@ -285,12 +293,8 @@ extension Relation {
     /// The expression that counts the rows within the request itself; nil if the request has to be a subquery.
     fileprivate var countedTerm: Term? {
         guard limit == nil, groups.isEmpty, having.isEmpty, joins.isEmpty, commonTables.isEmpty else { return nil }
-        if isDistinct {
-            guard selection.count == 1, case .expression(let term) = selection[0], !term.mayBeAggregate else {
-                return nil
-            }
-            return Term(.apply(.function(Function(name: "COUNT", isAggregate: true, isDistinct: true)), [term.unnamed]))
-        }
+        // COUNT(DISTINCT x) would leave NULL out, which is one of the different rows.
+        if isDistinct { return nil }
         let isPlain = selection.allSatisfy { selection in
             switch selection {
             case .allColumns, .allColumnsExcluding, .primaryKey, .one: true

@@ -235,9 +235,10 @@ struct RequestTests {
         table.count(Player.limit(10), #"SELECT COUNT(*) FROM (SELECT * FROM "player" LIMIT 10)"#)
         table.count(Player.all().distinct(), #"SELECT COUNT(*) FROM (SELECT DISTINCT * FROM "player")"#)
         table.count(Player.select(name), #"SELECT COUNT(*) FROM "player""#)
-        table.count(Player.select(name).distinct(), #"SELECT COUNT(DISTINCT "name") FROM "player""#)
+        table.count(Player.select(name).distinct(), #"SELECT COUNT(*) FROM (SELECT DISTINCT "name" FROM "player")"#)
         table.count(
-            Player.select((score * 2).forKey("x")).distinct(), #"SELECT COUNT(DISTINCT "score" * 2) FROM "player""#)
+            Player.select((score * 2).forKey("x")).distinct(),
+            #"SELECT COUNT(*) FROM (SELECT DISTINCT "score" * 2 AS "x" FROM "player")"#)
         table.count(
             Player.select(name, score).distinct(),
             #"SELECT COUNT(*) FROM (SELECT DISTINCT "name", "score" FROM "player")"#)
