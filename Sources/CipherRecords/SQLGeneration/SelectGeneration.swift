@@ -8,29 +8,50 @@ extension SQLGenerator {
     /// - Returns: How its columns are divided among its tables; nil when they all belong to one.
     @discardableResult
     mutating func writeSelect(_ relation: Relation, limitedToOne: Bool = false) throws -> ScopeLayout? {
+        if !relation.keyColumns.isEmpty {
+            try writeKeys(of: relation)
+            return nil
+        }
+        return try writeRequest(relation, limitedToOne: limitedToOne)
+    }
+
+    /// Writes a query for the keys of the rows that a request finds.
+    ///
+    /// Without its other columns, SQLite may find the rows by another index, and a limit leaves other rows of them. The
+    /// second LIMIT keeps SQLite from merging both queries, and the common table expression from leaving out the columns.
+    private mutating func writeKeys(of relation: Relation) throws {
+        let rows = "grdb_rows".quotedDatabaseIdentifier
+        write("WITH \(rows) AS (")
+        try writeRequest(relation, limitedToOne: false)
+        write(") SELECT ")
+        write(relation.keyColumns.indices) { $0.write(identifier: Relation.keyName($1)) }
+        write(" FROM \(rows) LIMIT -1")
+    }
+
+    @discardableResult
+    private mutating func writeRequest(_ relation: Relation, limitedToOne: Bool) throws -> ScopeLayout? {
         let commonTables = try commonTables(of: relation)
         let outer = self.commonTables
         // They see each other too, in any order.
         self.commonTables.append(commonTables)
         defer { self.commonTables = outer }
         try write(commonTables)
-        if !relation.keyColumns.isEmpty {
-            write("SELECT ")
-            write(relation.keyColumns.indices) { $0.write(identifier: Relation.keyName($1)) }
-            write(" FROM (")
-        }
         return try within(relation) { generator in
             generator.write(relation.isDistinct ? "SELECT DISTINCT " : "SELECT ")
             try generator.writeSelection()
             try generator.writeRows(of: relation)
             try generator.writeOrder()
             try generator.writeLimit(of: relation, isOne: limitedToOne)
-            if !relation.keyColumns.isEmpty {
-                generator.write(")")
-                return nil
-            }
             return try generator.scopeLayout(ofPlace: 0)
         }
+    }
+
+    /// Writes a query that EXISTS tests. SQLite ignores its DISTINCT there, and an offset counts different rows.
+    mutating func writeTestedSelect(_ relation: Relation) throws {
+        let isEnclosed = relation.isDistinct && relation.limit?.offset != nil
+        if isEnclosed { write("SELECT 1 FROM (") }
+        try writeSelect(relation)
+        if isEnclosed { write(")") }
     }
 
     /// Writes tables, conditions and groups.
@@ -46,14 +67,6 @@ extension SQLGenerator {
             // Without groups, functions over rows make all of them one group.
             if relation.groups.isEmpty, !relation.selection.contains(where: \.mayBeAggregate) {
                 throw misuse("having(_:) needs group(_:): there are no groups to choose from")
-    /// Writes a query that EXISTS tests. SQLite ignores its DISTINCT there, and an offset counts different rows.
-    mutating func writeTestedSelect(_ relation: Relation) throws {
-        let isEnclosed = relation.isDistinct && relation.limit?.offset != nil
-        if isEnclosed { write("SELECT 1 FROM (") }
-        try writeSelect(relation)
-        if isEnclosed { write(")") }
-    }
-
             }
             try write(conditions: relation.having, after: " HAVING ")
         }
