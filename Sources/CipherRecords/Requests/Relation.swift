@@ -79,6 +79,8 @@ struct Join: Hashable, Sendable {
     var relation: Relation
     /// Whether a row may find any number of rows.
     var isToMany = false
+    /// Whether the link was followed from the joined table first: its columns are compared in that order.
+    var isReversed = false
 }
 
 /// Rows that are fetched for those of a relation, by a request of their own; or a table on the way to them, which the
