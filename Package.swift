@@ -163,7 +163,7 @@ for target in package.targets where target.path == nil && target.type != .system
     target.exclude.append("README.md")
 }
 
-// `make` optimizes what is tested, but not the tests. Assertions and the parts of debug builds stay.
+// `make OPTIMIZED=1` optimizes the library and its programs, not the tests. Debug builds keep their assertions.
 if Context.environment["CIPHERSTORE_OPTIMIZED"] != nil {
     for target in package.targets where target.type == .regular || target.type == .executable {
         let flags = SwiftSetting.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))

@@ -585,9 +585,9 @@ def header_attacks(v: Vectors, base: str) -> None:
     for offset, bit in [(0, 0), (15, 0), (16, 5), (17, 0), (18, 3), (19, 3), (20, 0), (21, 1), (22, 1), (23, 1)]:
         v.add(f"store/header-byte-{offset}", "headerDamaged", f"byte {offset} of the header is changed", base=base,
               edits=[f"flip: database {offset} bit {bit}"])
-    v.add("store/header-reserve-zero", "headerDamaged", "no reserve: reads pass, writes destroy pages (FACTS 26)", base=base,
+    v.add("store/header-reserve-zero", "headerDamaged", "no reserve: reads pass, writes destroy pages", base=base,
           edits=["write: database 20 00"])
-    v.add("store/header-page-count-lowered", "headerDamaged", "a lowered page count: writes overwrite pages (FACTS 26)", base=base,
+    v.add("store/header-page-count-lowered", "headerDamaged", "a lowered page count: writes overwrite pages", base=base,
           edits=["write: database 28 00000005"])
     v.add("store/header-page-count-raised", "truncated", "a raised page count: pages seem to be missing", base=base,
           edits=["write: database 28 0000000a"], result_missing_pages="9 10")
@@ -629,7 +629,7 @@ def foreign_files(v: Vectors, base: str, store: DirectStore, plain: list, texts:
     pages = store.pages.file(plain)
     older = database(["one", "two", "three, older", "four"], spare=2, counter=5)
     old_page = store.pages.encrypt(5, older[4], " older")
-    replay = "an older version of a page, with the same key, salt and number, is authentic (FACTS 26)"
+    replay = "an older version of a page, with the same key, salt and number, is authentic"
     add("page-replayed", "ok", "an older version of page 5", pages[:4 * PAGE] + old_page + pages[5 * PAGE:], limit=replay)
     add("file-replayed", "ok", "an older version of the whole file", store.pages.file(older, " older"),
         limit="an older version of the whole file set is authentic; only a counter outside of it would show its age")
@@ -637,7 +637,7 @@ def foreign_files(v: Vectors, base: str, store: DirectStore, plain: list, texts:
     twin_pages = store.pages.file(twin, " twin")
     add("page-of-a-database-with-the-same-key-and-salt", "ok", "a page of a copy of the store that went its own way",
         pages[:4 * PAGE] + twin_pages[4 * PAGE:5 * PAGE] + pages[5 * PAGE:],
-        limit="a page of another database with the same key and salt is authentic (FACTS 26)")
+        limit="a page of another database with the same key and salt is authentic")
     add("database-with-the-same-key-and-salt", "ok", "another database with the same key and salt", twin_pages,
         limit="a database with the same key and salt is authentic; one salt for each file prevents it")
     salted = Pages("store salt", store.key, stream("store other salt", 16)).file(twin)
@@ -676,7 +676,7 @@ def wal_attacks(v: Vectors, store: DirectStore, plain: list, pages: bytes, sidec
             headers |= {"result_pages": 8, "result_frames": frames}
         v.add(f"store/wal-{name}", expect, comment, base=base, edits=edits, limit=limit, **headers)
 
-    lost = "a deleted, cut or bit-flipped WAL is an earlier commit (FACTS 26)"
+    lost = "a deleted, cut or bit-flipped WAL is an earlier commit"
     add("deleted", "the WAL is gone", "remove: wal", frames=0, limit=lost)
     add("cut-to-no-bytes", "the WAL has no bytes", "truncate: wal to 0", frames=0, limit=lost)
     add("last-commit-cut", "the last commit is missing", f"truncate: wal to {32 + 2 * FRAME}", frames=2, limit=lost)
@@ -706,11 +706,11 @@ def wal_pages(v: Vectors, store: DirectStore, plain: list, pages: bytes, sidecar
     add("frames-of-two-pages-exchanged", "the images of two pages are exchanged, and every checksum computed again",
         wal(frames[:2] + [(3, 0, frames[3][2]), (5, 8, frames[2][2])]), "frameDamaged 3", result_damaged_frames="3 4")
     keyed = Pages("store key", stream("store other key", 32), store.salt)
-    add("frame-of-another-key", "a connection left open after a rotation wrote with the former key (FACTS 6)",
+    add("frame-of-another-key", "a connection left open after a rotation wrote with the former key",
         wal(frames + [(4, 8, keyed.encrypt(4, plain[3]))]), "frameDamaged 5", result_damaged_frames=5)
     add("older-frame-replayed", "an older image of page 3 is committed again, with right checksums",
         wal(frames + [(3, 8, frames[1][2])]), result_pages=8, result_frames=5,
-        limit="an older version of a page, with the same key, salt and number, is authentic (FACTS 26)")
+        limit="an older version of a page, with the same key, salt and number, is authentic")
     add("of-another-run", "the WAL of an earlier moment, whole", wal(frames[:2], salts=(7, 8)), result_pages=8, result_frames=2,
         limit="an older WAL is authentic: it is an earlier commit")
     grown = database(["one", "two", "three", "four"], spare=3, counter=8)

@@ -30,7 +30,7 @@ def derivation_vectors(v: Vectors) -> None:
         v.add(f"derivation/{name}", expect, comment, function=function, **headers)
 
     for name, text, salt, rounds, kdf_hash, comment in [
-        ("data-key-sqlcipher4", "sesame street", SALT, 256_000, "sha512", "SQLCipher 4's derivation; FACTS 20"),
+        ("data-key-sqlcipher4", "sesame street", SALT, 256_000, "sha512", "SQLCipher 4's derivation"),
         ("data-key-sqlcipher3", "sesame street", SALT, 64_000, "sha1", "SQLCipher 3's derivation"),
         ("data-key-sqlcipher2", "sesame street", SALT, 4_000, "sha1", "SQLCipher 2's derivation"),
         ("data-key-sha256", "sesame street", SALT, 4_000, "sha256", "SQLCipher 4 with PBKDF2_HMAC_SHA256"),
@@ -70,7 +70,7 @@ def derivation_vectors(v: Vectors) -> None:
             needs="argon2id", passphrase_hex=text, salt=SALT, memory_kib=memory, iterations=iterations, lanes=lanes)
     for name, text, comment in [
         ("empty", b"", "an empty passphrase protects nothing"),
-        ("keyspec", b"x'" + b"00" * 32 + b"'", "SQLCipher would take it for a raw key (FACTS 10)"),
+        ("keyspec", b"x'" + b"00" * 32 + b"'", "SQLCipher would take it for a raw key"),
         ("keyspec-capital", b"X'sesame", "SQLCipher would take it for a raw key, and digits that are none for zeros"),
         ("too-long", b"p" * 65537, "longer than 65,536 bytes"),
     ]:
@@ -81,9 +81,9 @@ def derivation_vectors(v: Vectors) -> None:
         add(f"raw-key-{count}-bytes", "raw-key", "a raw key has 32 bytes", expect="invalidKey", key=stream("raw", count))
     add("raw-key-32-bytes", "raw-key", "a raw key has 32 bytes", key=KEY)
     for name, digits, comment in [
-        ("15-bytes", "00" * 15, "SQLCipher ignores a salt of another length (FACTS 10)"),
-        ("17-bytes", "00" * 17, "SQLCipher ignores a salt of another length (FACTS 10)"),
-        ("not-hexadecimal", "0g" * 16, "SQLCipher reads a digit that is none as 0 (FACTS 10)"),
+        ("15-bytes", "00" * 15, "SQLCipher ignores a salt of another length"),
+        ("17-bytes", "00" * 17, "SQLCipher ignores a salt of another length"),
+        ("not-hexadecimal", "0g" * 16, "SQLCipher reads a digit that is none as 0"),
         ("odd", "0" * 31, "half a byte is missing"),
     ]:
         add(f"salt-{name}", "salt", comment, expect="invalidKey", salt=digits)
@@ -301,7 +301,7 @@ def wal_vectors(v: Vectors) -> None:
           **headers, **result(0, 0, 1, ""))
     v.add("wal/shrunk-database", "ok", "pages beyond the last commit's page count do not exist any more",
           {"wal": wal(frames + [(1, 3, newer[1])], 1024)}, **headers, **result(6, 3, 0, "1:6 3:3"))
-    v.add("wal/bounded-by-the-index", "ok", "a commit that was written but not published never happened (FACTS 32)",
+    v.add("wal/bounded-by-the-index", "ok", "a commit that was written but not published never happened",
           base=base, max_frame=3, **result(3, 5, 0, "1:1 3:3"))
     v.add("wal/bounded-inside-a-commit", "ok", "the bound cuts a transaction: its frames are not committed", base=base,
           max_frame=4, **result(3, 5, 1, "1:1 3:3"))
@@ -360,8 +360,8 @@ def forged_frames(v: Vectors, base: str, frames: list, image: dict, newer: dict,
     forged("page-of-another-number", "the image of page 4 in a frame for page 3, with right checksums", "frameDamaged 3",
            frames[:2] + [(3, 5, image[4])] + frames[3:])
     other = Pages("wal other", stream("other key", 32), SALT, CIPHER | {"page_bytes": 1024})
-    forged("page-of-another-key", "a committed frame under another key, as an old connection writes after a rotation "
-           "(FACTS 6)", "frameDamaged 5", frames[:4] + [(5, 5, other.encrypt(5, database(["x", "y", "z"], 1024)[4]))])
+    forged("page-of-another-key", "a committed frame under another key, as an old connection writes after a rotation",
+           "frameDamaged 5", frames[:4] + [(5, 5, other.encrypt(5, database(["x", "y", "z"], 1024)[4]))])
     other = Pages("wal salt", KEY, bytes(16), CIPHER | {"page_bytes": 1024})
     forged("page-of-another-salt", "a committed frame of a file with the same key and another salt", "frameDamaged 1",
            [(1, 0, other.encrypt(1, database(["x", "y", "z"], 1024)[0]))] + frames[1:])
@@ -369,8 +369,8 @@ def forged_frames(v: Vectors, base: str, frames: list, image: dict, newer: dict,
            frames[:3] + [(4, 0, bytes(1024))] + frames[4:])
     forged("older-image-replayed", "an older image of page 3 is committed again, with right checksums", "ok",
            frames[:2] + [(3, 5, image[3])] + frames[3:],
-           limit="an older version of a page, with the same key, salt and number, is authentic (FACTS 26)")
-    forged("superseded-frame-damaged", "a damaged frame that a later commit supersedes is reported all the same",
+           limit="an older version of a page, with the same key, salt and number, is authentic")
+    forged("superseded-frame-damaged", "a damaged frame that a later commit supersedes is reported too",
            "frameDamaged 2", [frames[0], (3, 5, flipped)] + frames[2:])
     v.add("wal/other-page-size", "logDamaged", "the WAL of a database with another page size",
           {"wal": wal([(1, 1, plain_page("other", 1, 512, 32, "sha512"))], 512)}, **headers)

@@ -13,8 +13,8 @@ import Synchronization
 /// ```
 ///
 /// The first process creates and migrates the store; the others wait and find it complete. The salt is kept in a
-/// sidecar beside the file, in two copies. Locks wait for up to 5 seconds unless `Configuration.busyMode` says
-/// otherwise.
+/// sidecar beside the file, in two copies. A write waits up to 5 seconds for the writers of other
+/// connections (`Configuration.busyMode`). `open` waits up to 60 seconds for the opening lock.
 ///
 /// `open` and `openReadOnly` are in `Opening/SharedStore+Opening.swift`, backups in `Backup/SharedStore+Backup.swift`,
 /// the removal of a store in `Destroying/StoreDestruction.swift`.

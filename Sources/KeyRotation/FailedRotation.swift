@@ -48,7 +48,7 @@ struct FailedRotation {
         let repair = "Free space or repair the disk, then open the store for writing"
         return switch (isDirect, isReplaced) {
         case (true, true):
-            "The NEW key counts: keep it. The former one does not open the store any more. \(repair) with the new key, "
+            "The NEW key counts: keep it. The former key no longer opens the store. \(repair) with the new key, "
                 + "which finishes the rotation."
         case (true, false):
             "Keep BOTH keys until the store was opened for writing. \(repair) with the new key: that finishes the "

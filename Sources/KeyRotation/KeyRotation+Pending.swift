@@ -103,7 +103,8 @@ extension KeyRotation {
             let isThere = try Files.kind(paths.database) != nil
             throw StoreError(
                 .noSuchStore, what: "There is no store at \"\(path)\".",
-                why: isThere ? "What is there is no file." : "There is no such file.", remedy: "Check the path.")
+                why: isThere ? "The path names a folder or a device." : "There is no such file.",
+                remedy: "Check the path.")
         }
         let copies = SidecarFiles(databasePath: paths.database).read()
         guard let sidecar = copies.newestClaimed else {

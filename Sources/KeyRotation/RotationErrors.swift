@@ -153,7 +153,7 @@ extension StoreError {
 
     static func switchPending(_ path: String) -> StoreError {
         StoreError(
-            .rotationPending, what: "The rotation of \"\(path)\" cannot be abandoned any more.",
+            .rotationPending, what: "The rotation of \"\(path)\" can no longer be abandoned.",
             why: "The copy is taking the database's place.",
             remedy: "Open the store for writing once: that completes it.")
     }

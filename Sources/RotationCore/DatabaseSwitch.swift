@@ -147,6 +147,7 @@ package final class DatabaseSwitch {
         guard let copy, try folder.status(of: name)?.identity == copy else { throw copyVanished() }
         try folder.rename(name, to: folder, newName)
         guard try folder.status(of: newName)?.identity == copy else { throw copyVanished() }
+        OpenedDatabases.note(paths.database, copy)
     }
 
     private func replaceWAL() throws {
@@ -157,7 +158,7 @@ package final class DatabaseSwitch {
         if formerWAL == nil {
             formerWAL = OpenFile(try FileDescriptor(opening: paths.wal, .readWrite, followsLinks: false))
         }
-        try AtomicFile.write([], to: paths.wal, likeFile: paths.wal)
+        try AtomicFile.write([], to: paths.wal, likeFile: paths.database)
     }
 
     private func invalidateFormer() {

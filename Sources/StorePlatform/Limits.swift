@@ -1,18 +1,20 @@
 /// Every bound of this module.
 package enum Limits {
-    /// The names in a folder that was created a moment ago: what processes may make in it that take it for an abandoned
-    /// one.
+    /// The most names that `OpenFolder.makePrivate` reads in a new folder. Other processes of this user may have made
+    /// some, because they took the folder for an abandoned one.
     static let newFolderNames = 64
-    /// The names in one folder that this process has made and removes.
+    /// The most names in a folder that `MadeFolder` removes.
     static let madeNames = 1 << 16
-    /// The depth of folders in such a folder.
+    /// The greatest depth of folders in a folder that `MadeFolder` removes.
     static let madeDepth = 8
-    /// How often such a folder is emptied while a thread may still make files in it.
+    /// How often `MadeFolder` empties a folder in which a thread may still make files.
     static let folderRemovals = 1000
     /// How long an opening waits for a process that has a lease on the file: the kernel would wait for 45 seconds
     /// (`/proc/sys/fs/lease-break-time`), and a file server ends its lease in milliseconds.
     static let leaseWait = Duration.seconds(5)
     static let leasePauseMicroseconds: UInt32 = 10_000
+    /// Databases of which a process keeps which file they were.
+    static let notedDatabases = 1024
     /// The part of the system's mount table that is searched for the name of a filesystem, in bytes.
     static let mountTableBytes = 4 * 1024 * 1024
     /// The system's table of locks, in bytes; one lock takes about 100.

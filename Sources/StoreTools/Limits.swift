@@ -41,8 +41,16 @@ enum Limits {
     static let listedColumns = 1998
     /// How long a value of a plain database of another person may be: so many bytes in any case, and in a larger one so many
     /// times the length of the file.
-    static let longestSmallValue = 16 << 20
+    static let longestSmallValue = 1 << 20
     static let valuesInFile = 4
+    /// How many bytes all values of another person's database may have: so many in any case, and in a larger one so many
+    /// times the length of the file.
+    static let smallContentBytes = 64 << 20
+    static let contentsInFile = 32
+    /// The free space with which a full copy is one that has reached its bound.
+    static let freeBytesOfFullCopy = 4 << 20
+    /// The most pages of a database: SQLITE_MAX_PAGE_COUNT.
+    static let databasePages = 4_294_967_294
     /// Findings of `quick_check` after which SQLite has not looked at all pages.
     static let quickCheckFindings = 100
     /// Damaged frames of a WAL that a salvage names.

@@ -76,7 +76,7 @@ import Testing
         let file = try FileHandle(forUpdating: URL(fileURLWithPath: path + "-lock"))
         let fileBytes = Int(try file.seekToEnd())
         for _ in 0..<rounds {
-            // From byte 4096 on the file is mapped: a shared page, then a row for each holder (Docs/Formats/Lock.md).
+            // From byte 4096 on the file is mapped: a shared page, then a row for each holder (Docs/Formats/LockFile.md).
             let isHead = Bool.random(using: &numbers)
             let start = isHead ? 4096 : Int.random(in: 4096..<fileBytes, using: &numbers)
             let count = min(Int.random(in: 1...4096, using: &numbers), fileBytes - start)

@@ -16,7 +16,9 @@ import Testing
         return actor
     }
 
-    private func ask() throws -> YieldRequest { try #require(try YieldRequest.ask(StorePaths(path))) }
+    private func ask(insists: Bool = false) throws -> YieldRequest {
+        try #require(try YieldRequest.ask(StorePaths(path), insists: insists))
+    }
 
     private func isAlone(_ request: YieldRequest, within limit: Duration = .seconds(20)) throws -> Bool {
         try request.exclusiveLease(until: .now + limit) != nil
@@ -69,9 +71,10 @@ import Testing
         let (running, holding) = (try actor(), try actor())
         #expect(running.ask("long-read") == "ok")
         #expect(holding.ask("hold reading") == "ok held")
-        let request = try ask()
-        #expect(try !isAlone(request, within: .milliseconds(50)))
-        try request.insist()
+        let patient = try ask()
+        #expect(try !isAlone(patient, within: .milliseconds(50)))
+        patient.end()
+        let request = try ask(insists: true)
         #expect(running.ask("long-read-end")?.hasPrefix("ok error keyRotated") == true)
         #expect(holding.ask("let-go")?.contains("keyRotated") == true)
         #expect(try isAlone(request))
@@ -85,9 +88,10 @@ import Testing
         #expect(peer.ask("snapshot") == "ok")
         #expect(peer.ask("mark 1") == "ok")
         #expect(peer.ask("snapshot-total") == "ok 1")
-        let request = try ask()
-        #expect(try !isAlone(request, within: .milliseconds(50)))
-        try request.insist()
+        let patient = try ask()
+        #expect(try !isAlone(patient, within: .milliseconds(50)))
+        patient.end()
+        let request = try ask(insists: true)
         #expect(try isAlone(request))
         request.end()
         #expect(peer.ask("snapshot-total")?.hasPrefix("error keyRotated") == true)
@@ -189,8 +193,7 @@ import Testing
         #expect(reader.ask("total") == "ok 2")
         // The same with a long read that must be ended.
         #expect(reader.ask("long-read") == "ok")
-        let second = try ask()
-        try second.insist()
+        let second = try ask(insists: true)
         #expect(try isAlone(second))
         second.end()
         #expect(reader.ask("long-read-end")?.contains("keyRotated") == true)

@@ -6,7 +6,7 @@ struct CapturedChanges {
     /// In the order of the tables.
     let touched: [Capture.Touched]
 
-    /// The table, if nothing was touched but rows of one table that no row had the key of before, and that are found by it.
+    /// The table, if the block touched one table only, at ascending integer keys that no row had before; otherwise nil.
     var insertions: Capture.Touched? {
         guard touched.count == 1, let only = touched.first, only.former.others.isEmpty, !only.hasNullKey else {
             return nil
@@ -14,7 +14,7 @@ struct CapturedChanges {
         return only
     }
 
-    /// The table, if nothing was touched but rows of one table that were there before.
+    /// The table, if the block touched one table only and noted no such key; otherwise nil.
     var updates: Capture.Touched? {
         guard touched.count == 1, let only = touched.first, only.former.inserted.isEmpty, !only.hasNullKey else {
             return nil

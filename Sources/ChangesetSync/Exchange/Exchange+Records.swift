@@ -45,9 +45,9 @@ extension Exchange {
         try membersChanged()
     }
 
-    /// Puts all records that the listing lacks, of any author, each after those that it knows. If one cannot be put, those
-    /// that know it wait: a remote whose records refer to one that it lacks admits nobody, and the replica that has it may
-    /// be gone.
+    /// Puts all records that the listing lacks, of any author, each after the records that it refers to. If a record
+    /// cannot be put, the records that refer to it wait: a remote that lacks a record admits no device, and no other
+    /// replica may have that record.
     func putRecords() throws {
         let present = Set(listed.lazy.filter { $0.content == .memberRecord }.map(\.digest))
         var lacking: Set<RecordHash> = []
@@ -62,8 +62,6 @@ extension Exchange {
             if !isThere { lacking.insert(record.hash) }
         }
     }
-
-    func put(_ record: MemberRecord) throws { try put(record, unless: []) }
 
     private func put(_ record: MemberRecord, unless present: Set<String>) throws {
         if let digest = recordDigests[record.hash], present.contains(digest), memory["m/" + digest] == .held { return }

@@ -82,8 +82,8 @@ extension Exchange {
         }.map { ($0.key, $0.value) }
     }
 
-    /// The vector of the whole snapshot of the remote with the most commits; nil if it has none. A store forgets nothing
-    /// because of a snapshot that lacks values.
+    /// The vector of the remote's complete snapshot with the most commits; nil if the remote has none. A store forgets
+    /// nothing because of a snapshot that lacks values.
     var greatestSnapshot: VersionVector? {
         wholeSnapshots().filter { !$0.manifest.lacksValues }.map(\.manifest.vector)
             .max { $0.commitCount < $1.commitCount }
@@ -100,9 +100,9 @@ extension Exchange {
         return try lacking.contains { try !store.lacks($0.vector) } && !store.lacksValues()
     }
 
-    /// Whether the remote has many commits that no snapshot of it stands for, and this store may make one.
+    /// Whether this store may make a snapshot, and the remote has many commits that its snapshots do not cover.
     ///
-    /// - Parameter count: So many.
+    /// - Parameter count: The least number of such commits.
     func needsSnapshot(after count: Int) -> Bool {
         guard mayMakeSnapshots else { return false }
         let snapshots = wholeSnapshots().map(\.manifest)

@@ -156,15 +156,16 @@ package final class Exchange {
 
     /// The key to seal with: that of an epoch for exactly the present members, which is begun if there is none (F20).
     ///
-    /// - Returns: nil if the replica is not a member, or has not learned the whole list.
+    /// - Returns: nil if the replica is not a member.
     func sealingKey() throws -> ObjectKey? {
         if let epoch = list.sealingEpoch(among: secrets) { return try objectKey(ObjectKey.id(of: epoch)) }
-        guard list.missing.isEmpty, list.members[store.keys.id] != nil else { return nil }
+        guard list.members[store.keys.id] != nil else { return nil }
         let record = try list.beginEpoch(store.keys, &secrets, time: now)
         // The secret is kept before the record is put: nobody else has it otherwise.
         try store.keep(secrets)
         try store.add([record])
-        try put(record)
+        // It knows records that the remote may lack.
+        try putRecords()
         return try objectKey(ObjectKey.id(of: record.hash))
     }
 

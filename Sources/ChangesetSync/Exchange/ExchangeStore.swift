@@ -26,15 +26,14 @@ package protocol ExchangeStore: AnyObject {
     // Commits
     /// The branches of all commits that the store has, in any order.
     func branches() throws -> [CommitBranch]
-    /// The commits that the store has with this number: several if there are several contents.
+    /// The commits of this number that the store has: several if their contents differ.
     func hashes(of author: ReplicaID, _ number: UInt64) throws -> [CommitHash]
     /// The hash of the ancestor of a branch, or of its last commit; nil if the store does not have it.
     func hash(of branch: CommitBranch, at number: UInt64) throws -> CommitHash?
-    /// Consecutive commits of a branch whose bodies the store has: from the first one whose number is at least `first`,
-    /// one at least if there is one, and no more bytes than the limit if there are several.
+    /// Consecutive commits of a branch whose bodies the store has, from the first one whose number is at least `first`.
+    /// They have at most `limitBytes` bytes together; the first one is returned whatever its length.
     func commits(of branch: CommitBranch, from first: UInt64, limitBytes: Int) throws -> [StoredCommit]
-    /// Adds commits in one transaction. Those that the store has already are skipped, and a commit may stand in the list
-    /// twice.
+    /// Adds commits in one transaction. It skips commits that the store has; a commit may be in the list twice.
     func addToInbox(_ commits: [VerifiedCommit]) throws
     /// Keeps the signature of a commit of this replica.
     func keep(_ signature: [UInt8], of commit: StoredCommit) throws

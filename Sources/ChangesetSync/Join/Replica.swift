@@ -2,7 +2,8 @@ import CipherDatabase
 
 /// One store of a repository: it records what the program writes, and joins what others have written.
 ///
-/// Each function is one transaction. A kill loses nothing: a join goes on from its place. It has one user at a time, who also gives the connection: always the same one.
+/// Each function runs one or more transactions. A kill loses nothing: the next call continues a join at its last slice.
+/// One thread at a time calls these functions, always with the same connection.
 package final class Replica {
     package struct Settings: Sendable {
         /// The most rows of one transaction of a join; 0 for no limit.
@@ -28,7 +29,7 @@ package final class Replica {
     private var hasExaminedFile = false
     /// The schema for which all tracked tables are known to have a history.
     private var examinedSchema: Int32?
-    /// Whether nothing has to be suspended, for one state of the schema.
+    /// Whether a join has no triggers and foreign keys of the program to suspend, for one version of the schema.
     private var plainRules: (schema: Int32, isPlain: Bool)?
     /// The program's block after the rows of a pull have changed.
     var afterApply: (@Sendable (Database, [SyncRowChange]) throws -> Void)?
@@ -220,7 +221,7 @@ package final class Replica {
     }
 
     /// Runs a block of the program that writes rows of tracked tables, while the change history leaves them to the commit.
-    private func writing<T>(_ work: Work, _ body: () throws -> T) throws -> T {
+    func writing<T>(_ work: Work, _ body: () throws -> T) throws -> T {
         let db = work.db
         if let paused = work.paused {
             work.noteRecordedTables(except: paused)
@@ -242,19 +243,6 @@ package final class Replica {
     }
 
     // MARK: The program
-
-    /// Runs a block of the program and records what it changes as a commit.
-    ///
-    /// - Parameter body: Writes, and returns what it has changed.
-    /// - Returns: The commit; nil if nothing has changed.
-    func record(
-        _ db: Database, clock: HybridTime, meta: String = "{}", _ body: () throws -> [ProgramChange]
-    ) throws -> EncodedCommit? {
-        try inTransaction(db, clock) { work in
-            let changes = try writing(work, body)
-            return try work.record(changes, meta: meta)
-        }
-    }
 
     /// Runs a block of the program and makes what it writes to tracked tables a commit, in the same transaction.
     ///
@@ -302,16 +290,6 @@ package final class Replica {
 
     // MARK: Receiving
 
-    /// Stores a commit and joins nothing.
-    func fetch(_ db: Database, clock: HybridTime, _ commit: EncodedCommit) throws {
-        try inTransaction(db, clock, seesForeign: false) { try $0.fetch(commit) }
-    }
-
-    /// The fetched commits that can be joined now, in order.
-    func ready(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
-        try inTransaction(db, clock, seesForeign: false) { try $0.ready() }
-    }
-
     /// Joins what is ready: the next slice of a join that has begun, or so many commits as one transaction takes.
     ///
     /// - Returns: Whether there is more, and the commits that this store has made: revivals.
@@ -328,7 +306,7 @@ package final class Replica {
                 joining = rest
                 return (!isAtEnd, work.made)
             }
-        } catch let error as EngineError where error.code == .unknownCommit {
+        } catch let error as EngineError where error.code.isOfInvalidCommit {
             guard let current else { throw error }
             try inTransaction(db, clock, seesForeign: false) { try $0.inbox.refuse(current.author, current.tip) }
             return (true, [])
@@ -413,13 +391,13 @@ package final class Replica {
         }
     }
 
-    /// Refuses a commit for good if it names what its author cannot have known. Commits of others are joined as before.
+    /// Refuses a commit for good if no honest member makes it. Commits of others are joined as before.
     private func refusing<T>(
         _ db: Database, _ clock: HybridTime, _ author: ReplicaID, _ tip: Tip, _ body: () throws -> T
     ) throws -> T {
         do {
             return try body()
-        } catch let error as EngineError where error.code == .unknownCommit {
+        } catch let error as EngineError where error.code.isOfInvalidCommit {
             joining = nil
             try inTransaction(db, clock, seesForeign: false) { try $0.inbox.refuse(author, tip) }
             throw error
@@ -466,7 +444,7 @@ package final class Replica {
         return made
     }
 
-    /// The faults and open work, and all rows of the base: for tests.
+    /// Reads the vector, the open work and the rows of the base: for the removal of a member, and for tests.
     func inspect<T>(_ db: Database, clock: HybridTime, _ body: (Inspection) throws -> T) throws -> T {
         try inTransaction(db, clock) { try body(Inspection(work: $0)) }
     }

@@ -127,6 +127,7 @@ extension Work {
     }
 
     private func begin(_ waiting: Inbox.Waiting, _ commit: EncodedCommit) throws -> Joining? {
+        try requireRights(commit.commit)
         let author = waiting.author
         let parent = try waiting.parent.flatMap { try index.find(author, $0) }
         var context = try commits.vector(after: parent)
@@ -210,6 +211,18 @@ extension Work {
         let vouched = try vouchedTips ?? tipsInContexts()
         vouchedTips = vouched
         return try (vouched[waiting.author] ?? []).contains { try follows($0, waiting) }
+    }
+
+    /// - Throws: ``EngineError`` `notAllowed` if the author removes another member and is no admin.
+    private func requireRights(_ commit: Commit) throws {
+        for case .remove(let member) in commit.events where member != commit.author {
+            let records = try MemberRows(db: db).records()
+            // A replica that exchanges with nobody has no list of members.
+            if records.isEmpty { continue }
+            var list = MemberList(repository: state.repository)
+            try list.add(records)
+            if !list.mayRemove(member, by: commit.author) { throw EngineError(.notAllowed) }
+        }
     }
 
     /// The tips of removed members in the contexts of waiting commits by other members.

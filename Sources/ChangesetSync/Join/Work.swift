@@ -192,7 +192,7 @@ final class Work {
         return try row.dots.union([incarnation]).filter { try !state.vector.covers($0, index) }
     }
 
-    /// The least era in which a write is above every cell of its key that it replaces, also of dead rows (F1, F19).
+    /// The least era in which a write is later than every cell of its key that it replaces, in deleted rows too (F1, F19).
     private func era(_ write: LocalWrite, _ time: HybridTime, _ number: UInt64) throws -> UInt32 {
         if write.cells.isEmpty { return 0 }
         let known = try base.state(write.place)

@@ -2,10 +2,12 @@
 public enum MemberError: String, CaseIterable, Error, Hashable, Sendable {
     case nameTooLong
     case notAdmin
+    /// The last admin cannot leave: after it nobody could invite or remove a member.
+    case lastAdmin
     case notAMember
     case alreadyAMember
-    /// The list lacks records that others refer to.
-    case incomplete
+    /// The list of members lacks the invitation.
+    case invitationMissing
     case invitationExpired
     case invitationUsed
     case invitationWithdrawn
@@ -25,9 +27,11 @@ extension MemberError: CustomStringConvertible {
         switch self {
         case .nameTooLong: "The name of a member has more than \(ExchangeLimits.memberNameBytes) bytes."
         case .notAdmin: "This replica is no admin of the repository."
+        case .lastAdmin:
+            "The member is the last admin of the repository. Without one, nobody invites or removes members."
         case .notAMember: "The replica is no member of the repository."
         case .alreadyAMember: "The replica is a member of the repository already."
-        case .incomplete: "The list of members lacks entries that other entries refer to."
+        case .invitationMissing: "The list of members at the remote lacks the invitation."
         case .invitationExpired: "The invitation has expired."
         case .invitationUsed: "Another device has used the invitation."
         case .invitationWithdrawn: "An admin has withdrawn the invitation."
@@ -44,10 +48,11 @@ extension MemberError: CustomStringConvertible {
         switch self {
         case .nameTooLong: "Give the member a shorter name."
         case .notAdmin: "Ask an admin."
+        case .lastAdmin: "Invite another admin first."
         case .notAMember, .invitationExpired, .invitationUsed, .invitationWithdrawn:
             "Ask an admin for a new invitation."
         case .alreadyAMember: "Sync the store."
-        case .incomplete: "Sync the store with a remote that has the whole list."
+        case .invitationMissing: "Sync the store of the inviting device with this remote."
         case .notAnInvitation: "Give the bytes that the inviting device has written."
         case .damagedInvitation: "Copy the invitation again, or ask for a new one."
         case .newerInvitation: "Update this program."

@@ -5,7 +5,7 @@ extension MemberList {
     /// Makes an invitation. Who has its private key becomes a member, once, until the end.
     ///
     /// - Parameter end: Milliseconds since 1970, by the clock of the new device.
-    /// - Throws: ``MemberError`` `notAdmin`, `incomplete`.
+    /// - Throws: ``MemberError`` `notAdmin`.
     mutating func invite(
         as role: Role, until end: UInt64, by keys: ReplicaKeys, time: UInt64
     ) throws -> (record: MemberRecord, key: SigningKey) {
@@ -16,15 +16,15 @@ extension MemberList {
 
     /// Makes this replica a member. The inviting device need not be there: the key of the invitation signs the entry.
     ///
-    /// - Throws: ``MemberError`` `incomplete` if the list lacks the invitation, `invitationExpired`, `invitationUsed`,
+    /// - Throws: ``MemberError`` `invitationMissing` if the list lacks it or a record that it knows, `invitationExpired`, `invitationUsed`,
     ///   `invitationWithdrawn`, `alreadyAMember`.
     mutating func accept(
         _ invitation: RecordHash, with key: SigningKey, as keys: ReplicaKeys, named name: String, time: UInt64
     ) throws -> MemberRecord {
         guard everMember(keys.id) == nil else { throw MemberError.alreadyAMember }
-        guard missing.isEmpty, let record = records[invitation],
+        guard let record = ordered.first(where: { $0.hash == invitation }),
             case .invitation(_, _, let end) = record.content
-        else { throw MemberError.incomplete }
+        else { throw MemberError.invitationMissing }
         guard time <= end else { throw MemberError.invitationExpired }
         for other in records.values {
             switch other.content {
@@ -41,25 +41,9 @@ extension MemberList {
 
     /// Withdraws an invitation: an acceptance that is not known here does not count.
     ///
-    /// - Throws: ``MemberError`` `notAdmin`, `incomplete`.
+    /// - Throws: ``MemberError`` `notAdmin`.
     mutating func withdraw(_ invitation: RecordHash, by keys: ReplicaKeys, time: UInt64) throws -> MemberRecord {
         try requireAdmin(keys)
         return try make(.withdrawal(invitation: invitation), by: keys, time: time)
-    }
-
-    /// The invitations of this admin that have ended and that nobody has accepted. Withdrawing them keeps a device with a
-    /// wrong clock from using them.
-    func endedInvitations(of id: ReplicaID, at time: UInt64) -> [RecordHash] {
-        var open: Set<RecordHash> = []
-        for record in records.values where record.author == id {
-            if case .invitation(_, _, let end) = record.content, end < time { open.insert(record.hash) }
-        }
-        for record in records.values {
-            switch record.content {
-            case .acceptance(let invitation, _), .withdrawal(let invitation): open.remove(invitation)
-            default: break
-            }
-        }
-        return open.sorted()
     }
 }

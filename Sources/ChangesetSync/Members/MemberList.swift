@@ -3,14 +3,14 @@ import StoreCrypto
 /// Who is a member of a repository, and who was: a function of the set of its signed records (F15, F20, F22).
 ///
 /// The order in which records arrive is of no importance. A record counts if its author had the right in what the record
-/// knew. These rules decide between records that do not know each other:
+/// knew. These rules decide between concurrent records:
 ///
 /// | records | what counts |
 /// |---|---|
 /// | two admins remove each other | the removal by the senior one |
 /// | a removed admin removes somebody, unknown to its removal by a senior | not the later removal |
 /// | a removed admin admits somebody, unknown to its removal by a senior | not the admission |
-/// | two devices accept one invitation | the one that another member knew first; both are named |
+/// | two devices accept one invitation | the one that another member knew first |
 /// | an invitation is withdrawn and accepted | the withdrawal |
 struct MemberList: Sendable {
     let repository: RepositoryID
@@ -67,9 +67,6 @@ struct MemberList: Sendable {
     /// Epochs of members in a fixed order, the newest last.
     var epochs: [MemberEpoch] { state.epochs }
 
-    /// Invitations that several devices have accepted.
-    var invitationsUsedTwice: Set<RecordHash> { state.usedTwice }
-
     /// The epoch to seal with: its recipients are exactly the members, and its author, who knows the secret, is one of them
     /// (F20). It carries each secret that this replica has and another member may lack. nil if one has to be begun.
     func sealingEpoch(among secrets: EpochSecrets) -> RecordHash? {
@@ -111,11 +108,11 @@ struct MemberList: Sendable {
         return (list, secrets)
     }
 
-    /// Makes a record that knows all others, and adds it.
+    /// Makes a record that knows all others, and adds it. Records that refer to a missing one are left out: a member that
+    /// lies would end all invitations and removals by one of them.
     mutating func make(
         _ content: MemberRecord.Content, by keys: ReplicaKeys, time: UInt64, invitation: SigningKey? = nil
     ) throws -> MemberRecord {
-        guard missing.isEmpty else { throw MemberError.incomplete }
         let record = try MemberRecord(
             content, repository: repository, keys: keys, time: time, known: heads, invitation: invitation)
         try add([record])
@@ -147,15 +144,27 @@ struct MemberList: Sendable {
     /// Removes a member, and begins an epoch without it.
     ///
     /// - Parameter vector: All commits that the store has.
-    /// - Throws: ``MemberError`` `notAdmin`, `notAMember`.
+    /// - Throws: ``MemberError`` `notAdmin`, `notAMember`, `lastAdmin`.
     mutating func remove(
         _ member: ReplicaID, knowing vector: VersionVector, by keys: ReplicaKeys, _ secrets: inout EpochSecrets,
         time: UInt64
     ) throws -> [MemberRecord] {
-        if member != keys.id { try requireAdmin(keys) }
-        guard members[member] != nil else { throw MemberError.notAMember }
+        try requireRemovable(member, by: keys.id)
         let removal = try make(.removal(member, vector: vector), by: keys, time: time)
         return member == keys.id ? [removal] : [removal, try beginEpoch(keys, &secrets, time: time)]
+    }
+
+    /// - Throws: ``MemberError`` `notAdmin`, `notAMember`, `lastAdmin`.
+    func requireRemovable(_ member: ReplicaID, by author: ReplicaID) throws {
+        guard members[author]?.role == .admin || author == member else { throw MemberError.notAdmin }
+        guard let removed = members[member] else { throw MemberError.notAMember }
+        let hasOther = members.contains { $0.key != member && $0.value.role == .admin }
+        guard removed.role != .admin || hasOther else { throw MemberError.lastAdmin }
+    }
+
+    /// Whether a commit of an author may remove a member.
+    func mayRemove(_ member: ReplicaID, by author: ReplicaID) -> Bool {
+        member == author || everMember(author)?.role == .admin
     }
 
     func requireAdmin(_ keys: ReplicaKeys) throws {

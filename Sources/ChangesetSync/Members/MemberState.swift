@@ -44,6 +44,7 @@ struct MemberState: Sendable {
     private(set) var ordered: [MemberRecord] = []
     private(set) var missing: Set<RecordHash> = []
     private(set) var heads: [RecordHash] = []
+    /// Invitations that several devices have accepted.
     private(set) var usedTwice: Set<RecordHash> = []
 
     init() {}
@@ -111,8 +112,7 @@ struct MemberState: Sendable {
 }
 
 extension VersionVector {
-    /// The union of two vectors: of each author the tips of both, without those that a later tip of the other may have
-    /// behind it when each has one.
+    /// The union of two vectors. For each author it has the later tip if each vector has one, otherwise the tips of both.
     func union(_ other: VersionVector) -> VersionVector {
         var entries = tips
         for (author, theirs) in other.tips {

@@ -43,7 +43,7 @@ extension ChangesetRepository {
     /// Others learn of it by the next exchange of this store.
     ///
     /// - Parameter id: ``RepositoryMember/id``. This store may leave by its own.
-    /// - Throws: ``MemberError`` `.notAdmin`, `.notAMember`; `DatabaseError`.
+    /// - Throws: ``MemberError`` `.notAdmin`, `.notAMember`, `.lastAdmin`; `DatabaseError`.
     public func removeMember(_ id: String) throws {
         guard let member = ReplicaID(id) else { throw MemberError.notAMember }
         try remove(member)
@@ -57,7 +57,7 @@ extension ChangesetRepository {
     ///   - role: The rights of the new member.
     ///   - lifetime: How long it may be used, by the clock of the new device.
     ///   - source: The key of the invitation: a passphrase or a key file of its own.
-    /// - Throws: ``MemberError`` `.notAdmin`, `.incomplete`; the error of the source; `DatabaseError`.
+    /// - Throws: ``MemberError`` `.notAdmin`; the error of the source; `DatabaseError`.
     public func invitation(
         as role: Role = .writer, for lifetime: Duration = invitationLifetime, lockedBy source: KeySource
     ) throws -> Invitation {
@@ -84,7 +84,7 @@ extension ChangesetRepository {
     ///   - source: The key of the invitation.
     ///   - path: The folder of the remote.
     ///   - name: The name of this device for other members, at most 255 bytes.
-    /// - Throws: ``MemberError`` `.wrongKeyOfInvitation`, `.incomplete` if the remote lacks the invitation,
+    /// - Throws: ``MemberError`` `.wrongKeyOfInvitation`, `.invitationMissing` if the remote lacks the invitation,
     ///   `.invitationExpired`, `.invitationUsed`, `.invitationWithdrawn`; the error of the remote; `DatabaseError`. The
     ///   store is not changed then.
     public static func join(

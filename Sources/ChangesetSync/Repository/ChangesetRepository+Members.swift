@@ -17,7 +17,7 @@ extension ChangesetRepository {
     /// - Parameters:
     ///   - end: Milliseconds since 1970, by the clock of the new device.
     ///   - address: The place of a remote, or nothing.
-    /// - Throws: ``MemberError`` `.notAdmin`, `.incomplete`.
+    /// - Throws: ``MemberError`` `.notAdmin`.
     package func invite(
         as role: Role = .writer, until end: UInt64, address: String = ""
     ) throws -> InvitationContent {
@@ -36,7 +36,7 @@ extension ChangesetRepository {
     /// A store that has a repository of its own leaves it: its rows stay, its former commits go.
     ///
     /// - Parameter remote: A remote that has the invitation: the inviting device has put it.
-    /// - Throws: ``MemberError`` `.incomplete` if the remote lacks the invitation, `.invitationExpired`, `.invitationUsed`,
+    /// - Throws: ``MemberError`` `.invitationMissing` if the remote lacks the invitation, `.invitationExpired`, `.invitationUsed`,
     ///   `.invitationWithdrawn`; ``RemoteFailure``; `DatabaseError`. Nothing is changed then.
     package static func join(
         _ dbWriter: any DatabaseWriter, _ invitation: InvitationContent, at remote: any ObjectStore,
@@ -61,11 +61,12 @@ extension ChangesetRepository {
 
     /// Removes a member. Commits that it makes from here on are refused, and it cannot read those of others.
     ///
-    /// - Throws: ``MemberError`` `.notAdmin`, `.notAMember`.
+    /// - Throws: ``MemberError`` `.notAdmin`, `.notAMember`, `.lastAdmin`.
     package func remove(_ member: ReplicaID) throws {
         let store = try store()
         var (list, secrets) = (try memberList(store), try store.epochSecrets())
         let time = clock().milliseconds
+        try list.requireRemovable(member, by: store.keys.id)
         // The commit comes first: it says which commits of the member are known, and a removal without it holds nothing back.
         let vector = try writer.unsafeReentrantWrite { db in
             _ = try replica.commitEvents(db, clock: clock(), [.remove(member)])

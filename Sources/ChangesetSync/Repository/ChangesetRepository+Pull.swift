@@ -4,10 +4,10 @@ import CipherDatabase
 extension ChangesetRepository {
     /// Joins the commits that were fetched, in slices: other writers wait for one slice at most. It never fetches.
     ///
-    /// Nothing of it can fail for what others did: what cannot be joined waits, what cannot be shown is kept beside, and
-    /// ``status()`` has both.
+    /// No commit of another member makes it fail: a commit that cannot be joined waits, a row that cannot be shown is kept
+    /// hidden, and ``status()`` lists both.
     ///
-    /// - Returns: The new head: a commit, or the union of several; nil where the head is the same as before.
+    /// - Returns: The new head: a commit, or the union of several; nil if the head has not changed.
     /// - Throws: ``EngineError`` `.insideTransaction`; `DatabaseError`. Commits that were joined before it stay.
     @discardableResult
     public func pull() throws -> Changeset? {

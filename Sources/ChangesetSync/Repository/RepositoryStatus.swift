@@ -25,7 +25,7 @@ public struct RepositoryStatus: Hashable, Sendable {
 
     /// Whether all that is known of is here, there, joined and shown.
     public var isSettled: Bool {
-        readyCount == 0 && !hasForeignWrites && obstacles.isEmpty
+        readyCount == 0 && !hasForeignWrites && !obstacles.contains(where: \.needsAttention)
             && remotes.allSatisfy { $0.isUpToDate && $0.problems.isEmpty }
     }
 }
@@ -47,7 +47,7 @@ public enum Obstacle: Hashable, Sendable {
     case orphans(table: String, parent: String, rows: Int)
     /// Commits of an author wait for one that is not here.
     case waiting(author: String, commits: Int, missing: CommitPlace)
-    /// Commits that a member has made after its removal: they are not joined.
+    /// Commits of a removed member that its removal did not know: they are not joined.
     case removedMember(String, commits: Int)
     /// A commit that no honest member makes. It is kept as evidence.
     case refusedCommit(CommitPlace)
@@ -61,6 +61,14 @@ public enum Obstacle: Hashable, Sendable {
     /// of the author follow that time, also after its clock was set right. It ends when that time has come, or when the
     /// author is removed from the members.
     case clockAhead(author: String, Duration)
+
+    /// Whether a device or a person can end it.
+    public var needsAttention: Bool {
+        switch self {
+        case .removedMember, .twoContents: false
+        default: true
+        }
+    }
 }
 
 /// A commit by its author and its number among the author's commits.
@@ -207,28 +215,14 @@ private struct Obstacles {
     }
 
     private func waiting() throws -> [Obstacle] {
-        var found: [Obstacle] = []
-        try work.db.cachedStatement(
-            sql: """
-                SELECT author, lacked, min(lacked_number), count(*) FROM \(EngineTables.inbox)
-                WHERE lacked IS NOT NULL AND refused = 0 GROUP BY author, lacked ORDER BY author, lacked
-                """
-        ).forEach([]) { row in
-            guard let author = ReplicaID(bytes: row.bytes(0)), let lacked = ReplicaID(bytes: row.bytes(1)) else {
-                throw EngineError(.damagedStore)
-            }
-            // Of one author the first commit that waits is enough: the others wait for it.
-            let place = CommitPlace(author: lacked.description, number: UInt64(row.integer(2)))
-            found.append(.waiting(author: author.description, commits: Int(row.integer(3)), missing: place))
+        var found = try WaitingCommits(work: work).all()
+        for refused in try work.inbox.refused() where try work.removedAuthor(refused.author) == nil {
+            found.append(.refusedCommit(CommitPlace(author: refused.author.description, number: refused.number)))
         }
-        try work.db.cachedStatement(
-            sql: "SELECT author, number FROM \(EngineTables.inbox) WHERE refused = 1 ORDER BY author, number"
-        ).forEach([]) { row in
-            guard let author = ReplicaID(bytes: row.bytes(0)) else { throw EngineError(.damagedStore) }
-            found.append(.refusedCommit(CommitPlace(author: author.description, number: UInt64(row.integer(1)))))
-        }
-        let snapshots = try ReceivedSnapshots(db: work.db).refusedCount()
-        if snapshots > 0 { found.append(.refusedSnapshots(snapshots)) }
+        let held = HeldCommits(work.db, work.index, work.state)
+        let snapshots = try ReceivedSnapshots(db: work.db).refusedVectors()
+            .filter { try held.lacks($0, received: []) }
+        if !snapshots.isEmpty { found.append(.refusedSnapshots(snapshots.count)) }
         if try work.state.isAhead(work.index) { found.append(.joining) }
         return found
     }
@@ -238,7 +232,9 @@ private struct Obstacles {
         let ready = try work.state.removed.isEmpty ? [] : work.readyHashes()
         for author in try work.state.removed.keys.map(work.index.authorID).sorted() {
             let waiting = try work.inbox.all().filter { $0.author == author && !ready.contains($0.hash) }
-            if !waiting.isEmpty { found.append(.removedMember(author.description, commits: waiting.count)) }
+            let refused = try work.inbox.refused().filter { $0.author == author }
+            let count = waiting.count + refused.count
+            if count > 0 { found.append(.removedMember(author.description, commits: count)) }
         }
         for (author, tips) in work.state.vector.tips where tips.count > 1 {
             found.append(.twoContents(author: try work.index.authorID(author).description))

@@ -4,12 +4,12 @@ import Dispatch
 /// Exchanges the commits of a repository with one remote.
 ///
 /// ```swift
-/// let manager = SyncManager(repository, folder: "/mnt/shared")
+/// let manager = try SyncManager(repository, folder: "/mnt/shared")
 /// try await manager.setup()
 /// try await manager.sync()
 /// ```
 ///
-/// A call that fails leaves nothing half done, and the next one goes on. No call needs another one before it.
+/// A call that fails leaves nothing half done, and may be repeated. No call requires an earlier call.
 // Safe because: the exchange is used on the queue alone.
 public final class SyncManager: @unchecked Sendable {
     public let repository: ChangesetRepository

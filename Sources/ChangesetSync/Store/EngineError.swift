@@ -9,6 +9,8 @@ public struct EngineError: Error, Hashable, Sendable {
         case nullKey
         /// A commit names a commit that its context does not have.
         case unknownCommit
+        /// A commit removes a member, and its author is no admin.
+        case notAllowed
         /// The commit was not fetched, or it is not ready.
         case notReady
         /// The store is between two slices of a join.
@@ -37,6 +39,9 @@ public struct EngineError: Error, Hashable, Sendable {
         case insideTransaction
         /// A text of a database in UTF-16 has no equal in UTF-8.
         case inexactText
+
+        /// Whether no honest member makes such a commit.
+        var isOfInvalidCommit: Bool { self == .unknownCommit || self == .notAllowed }
     }
 
     public let code: Code
@@ -61,6 +66,7 @@ extension EngineError: CustomStringConvertible {
         case .unsuitableTable: "The table cannot be tracked. Give it a primary key, or leave it out."
         case .nullKey: "A row has NULL in its primary key. Declare the key NOT NULL."
         case .unknownCommit: "A commit names a commit that its context does not have. Its author wrote it wrongly."
+        case .notAllowed: "A commit removes a member, and its author is no admin."
         case .notReady: "The commit waits for others. Fetch them, and join it then."
         case .betweenSlices: "A join has begun and has not ended. Join its other slices first."
         case .captureDisabled:

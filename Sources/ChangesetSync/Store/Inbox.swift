@@ -71,6 +71,9 @@ struct Inbox {
     /// The commits that wait, without those that were refused.
     func all() throws -> [Waiting] { try find("WHERE refused = 0") }
 
+    /// The commits that were refused.
+    func refused() throws -> [Waiting] { try find("WHERE refused = 1 ORDER BY author, number") }
+
     /// The commits that lack no other, in the order in which they are joined.
     func complete(limit: Int, offset: Int) throws -> [Waiting] {
         try find(

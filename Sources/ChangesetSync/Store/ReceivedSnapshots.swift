@@ -77,8 +77,8 @@ struct ReceivedSnapshots {
     /// The snapshot that is joined next.
     func next() throws -> (n: Int64, vector: VersionVector)? { try all(.whole).first }
 
-    /// How many snapshots could not be joined.
-    func refusedCount() throws -> Int { try all(.refused).count }
+    /// The vectors of the snapshots that could not be joined.
+    func refusedVectors() throws -> [VersionVector] { try all(.refused).map(\.vector) }
 
     private func all(_ form: Form) throws -> [(n: Int64, vector: VersionVector)] {
         var found: [(n: Int64, vector: VersionVector)] = []

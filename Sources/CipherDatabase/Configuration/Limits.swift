@@ -106,4 +106,6 @@ enum Limits {
     static let historyAuthors = 1_000
     /// The longest time for which changes are kept, in seconds: about 31 years, which stands for ever.
     static let longestHistoryAge: Double = 1e9
+    /// Frames that are compared to tell a WAL whose header is lost from another file.
+    static let searchedFrames = 8
 }

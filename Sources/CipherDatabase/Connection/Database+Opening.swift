@@ -75,9 +75,7 @@ private struct OpeningRetry {
 extension Database {
     /// Opens a connection and prepares it: after this it is encrypted, checked and ready for an access.
     ///
-    /// The order is that of the whole library, the same for every connection: settings that touch no file, key,
-    /// the user's functions, check of the file, first read, age of the sidecar; then, for a writer, journal mode and
-    /// page 1.
+    /// Every connection takes the steps that `Docs/Architecture.md` lists ("Opening a connection").
     static func open(
         path: String, label: String, configuration: Configuration, fileKey: FileKey, role: ConnectionRole,
         key: KeyOrigin = .byHand, wal: Bool = false

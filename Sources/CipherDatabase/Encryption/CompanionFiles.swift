@@ -41,23 +41,19 @@ package struct CompanionFiles: Sendable {
             if let kind = status.oddKind { return ofOddKind ? Self.odd(path, kind) : nil }
             // A restoration gives all files a second name for a moment. A store with one is refused for its database.
             if status.linkCount > 1, database.map({ $0.linkCount <= 1 }) ?? true { return linked(path, status) }
-            if let database, isForeign(status, database) { return Self.others(path, status.owner) }
+            // SQLite would take its content for that of the database.
+            if let owner = FileAccess.stranger(owning: status, beside: paths.database) {
+                return Self.others(path, owner)
+            }
             if readsContent, path == paths.wal, !isLog(status) { return Self.foreign(path, "the WAL") }
             return nil
         }
     }
 
-    /// Whether a file belongs to another user who may not write the database: SQLite would take its content for that of the
-    /// database.
-    private func isForeign(_ file: FileStatus, _ database: FileStatus) -> Bool {
-        if [0, ProcessInspector.effectiveUser, database.owner].contains(file.owner) { return false }
-        return !FileAccess.letsWrite(paths.database, database, ownerOf: file)
-    }
-
     // MARK: Content
 
     /// Whether the file can be a WAL. A damaged header has the magic number or the version; a crash of the machine leaves
-    /// zeros.
+    /// zeros; where the first sector is lost, frames follow.
     private func isLog(_ status: FileStatus) -> Bool {
         guard status.byteCount > 0 else { return true }
         // A WAL has no locks that a close would drop.
@@ -67,7 +63,27 @@ package struct CompanionFiles: Sendable {
         let magic = Self.number(head, at: WALHeader.Offset.magic)
         return magic & ~1 == WALHeader.magic
             || Self.number(head, at: WALHeader.Offset.formatVersion) == WALHeader.formatVersion
-            || head.allSatisfy { $0 == 0 }
+            || head.allSatisfy { $0 == 0 } || Self.hasFrames(file, status.byteCount)
+    }
+
+    /// Whether a frame near the beginning has the salts of the next one, for any page size, or is the only one.
+    private static func hasFrames(_ file: borrowing FileDescriptor, _ byteCount: Int) -> Bool {
+        func frame(_ index: Int, pageBytes: Int) -> WALFrameHeader? {
+            let offset = WALHeader.headerBytes + index * (WALFrameHeader.headerBytes + pageBytes)
+            let bytes = try? file.read(at: offset, byteCount: WALFrameHeader.headerBytes)
+            return bytes.flatMap { $0.withUnsafeBytes { WALFrameHeader($0) } }.flatMap { $0.pageNumber > 0 ? $0 : nil }
+        }
+        var pageBytes = PageLayout.smallestPageBytes
+        while pageBytes <= PageLayout.largestPageBytes {
+            for index in 0..<Limits.searchedFrames {
+                guard let next = frame(index + 1, pageBytes: pageBytes) else { continue }
+                if frame(index, pageBytes: pageBytes)?.salts == next.salts { return true }
+            }
+            let isOne = byteCount == WALHeader.headerBytes + WALFrameHeader.headerBytes + pageBytes
+            if isOne, let only = frame(0, pageBytes: pageBytes), only.databasePages >= only.pageNumber { return true }
+            pageBytes *= 2
+        }
+        return false
     }
 
     private static func number(_ bytes: [UInt8], at offset: Int) -> UInt32 {

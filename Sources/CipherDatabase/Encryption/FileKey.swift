@@ -542,7 +542,7 @@ extension FileKey {
             .keyRotated(from: from, to: to),
             what: "\(name) has another key than it had when it was opened (epoch \(from) -> \(to)).",
             why:
-                "It was re-encrypted by another process, and the keys that this process holds do not open it any more.",
+                "It was re-encrypted by another process, and the keys that this process holds no longer open it.",
             remedy: "Reopen the store; the key source will be asked again.")
     }
 
@@ -550,7 +550,7 @@ extension FileKey {
         StoreError(
             .rotationPending,
             what: "\"\(path)\" cannot be opened at this moment.",
-            why: "A rotation of its data key was about to replace the file, and may have been interrupted there.",
+            why: "A rotation of its data key is replacing the file, or was interrupted while it did.",
             remedy:
                 "Try again. If the error persists, open the store once for writing with `cipherctl sql --write` "
                 + "(SharedStore.open in a program): that completes the rotation.")

@@ -29,7 +29,7 @@ package enum MissingDatabase {
     package static func interruptedDestruction(_ paths: StorePaths) throws(SystemError) -> StoreError? {
         guard try Files.entryExists(paths.destroying), try !isTaken(paths) else { return nil }
         return StoreError(
-            .noSuchStore, what: "There is no store at \"\(paths.database)\" any more.",
+            .noSuchStore, what: "There is no longer a store at \"\(paths.database)\".",
             why: "It was destroyed, and the destruction was interrupted before all of its files were removed: "
                 + "\"\(paths.destroying)\" is left.",
             remedy: "Complete it with `cipherctl destroy` (SharedStore.destroy(at:) in a program). Then a store can be "

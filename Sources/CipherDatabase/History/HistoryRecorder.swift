@@ -60,16 +60,6 @@ extension Database {
 
     // MARK: Tables of a repository
 
-    /// Records tables whose changes commits write themselves.
-    ///
-    /// - Returns: Those that were not recorded so far, as they are named here.
-    package func startHistoryOfCommits(of names: [String]) throws -> [String] {
-        let recorded = try recordedTables() ?? []
-        let missing = names.filter { !recorded.contains($0.lowercasedASCII) }
-        if !missing.isEmpty { try startHistory(of: missing, notesColumns: false, kept: [:], pausing: true) }
-        return missing
-    }
-
     /// Makes the triggers of tables pause in commits, where an earlier version of this library has made them.
     package func letCommitsWriteHistory(of names: [String]) throws {
         let recorded = try withoutWatching { try names.compactMap(recording) }

@@ -4,7 +4,7 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The state of a pool that outlives it, for another one that is opened in its place.
+/// The state of a pool that the next pool of the same store continues, after the store has yielded.
 package struct PoolCarryOver: Sendable {
     let writeTurn: WriteTurn?
     let checkpoints: CheckpointRecorder

@@ -2,8 +2,8 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// Gives the monitor of other connections' commits a holder row, and an access of the writing connection, whichever that
-/// is. It outlives the connections of a pool that is closed for a pause.
+/// Connects the monitor of external commits to the present writing connection and its holder row. It outlives the
+/// connections of a shared store that yields.
 package final class ProcessLink: Sendable {
     /// How an access for the monitor ended.
     package enum Access: Sendable {

@@ -26,6 +26,18 @@ package struct LentRow {
         }
     }
 
+    /// The bytes of all texts and blobs of the row, the texts in UTF-8. Ask after the values were read: counting converts
+    /// them.
+    package var valueBytes: Int {
+        (0..<handle.columnCount).reduce(0) { sum, column in
+            switch handle.storageClass(at: column) {
+            case .null, .integer, .real: sum
+            case .text: sum + handle.utf8(at: column).count
+            case .blob: sum + handle.bytes(at: column).count
+            }
+        }
+    }
+
     /// Whether a column of a database in UTF-16 has a text that SQLite converts to UTF-8 and back without a change; true
     /// for values of other classes. Ask before the value is read: reading converts it.
     package func isExactInUTF8(_ index: Int) -> Bool {
@@ -131,7 +143,7 @@ extension Database {
     /// - Throws: ``DatabaseError``, or the error of `progress`.
     @discardableResult
     package func insertRows(
-        of source: Statement, by sql: (_ places: [String]) -> String, progress: () throws -> Void = {}
+        of source: Statement, by sql: (_ places: [String]) -> String, progress: (LentRow) throws -> Void = { _ in }
     ) throws -> Int {
         let columns = 0..<source.columnCount
         let plain = try makeStatement(sql: sql(columns.map { _ in "?" }))
@@ -156,7 +168,7 @@ extension Database {
                 try statement.execute(with: row, bytes: marked)
             }
             count += 1
-            try progress()
+            try progress(row)
         }
         return count
     }

@@ -25,6 +25,8 @@ final class ConnectionHooks {
     @exclusivity(unchecked) var record: AccessRecord?
     /// The record of the statement that was compiled last.
     @exclusivity(unchecked) var compiledRecord: AccessRecord?
+    /// The condition that ends statements; nil while there is none.
+    var statementEnd: StatementEnd?
     /// Whether deletions from a table must be reported row by row.
     var reportsDeletions: ((_ table: String) -> Bool)?
     /// The tables for which a statement was compiled that may delete all rows without a report.

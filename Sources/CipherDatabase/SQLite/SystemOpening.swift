@@ -59,8 +59,13 @@ enum SystemOpening {
             return refuse(name, .foreignIndex)
         }
         state.withLock { if !$0.refused.isEmpty { $0.refused[name] = nil } }
+        if !companionEndings.contains(where: name.hasSuffix), let identity = RegularFile.identity(of: number) {
+            OpenedDatabases.note(name, identity)
+        }
         return number
     }
+
+    private static let companionEndings = ["-wal", "-journal", indexEnding]
 
     private static let randomDevice = "/dev/urandom"
     private static let indexEnding = "-shm"

@@ -61,6 +61,36 @@ extension Database {
         return unique.first { given.isSuperset(of: $0.columns.map(\.lowercasedASCII)) }?.columns
     }
 
+    /// Whether no two rows of a table are one group by some columns. GROUP BY makes one group of all NULLs, and of the texts
+    /// that are equal by the collation of a column, which a unique key may admit.
+    package func columnsSeparateRows(_ columns: some Sequence<String>, of tableName: String) throws -> Bool {
+        let given = Set(columns.map(\.lowercasedASCII))
+        let found = try find(tableName, nil) { table in
+            try self.columns(in: table).map { (table: table, columns: $0, isView: try exists("view", table)) }
+        }
+        guard let found else { throw DatabaseError.noSuchTable(tableName) }
+        guard let key = try primaryKey(of: found.table) else { return false }
+        let rowIDNames = [key.rowIDColumn] + RowIDName.visible(beside: found.columns.map(\.name)).map(Optional.init)
+        if key.tableHasRowID, rowIDNames.contains(where: { $0.map { given.contains($0.lowercasedASCII) } == true }) {
+            return true
+        }
+        // The program states the key of a view.
+        if found.isView { return given.isSuperset(of: key.columns.map(\.lowercasedASCII)) }
+        let never = Set(found.columns.filter(\.isNotNull).map(\.name.lowercasedASCII))
+        return try (indexes(on: found.table) ?? []).contains { index in
+            let names = index.columns.map(\.lowercasedASCII)
+            guard index.isUnique, !index.isPartial, given.isSuperset(of: names), never.isSuperset(of: names) else {
+                return false
+            }
+            let collations = try String.fetchAll(
+                self, sql: "SELECT coll FROM pragma_index_xinfo(?, ?) WHERE key ORDER BY seqno",
+                arguments: [index.name, found.table.schemaID.name])
+            return zip(names, collations).allSatisfy { name, collation in
+                self.collation(ofColumn: name, in: tableName)?.lowercasedASCII == collation.lowercasedASCII
+            }
+        }
+    }
+
     /// Whether a table or view has a primary key, the rowid of a table included. A view has none, unless the schema
     /// source names one.
     ///

@@ -216,6 +216,10 @@ package struct DisplacedRows {
     }
 
     private static func trigger(_ suffix: String, of fullTextTable: String) -> String { "__\(fullTextTable)_\(suffix)" }
+
+    private static func triggerNames(of fullTextTable: String) -> [String] {
+        ["ri", "ru", "ai", "ad", "au", "bu", "bd"].map { trigger($0, of: fullTextTable) }
+    }
 }
 
 extension DisplacedRows {
@@ -224,18 +228,19 @@ extension DisplacedRows {
     /// The schema of the full-text table.
     private var schema: String { isTemporary ? "temp" : "main" }
 
-    /// Creates the triggers, in the place of those that differ.
+    /// Creates the triggers, in the place of those that differ; of all, if a trigger of the program would fire first.
     ///
     /// - Returns: Whether one was missing or different, so that the full-text table may have missed changes.
     @discardableResult
     package func create(_ db: Database) throws -> Bool {
         let all = try triggers(db)
+        let areLate = try firesLate(db)
         let rows = try Row.fetchAll(
             db, sql: "SELECT name, sql, tbl_name FROM \(schema).sqlite_schema WHERE type = 'trigger'"
         ).filter { ($0[2] as String).lowercasedASCII == content.lowercasedASCII }
         let existing = Dictionary(rows.map { ($0[0] as String, $0[1] as String) }) { first, _ in first }
         let name = Self.prefix + index.name
-        let changed = all.filter { existing[$0.name] != $0.definition }
+        let changed = all.filter { areLate || existing[$0.name] != $0.definition }
         if try changed.isEmpty && db.tableExists(name, in: schema) { return false }
         let columns = index.module == .fts5 ? self.columns.indices.map { ", c\($0)" }.joined() : ""
         try FullTextUpkeep.change(db) {
@@ -244,6 +249,7 @@ extension DisplacedRows {
                 try db.execute(
                     sql: "CREATE TABLE \(schema).\(noteTable) (n INTEGER PRIMARY KEY, id INTEGER\(columns))")
             }
+            if !isTemporary { db.features[FullTextUpkeep.key]?.follows(index.name) }
             for trigger in changed {
                 let quoted = trigger.name.quotedDatabaseIdentifier
                 try db.execute(sql: "DROP TRIGGER IF EXISTS \(schema).\(quoted)")
@@ -256,9 +262,8 @@ extension DisplacedRows {
     /// Drops the triggers of a full-text table, and what they need.
     package static func drop(of fullTextTable: String, _ db: Database) throws {
         try FullTextUpkeep.change(db) {
-            for suffix in ["ri", "ru", "ai", "ad", "au", "bu", "bd"] {
-                let name = trigger(suffix, of: fullTextTable).quotedDatabaseIdentifier
-                try db.execute(sql: "DROP TRIGGER IF EXISTS \(name)")
+            for name in triggerNames(of: fullTextTable) {
+                try db.execute(sql: "DROP TRIGGER IF EXISTS \(name.quotedDatabaseIdentifier)")
             }
             try db.withoutHistoryUpkeep { try db.execute(sql: "DROP TABLE IF EXISTS \(noteTable(of: fullTextTable))") }
         }
@@ -266,7 +271,59 @@ extension DisplacedRows {
 
     // MARK: Following the keys of the content
 
-    /// The triggers of a schema that no longer fit the keys of their tables.
+    /// Whether all triggers are there as they have to be, in whatever order.
+    func isComplete(_ db: Database) throws -> Bool {
+        let existing = try Set(contentTriggers(db).map(\.sql))
+        return try triggers(db).allSatisfy { existing.contains($0.definition) }
+    }
+
+    /// Whether the triggers are there, on the content. DROP TABLE drops those of the table.
+    func isFollowing(_ db: Database) throws -> Bool {
+        try contentTriggers(db).contains { $0.name == Self.trigger("ai", of: index.name) }
+    }
+
+    /// The triggers of the content in the schema of the full-text table, in the order of their creation.
+    private func contentTriggers(_ db: Database) throws -> [(name: String, sql: String)] {
+        let sql = "SELECT tbl_name, name, sql FROM \(schema).sqlite_schema WHERE type = 'trigger' ORDER BY rowid"
+        return try Row.fetchAll(db.statement(forFetching: sql)).compactMap { row in
+            let isOfContent = (row[0] as String).lowercasedASCII == content.lowercasedASCII
+            return isOfContent ? (row[1], row[2] as String? ?? "") : nil
+        }
+    }
+
+    /// Whether a trigger of the program was created after these, so that it fires before them. If it changes a row that has
+    /// just been written, these would see the two changes in the wrong order.
+    private func firesLate(_ db: Database) throws -> Bool {
+        let own = Set(try FullTextIndex.all(in: schema, db).flatMap { Self.triggerNames(of: $0.name) })
+        let names = try contentTriggers(db).map(\.name)
+        guard let first = names.firstIndex(where: Set(Self.triggerNames(of: index.name)).contains) else { return false }
+        return names[first...].contains { !own.contains($0) && !Database.isStoreInternalObject($0) }
+    }
+
+    /// Whether triggers of the program write the full-text table.
+    private func isWrittenByProgram(_ db: Database) throws -> Bool {
+        let own = Set(Self.triggerNames(of: index.name))
+        let name = index.name.lowercasedASCII
+        return try contentTriggers(db).contains { trigger in
+            !own.contains(trigger.name)
+                && SQLToken.tokens(of: trigger.sql).contains { $0.name?.lowercasedASCII == name }
+        }
+    }
+
+    /// The synchronized full-text tables of the main database, by their names, with whether their content is there.
+    static func synchronized(_ db: Database) throws -> [String: Bool] {
+        let sql = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND \("name".sqlBegins(with: prefix))"
+        let noted = try Set(String.fetchAll(db.statement(forFetching: sql)))
+        if noted.isEmpty { return [:] }
+        let contents = try FullTextIndex.all(db).compactMap { index -> (String, Bool)? in
+            guard case .table(let content) = index.content, noted.contains(prefix + index.name) else { return nil }
+            return (index.name, try db.tableExists(content))
+        }
+        return Dictionary(contents) { first, _ in first }
+    }
+
+    /// The synchronized full-text tables of a connection whose triggers do not fit their content: its keys have changed, the
+    /// triggers are gone with a former table of its name, or a trigger of the program fires before them.
     static func misfits(_ db: Database) throws -> [DisplacedRows] {
         try ["main", "temp"].flatMap { schema in
             let isNote = "name".sqlBegins(with: prefix)
@@ -292,7 +349,7 @@ extension DisplacedRows {
             String.fetchAll(db, sql: "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL"))
         return try FullTextIndex.all(db).compactMap { index in
             guard try !db.tableExists(prefix + index.name, in: "main"),
-                let rows = try rows(of: index, isTemporary: false, db)
+                let rows = try rows(of: index, isTemporary: false, db), try rows.isFollowing(db)
             else { return nil }
             return rows.formerTriggers.allSatisfy { existing.contains($0.definition) } ? rows : nil
         }
@@ -318,17 +375,14 @@ extension DisplacedRows {
 
     private static func misfit(_ index: FullTextIndex, isTemporary: Bool, _ db: Database) throws -> DisplacedRows? {
         guard let rows = try rows(of: index, isTemporary: isTemporary, db) else { return nil }
-        let schema = isTemporary ? "temp" : "main"
-        let sql = "SELECT sql FROM \(schema).sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL"
-        let existing = try Set(String.fetchAll(db, sql: sql))
-        return try rows.triggers(db).allSatisfy { existing.contains($0.definition) } ? nil : rows
+        if try rows.isComplete(db) { return try rows.firesLate(db) ? rows : nil }
+        return try !rows.isFollowing(db) && rows.isWrittenByProgram(db) ? nil : rows
     }
 
-    /// Nil for a full-text table that is not synchronized, or whose columns cannot be told.
+    /// Nil for a full-text table without a table of the program, or whose columns cannot be told.
     private static func rows(of index: FullTextIndex, isTemporary: Bool, _ db: Database) throws -> DisplacedRows? {
         let schema = isTemporary ? "temp" : "main"
         guard case .table(let content) = index.content, try db.tableExists(content),
-            try db.triggerExists(trigger("ai", of: index.name), in: schema),
             let rowID = try db.rowIDName(of: content)
         else { return nil }
         // The column of the language is hidden, and added by the definition.

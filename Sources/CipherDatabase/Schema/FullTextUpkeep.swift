@@ -7,6 +7,8 @@ import StorePlatform
 /// | VACUUM | rows without a declared key may get other rowids | an index that fitted before is made again after it |
 /// | CREATE or DROP of a unique INDEX | a `REPLACE` removes other rows than before | the triggers are made again |
 /// | ALTER TABLE | a CHECK refuses other rows than before | the triggers are made again |
+/// | DROP TABLE, and another table of that name | the triggers are gone with the table | triggers and index are made again |
+/// | CREATE TRIGGER of the program | it fires before the triggers, and may change the row | the triggers are made again |
 ///
 /// An index that did not fit before VACUUM is left as it is: the program may fill it in a way of its own.
 ///
@@ -26,6 +28,12 @@ final class FullTextUpkeep: ConnectionFeature {
     private var fitting: [FullTextIndex] = []
     /// Whether indexes or tables were changed since the triggers were last made.
     private var keysMayDiffer = false
+    /// Whether tables or triggers were created or dropped since then.
+    private var triggersMayDiffer = false
+    /// The full-text tables whose triggers were there.
+    private var followed: Set<String> = []
+    /// Those of them whose content was dropped, with the triggers.
+    private var abandoned: Set<String> = []
     /// Whether a VACUUM has run since then.
     private var hasVacuumed = false
     /// Whether triggers are being made or dropped.
@@ -39,6 +47,7 @@ final class FullTextUpkeep: ConnectionFeature {
     func didChangeSchema(_ effects: StatementEffects, isForeign: Bool, on db: Database) {
         if isForeign { return }
         if effects.contains(.indexes) { keysMayDiffer = true }
+        if effects.contains(.storedSchema) { triggersMayDiffer = true }
         if effects.contains(.vacuum) { hasVacuumed = true }
         if db.needsTriggerUpkeep(after: effects) { db.features.want(.didRun, for: Self.key) }
     }
@@ -49,8 +58,11 @@ final class FullTextUpkeep: ConnectionFeature {
         self.hasVacuumed = false
         guard db.keepsTriggers else { return }
         if hasVacuumed { try didVacuum(db) }
-        if keysMayDiffer { try followKeys(db) }
+        if keysMayDiffer || triggersMayDiffer { try followKeys(db) }
     }
+
+    /// Notes that a full-text table of the main database has its triggers.
+    func follows(_ name: String) { followed.insert(name) }
 
     func didFail(_ statement: Statement, on db: Database) {
         // A missing file is found when the database is opened again.
@@ -113,6 +125,7 @@ final class FullTextUpkeep: ConnectionFeature {
     /// - Returns: What the program should know, as sentences.
     static func catchUp(_ db: Database) throws -> [String] {
         try db.withoutWatching {
+            for name in try DisplacedRows.synchronized(db).keys { db.features[key]?.follows(name) }
             let marked = try VacuumMark.abandoned(db)
             let outdated = try DisplacedRows.misfits(db) + DisplacedRows.outdated(db)
             if marked.isEmpty && outdated.isEmpty { return [] }
@@ -135,7 +148,7 @@ final class FullTextUpkeep: ConnectionFeature {
                         }
                         notices.append(
                             "the triggers of the full-text table \"\(rows.indexName)\" were made again: an earlier version "
-                                + "had made them, or the keys of its table have changed")
+                                + "had made them, or its table, the keys or the other triggers of that have changed")
                     }
                 }
             }
@@ -146,10 +159,28 @@ final class FullTextUpkeep: ConnectionFeature {
     /// Makes the triggers fit the keys of their tables, unless they are being made or dropped.
     private func followKeys(_ db: Database) throws {
         if isUnderWay { return }
-        keysMayDiffer = false
-        let misfits = try db.withoutWatching { try DisplacedRows.misfits(db) }
+        let keysMayDiffer = keysMayDiffer
+        (self.keysMayDiffer, triggersMayDiffer) = (false, false)
+        let misfits = try db.withoutWatching {
+            let missing = try DisplacedRows.synchronized(db).filter { !$0.value }.map(\.key)
+            abandoned.formUnion(followed.intersection(missing))
+            return try DisplacedRows.misfits(db)
+        }
         if misfits.isEmpty { return }
-        try db.changingHistory { for rows in misfits { try rows.create(db) } }
+        try db.changingHistory {
+            for rows in misfits {
+                if try rows.isFollowing(db) {
+                    // While triggers are created one by one, as those of a copied schema, they are left alone.
+                    if try keysMayDiffer || rows.isComplete(db) { try rows.create(db) }
+                } else if abandoned.remove(rows.indexName) != nil {
+                    try rows.create(db)
+                    try FullTextIndex.all(db).first { $0.name == rows.indexName }?.rebuilding.map {
+                        try db.execute(sql: $0)
+                    }
+                }
+                // Otherwise the program has dropped the triggers.
+            }
+        }
     }
 
     /// Runs a block that makes or drops triggers one by one.

@@ -106,16 +106,15 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     /// - Returns: Whether it had not ended before.
     @discardableResult
     private func end() -> Bool {
-        // The reader is released without the lock: that may close it.
-        let reader = state.withLock { state in
-            defer {
-                state.reader = nil
-                state.onChange = { _ in }
-                state.onError = { _ in }
-                state.fetched = []
-                state.deliveries = []
-            }
-            return state.reader
+        // They are released without the lock: that may close the reader, and run code of the program.
+        let (reader, _, _, _, _) = state.withLock { state in
+            let released = (state.reader, state.onChange, state.onError, state.fetched, state.deliveries)
+            state.reader = nil
+            state.onChange = { _ in }
+            state.onError = { _ in }
+            state.fetched = []
+            state.deliveries = []
+            return released
         }
         return reader != nil
     }
@@ -392,8 +391,9 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     /// Queues a fetched value, and converts all queued values later.
     ///
     /// - Parameters:
-    ///   - number: Where there was a fetch on the writing connection since this number of them, that one counts.
-    ///   - poll: The poll during which it was fetched: then that thread converts, where nothing can block it.
+    ///   - number: `writerFetches` when this fetch began. If that has changed, a fetch on the writing connection is newer,
+    ///     and this value is dropped.
+    ///   - poll: The poll during which the value was fetched: then the thread of that poll converts a plain value.
     private func convert(_ fetched: Reducer.Fetched, unlessAfter number: Int? = nil, in poll: ExternalPoll? = nil) {
         guard enqueue(.success(fetched), unlessAfter: number) else { return }
         if let poll, isPlain {

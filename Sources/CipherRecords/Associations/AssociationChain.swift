@@ -92,7 +92,7 @@ struct AssociationChain: Hashable, Sendable {
                 let link = index + 1 < pivots.count ? pivots[index + 1].link : destination.link
                 // Associations that are joined later have keys of their own.
                 let key = "grdb_" + pivot.key.singular
-                join = Join(key: key, kind: .required, link: link.reversed, relation: relation)
+                join = Join(key: key, kind: .required, link: link.reversed, relation: relation, isReversed: true)
                 path.insert(key, at: 0)
             }
             if let join { relation.add(join) }

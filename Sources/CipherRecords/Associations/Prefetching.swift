@@ -76,6 +76,8 @@ struct Prefetching {
     private struct Children {
         let origin: Origin
         let values: LinkValues
+        /// How each of the linking columns is compared with the values.
+        let comparisons: [LinkComparison]
         /// The columns that link them, with the names under which they are selected once more.
         let selected: [(name: String, alias: String)]
         /// None where no row can have any.
@@ -100,13 +102,17 @@ struct Prefetching {
         }
         let values = LinkValues(of: bases, at: positions)
         let selected = pairs.map { (name: $0.right, alias: Self.linkPrefix + $0.right) }
-        let conditions = try values.count == 0 ? [] : self.requests(origin, pairs, values)
+        let comparisons = try pairs.map {
+            try SchemaFacts(db).comparison(of: $0, left: origin.table, right: origin.first.relation.table)
+        }
+        let conditions = try values.count == 0 ? [] : self.requests(origin, pairs, values, comparisons)
         let requests = conditions.map { condition, tables in
             var relation = origin.chain.request(where: condition, selecting: selected)
             relation.commonTables += tables
             return QueryInterfaceRequest<Row>(relation: relation)
         }
-        return Children(origin: origin, values: values, selected: selected, requests: requests)
+        return Children(
+            origin: origin, values: values, comparisons: comparisons, selected: selected, requests: requests)
     }
 
     /// The rows of an association, for each row of the request.
@@ -135,8 +141,7 @@ struct Prefetching {
             }
             return position
         }
-        return try groups(
-            of: children, at: childPositions, values, fetched.origin.first.relation, selected.map(\.name))
+        return try groups(of: children, at: childPositions, fetched)
     }
 
     /// The rows of an association by the values that link them.
@@ -144,16 +149,15 @@ struct Prefetching {
     /// - Parameters:
     ///   - children: The rows.
     ///   - positions: Where a row has the linking values.
-    ///   - columns: The linking columns of the relation that the first step leads to.
-    private func groups(
-        of children: [Row], at positions: [Int], _ values: LinkValues, _ relation: Relation, _ columns: [String]
-    ) throws -> RowGroups {
+    ///   - fetched: What they were found by.
+    private func groups(of children: [Row], at positions: [Int], _ fetched: Children) throws -> RowGroups {
+        let values = fetched.values
         let links = children.map(\.unadapted)
         if let groups = values.integerGroups(of: links, at: positions[0]) {
             return RowGroups(children, groupOfRow: groups, groupCount: values.count, of: values.groupOfRow)
         }
         let tuples = links.map { link in LinkTuple(values: positions.map { link.databaseValue(at: $0) }) }
-        let matches = try matches(of: tuples, values, relation, columns)
+        let matches = try matches(of: tuples, fetched)
         var (rows, groups): ([Row], [Int32]) = ([], [])
         for (child, tuple) in zip(children, tuples) {
             for group in matches[tuple] ?? [] {
@@ -188,13 +192,15 @@ struct Prefetching {
     /// The conditions on the table next to the origin, once for each query, with the common table expressions that the
     /// conditions use.
     private func requests(
-        _ origin: Origin, _ pairs: [Join.ColumnPair], _ values: LinkValues
+        _ origin: Origin, _ pairs: [Join.ColumnPair], _ values: LinkValues, _ comparisons: [LinkComparison]
     ) throws -> [(condition: Term, tables: [CommonTable])] {
-        let columns = pairs.map { Term(.column($0.right, .request)) }
-        if columns.count == 1, values.count > Self.mostSoughtKeys, try coversTable(origin, pairs[0]) {
-            return [(columns[0].compared(.isNot, to: Term(DatabaseValue.null)), [])]
+        let plain = pairs.map { Term(.column($0.right, .request)) }
+        if plain.count == 1, values.count > Self.mostSoughtKeys, try coversTable(origin, pairs[0]) {
+            return [(plain[0].compared(.isNot, to: Term(DatabaseValue.null)), [])]
         }
-        let tuples = values.tuples
+        let tuples = values.tuples.filter { $0.isAdmitted(by: comparisons) }
+        if tuples.isEmpty { return [] }
+        let columns = zip(comparisons, plain).map { $0.operand($1) }
         if columns.count == 1 {
             // In order: the same values are always the same query, and found in the order of the index.
             return [(columns[0].isAmong(tuples.map { Term($0.values[0]) }), [])]
@@ -209,7 +215,8 @@ struct Prefetching {
             base.isDistinct = false
             base.selection = pairs.map { .expression(Term(.column($0.left, .request))) }
             let table = CommonTable(name: name, columns: nil, isRecursive: false, query: .relation(base))
-            return [(Term(.apply(.amongRows(columns.count), columns + [Term(.tableName(name))])), [table])]
+            // Its columns have their types.
+            return [(Term(.apply(.amongRows(plain.count), plain + [Term(.tableName(name))])), [table])]
         }
         return stride(from: 0, to: tuples.count, by: Self.mostCompositeKeys).map { start in
             let part = tuples[start..<min(start + Self.mostCompositeKeys, tuples.count)]
@@ -234,13 +241,10 @@ struct Prefetching {
 
     /// The groups of rows with some values in their linking columns.
     ///
-    /// - Parameters:
-    ///   - tuples: The values in the rows of the association.
-    ///   - relation: The table that has the linking columns.
-    private func matches(
-        of tuples: [LinkTuple], _ values: LinkValues, _ relation: Relation, _ columns: [String]
-    ) throws -> [LinkTuple: [Int32]] {
-        let wanted = values.tuples
+    /// - Parameter tuples: The values in the rows of the association.
+    private func matches(of tuples: [LinkTuple], _ fetched: Children) throws -> [LinkTuple: [Int32]] {
+        let (wanted, columns) = (fetched.values.tuples, fetched.selected.map(\.name))
+        let relation = fetched.origin.first.relation
         let areComparable = columns.indices.allSatisfy { column in
             let (left, right) = (Kinds(of: wanted, column), Kinds(of: tuples, column))
             if left.hasReal || right.hasReal { return false }
@@ -251,21 +255,22 @@ struct Prefetching {
         if areComparable {
             return Dictionary(uniqueKeysWithValues: wanted.enumerated().map { ($1, [Int32($0)]) })
         }
-        return try comparedMatches(values, relation, columns)
+        return try comparedMatches(wanted, relation, columns, fetched.comparisons)
     }
 
     /// Asks SQLite for the groups: what is equal depends on the affinity and the collation of the columns.
     /// - SeeAlso: <https://www.sqlite.org/datatype3.html#comparison_expressions>
     private func comparedMatches(
-        _ values: LinkValues, _ relation: Relation, _ columns: [String]
+        _ tuples: [LinkTuple], _ relation: Relation, _ columns: [String], _ comparisons: [LinkComparison]
     ) throws -> [LinkTuple: [Int32]] {
         let table = relation.table.quotedDatabaseIdentifier
         let names = columns.map { table + "." + $0.quotedDatabaseIdentifier }
         let keys = columns.indices.map { "\"grdb_key\".\"k\($0)\"" }
-        let tuples = values.tuples
+        let positions = tuples.indices.filter { tuples[$0].isAdmitted(by: comparisons) }
+        let operands = zip(comparisons, names).map { $0.operand($1) }
         var matches: [LinkTuple: [Int32]] = [:]
-        for start in stride(from: 0, to: tuples.count, by: Self.mostCompositeKeys) {
-            let part = start..<min(start + Self.mostCompositeKeys, tuples.count)
+        for start in stride(from: 0, to: positions.count, by: Self.mostCompositeKeys) {
+            let part = positions[start..<min(start + Self.mostCompositeKeys, positions.count)]
             // Parameters have no affinity: this compares as IN does with a list of values.
             let row = "(" + Array(repeating: "?", count: columns.count + 1).joined(separator: ", ") + ")"
             let key = CommonTable(
@@ -281,7 +286,7 @@ struct Prefetching {
             // DISTINCT takes 1 and 1.0 for the same.
             query.write(names.map { "\($0) COLLATE BINARY, typeof(\($0))" }.joined(separator: ", "))
             query.write(" FROM \(table), \"grdb_key\" WHERE ")
-            query.write(zip(names, keys).map { "\($0) = \($1)" }.joinedAsExpression(by: " AND "))
+            query.write(zip(operands, keys).map { "\($0) = \($1)" }.joinedAsExpression(by: " AND "))
             let rows = try Row.fetchCursor(
                 db, sql: query.text, arguments: StatementArguments(query.values))
             while let row = try rows.next() {
@@ -318,6 +323,9 @@ struct Prefetching {
 /// The values of the linking columns of one row.
 private struct LinkTuple: Hashable {
     let values: [DatabaseValue]
+
+    /// Whether the values can equal those of the columns.
+    func isAdmitted(by comparisons: [LinkComparison]) -> Bool { zip(comparisons, values).allSatisfy { $0.admits($1) } }
 
     // An INTEGER and a REAL are different: as texts they would be.
     static func == (left: LinkTuple, right: LinkTuple) -> Bool {

@@ -240,9 +240,10 @@ extension TableRecord {
     /// Deletes the row with the columns of a unique key.
     ///
     /// - Returns: Whether there was one.
+    /// - Throws: `DatabaseError` `.SQLITE_MISUSE` if several rows have the key, as with NULL.
     @discardableResult
     public static func deleteOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> Bool {
-        try filter(key: key).deleteAll(db) > 0
+        try filter(key: key).deleteOnly(db, of: key.keys)
     }
 
     /// Deletes the rows with primary keys of one column.

@@ -133,6 +133,23 @@ extension QueryInterfaceRequest {
         }
     }
 
+    /// Deletes the row with a unique key.
+    ///
+    /// A unique key admits any number of rows with NULL, and texts that are equal by the collation of a column alone.
+    ///
+    /// - Parameter columns: The columns of the key.
+    /// - Returns: Whether there was one.
+    /// - Throws: `DatabaseError` `.SQLITE_MISUSE` if there are several.
+    func deleteOnly(_ db: Database, of columns: some Collection<String>) throws -> Bool {
+        if try !db.columnsSeparateRows(columns, of: relation.table), try limit(2).fetchCount(db) > 1 {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message: "several rows of table \(relation.table) have this key: delete them with deleteAll(_:), or one "
+                    + "of them by its primary key")
+        }
+        return try deleteAll(db) > 0
+    }
+
     /// A statement that deletes the rows and returns a selection of each.
     public func deleteAndFetchStatement(_ db: Database, selection: [any SQLSelectable]) throws -> Statement {
         try db.prepare(.delete(relation.withoutPrefetches, returning: selection.map { $0.sqlSelection.content }))

@@ -23,8 +23,8 @@ struct Relation: Hashable, Sendable {
     var joins: [Join] = []
     /// Rows of other tables that are fetched for the rows of this one, by requests of their own.
     var prefetches: [Prefetch] = []
-    /// Columns that are selected behind all others. If there are any, the query has these columns alone, in the rows
-    /// that it finds with its whole selection, which its order may name.
+    /// If there are any, the result has these columns alone. A subquery selects them after the whole selection, which its
+    /// order may name.
     var keyColumns: [String] = []
     /// Whether associations are so deep in one another that they were left out, and no statement can be made.
     var isTooDeep = false
@@ -79,6 +79,8 @@ struct Join: Hashable, Sendable {
     var relation: Relation
     /// Whether a row may find any number of rows.
     var isToMany = false
+    /// Whether the link was followed from the joined table first: its columns are compared in that order.
+    var isReversed = false
 }
 
 /// Rows that are fetched for those of a relation, by a request of their own; or a table on the way to them, which the

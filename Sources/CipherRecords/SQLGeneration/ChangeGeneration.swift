@@ -40,6 +40,11 @@ extension SQLGenerator {
                 "the request reads the common table expression \(relation.table), and SQL would change the rows of the table "
                     + "of that name: give the expression another name")
         }
+        if relation.groups.isEmpty, !relation.having.isEmpty || relation.selection.contains(where: \.isAggregate) {
+            throw misuse(
+                "the rows of a request cannot be changed if an aggregate makes one row of them: remove the aggregate, or "
+                    + "group by the primary key of table \(relation.table)")
+        }
         let outer = self.commonTables
         self.commonTables.append(commonTables)
         defer { self.commonTables = outer }
@@ -73,20 +78,14 @@ extension SQLGenerator {
         let columns = try facts.fastKey(of: relation.table)
         if !relation.groups.isEmpty, !(try isGroupedByUniqueKey(relation)) {
             throw misuse(
-                "the rows of a grouped request can be changed only where each group is one row: group by a unique key of "
-                    + "table \(relation.table)")
+                "the rows of a grouped request can be changed only where each group is one row: group by the primary key of "
+                    + "table \(relation.table), or by a unique key that is never NULL")
         }
-        let keepsSelection = relation.limit != nil && relation.mayOrderBySelection
-        if keepsSelection, relation.groups.isEmpty,
-            !relation.having.isEmpty || relation.selection.contains(where: \.isAggregate)
-        {
-            throw misuse(
-                "the rows of a request with a limit cannot be changed if an aggregate makes one row of them: remove "
-                    + "the aggregate, or group by a unique key of table \(relation.table)")
-        }
+        // A limit depends on the order, which may name what is selected, and without one on the columns.
+        let keepsSelection = relation.limit != nil
         var keys = relation.joins.isEmpty || keepsSelection ? relation : relation.joiningOnly
         keys = keys.withoutCommonTables
-        if relation.isDistinct, relation.limit != nil, relation.groups.isEmpty {
+        if relation.isDistinct, relation.limit != nil {
             // The limit counts different rows.
             guard try isDistinctByKey(relation) else {
                 throw misuse(
@@ -115,93 +114,44 @@ extension SQLGenerator {
         guard try facts.hasKey(relation.table), relation.joins.allSatisfy(\.relation.selectsNothing) else {
             return false
         }
-        let key = try facts.primaryKey(relation.table).columns.map(\.lowercasedASCII)
+        let columns = try facts.columns(relation.table).map(\.lowercasedASCII)
         var found: Set<String> = []
         for selection in relation.selection {
             switch selection {
-            case .allColumns(.request), .primaryKey(.request): found.formUnion(key)
+            case .allColumns(.request): found.formUnion(columns)
+            case .primaryKey(.request): found.formUnion(try facts.primaryKey(relation.table).columns)
             case .allColumnsExcluding(let excluded, .request):
-                found.formUnion(Set(key).subtracting(excluded.map(\.lowercasedASCII)))
+                found.formUnion(Set(columns).subtracting(excluded.map(\.lowercasedASCII)))
             case .expression(let term):
                 guard case .column(let name, .request) = term.operation else { return false }
                 found.insert(name.lowercasedASCII)
             default: return false
             }
         }
-        return found.isSuperset(of: key)
+        return try facts.separatesRows(Array(found), relation.table)
     }
 
+    /// Whether each group is one row of the table.
     private func isGroupedByUniqueKey(_ relation: Relation) throws -> Bool {
-        let columns = relation.groups.compactMap(\.identifyingColumn)
         if relation.groups.contains(where: { $0.operation == .fastKey(.request) }) { return true }
-        return try facts.isUniqueKey(columns, relation.table)
-    }
-}
-
-extension Selection {
-    /// Whether it may give an expression a name in the result: SQL text may.
-    fileprivate var mayHaveName: Bool {
-        switch self {
-        case .allColumns, .allColumnsExcluding, .primaryKey, .one: false
-        case .expression(let term): term.mayHaveName
-        case .located(_, let selections), .inTable(_, let selections): selections.contains(where: \.mayHaveName)
-        case .literal, .deferred: true
+        let rowID = try facts.hasKey(relation.table) ? facts.primaryKey(relation.table).rowIDColumn : nil
+        let columns = relation.groups.compactMap { term -> String? in
+            switch term.operation {
+            case .column(let name, .request)?: return name
+            // Only of integers: the minus of each text is 0.
+            case .apply(.prefix(.minus), let operands)?:
+                guard case .column(let name, .request)? = operands[0].operation else { return nil }
+                return name.lowercasedASCII == rowID?.lowercasedASCII ? name : nil
+            default: return nil
+            }
         }
-    }
-}
-
-extension Ordering.Element {
-    /// Whether SQL text of the program stands in it.
-    fileprivate var hasText: Bool {
-        switch self {
-        case .term(let term, _): term.hasText
-        case .primaryKey: false
-        case .deferred: true
-        }
-    }
-}
-
-extension Term {
-    /// Whether it may have a name in the result: SQL text may.
-    fileprivate var mayHaveName: Bool {
-        switch operation {
-        case nil, .column, .fastKey, .subquery, .bareQuery, .tableName: false
-        case .apply(.named, _)?, .literal?, .definition?, .columns?, .deferred?: true
-        case .apply(_, let operands)?: operands.contains(where: \.mayHaveName)
-        case .located(_, let term)?, .inTable(_, let term)?, .json(let term)?: term.mayHaveName
-        }
-    }
-
-    /// Whether SQL text of the program stands in the expression, outside of a query.
-    fileprivate var hasText: Bool {
-        switch operation {
-        case nil, .column, .fastKey, .subquery, .bareQuery, .tableName: false
-        case .literal?, .definition?, .columns?, .deferred?: true
-        case .apply(_, let operands)?: operands.contains(where: \.hasText)
-        case .located(_, let term)?, .inTable(_, let term)?, .json(let term)?: term.hasText
-        }
-    }
-
-    /// The column that has different values wherever the expression has.
-    fileprivate var identifyingColumn: String? {
-        switch operation {
-        case .column(let name, .request)?: name
-        case .apply(.prefix(.minus), let operands)?: operands[0].identifyingColumn
-        default: nil
-        }
+        return try facts.separatesRows(columns, relation.table)
     }
 }
 
 extension Relation {
     /// The name of a column in ``keyColumns`` among the selected ones.
     static func keyName(_ index: Int) -> String { "grdb_key\(index)" }
-
-    /// Whether the order may name a selected expression, or its position: ORDER BY finds names among the results first.
-    /// - SeeAlso: <https://www.sqlite.org/lang_select.html#orderby>
-    fileprivate var mayOrderBySelection: Bool {
-        selection.contains(where: \.mayHaveName) || ordering.isStable || ordering.elements.contains(where: \.hasText)
-            || joins.contains(where: \.relation.mayOrderBySelection)
-    }
 
     fileprivate var canBeChangedDirectly: Bool {
         joins.isEmpty && groups.isEmpty && limit == nil && !isDistinct && having.isEmpty

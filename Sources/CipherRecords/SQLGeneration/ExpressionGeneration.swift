@@ -48,7 +48,7 @@ extension SQLGenerator {
             current = outer
         case .json(let term): try write(term)
         // A request gets here after its closures have run.
-        case .deferred: throw misuse("an expression that needs a connection stands where there is none")
+        case .deferred: throw misuse("an expression that needs a connection is used without one")
         }
     }
 
@@ -124,7 +124,12 @@ extension SQLGenerator {
             try write(operands[1])
         case .exists(let negated):
             write(negated ? "NOT EXISTS " : "EXISTS ")
-            try write(operands[0])
+            guard case .subquery(.relation(let relation))? = operands[0].operation else {
+                return try write(operands[0])
+            }
+            write("(")
+            try writeTestedSelect(relation)
+            write(")")
         case .like(let negated):
             try write(operands.prefix(2), between: negated ? " NOT LIKE " : " LIKE ")
             if operands.count > 2 {
@@ -272,18 +277,30 @@ extension SQLGenerator {
         guard let pairs = try facts.columnPairs(origin.link, left: origin.table, right: current.table) else {
             throw misuse("request(for:) needs an association by columns: join the common table expression to a request")
         }
-        let equations = try pairs.map { pair in
+        let equations = try pairs.map { pair -> (comparison: LinkComparison, column: Term, value: Term) in
             guard let index = origin.columns.firstIndex(where: { $0.lowercasedASCII == pair.left.lowercasedASCII })
             else {
                 throw misuse(
                     "the record does not encode column \(pair.left) of table \(origin.table), which the association "
                         + "needs")
             }
-            return (pair.right, values[index])
+            let comparison = try facts.comparison(of: pair, left: origin.table, right: current.table)
+            return (comparison, comparison.operand(Term(.column(pair.right, .request))), values[index])
         }
         // NULL refers to nothing.
-        if equations.contains(where: \.1.isNull) { return write("0") }
-        try write(.conjunction(equations.map { Term(.column($0, .request)).equals($1) }))
+        if equations.contains(where: \.value.isNull) { return write("0") }
+        if equations.allSatisfy({ $0.comparison.storing == nil }) {
+            return try write(.conjunction(equations.map { $0.column.equals($0.value) }))
+        }
+        try write(equations, separator: " AND ") { generator, equation in
+            generator.write("(")
+            try generator.write(operand: equation.column)
+            generator.write(" = ")
+            generator.write(equation.comparison.storing?.before ?? "")
+            try generator.write(equation.value)
+            generator.write(equation.comparison.storing?.after ?? "")
+            generator.write(")")
+        }
     }
 
     private mutating func writeAmongRows(_ count: Int, _ operands: [Term]) throws {

@@ -48,7 +48,7 @@ struct SQLGenerator {
         case .count(let relation): try generator.writeCount(relation)
         case .exists(let relation):
             generator.write("SELECT EXISTS (")
-            try generator.writeSelect(relation.withoutOrder)
+            try generator.writeTestedSelect(relation.withoutOrder)
             generator.write(")")
         case .delete(let relation, let returning): try generator.writeDelete(relation, returning: returning)
         case .update(let relation, let assignments, let policy, let returning):
@@ -156,7 +156,7 @@ extension SQLGenerator {
             try write(literal)
             scopes.removeLast()
             current = outer
-        case .deferred: throw misuse("a query that needs a connection stands where there is none")
+        case .deferred: throw misuse("a query that needs a connection is used without one")
         }
     }
 }

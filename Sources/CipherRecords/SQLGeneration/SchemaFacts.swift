@@ -25,6 +25,10 @@ struct SchemaFacts {
     var columns: (_ table: String) throws -> [String]
     /// The foreign keys of a table; a view has none.
     var foreignKeys: (_ table: String) throws -> [Reference]
+    /// The facts of a column by which SQL compares it.
+    var comparedColumn: (_ column: String, _ table: String) throws -> ComparedColumn
+    /// Whether no two rows of a table are one group by some columns.
+    var separatesRows: (_ columns: [String], _ table: String) throws -> Bool
     /// The names of the columns of a query.
     var columnsOfQuery: (_ sql: String) throws -> [String]
 
@@ -54,6 +58,8 @@ struct SchemaFacts {
                 return []
             }
         }
+        comparedColumn = { column, table in try db.comparedColumn(column, in: table) }
+        separatesRows = { columns, table in try db.columnsSeparateRows(columns, of: table) }
         columnsOfQuery = { sql in try db.makeStatement(sql: sql).columnNames }
     }
 
@@ -83,11 +89,14 @@ struct SchemaFacts {
                 columns: table.key, rowIDColumn: table.isRowID ? table.key.first : nil, tableHasRowID: table.hasRowID,
                 rowIDName: table.hasRowID ? RowIDName.visible(beside: table.columns).first : nil)
         }
-        uniqueKey = { columns, name in
+        let key = { (columns: [String], name: String) in
             let table = try table(name)
             let columns = Set(columns.map(\.lowercasedASCII))
             return ([table.key] + table.uniqueKeys).first { columns.isSuperset(of: $0.map(\.lowercasedASCII)) }
         }
+        uniqueKey = key
+        separatesRows = { columns, name in try key(columns, name) != nil }
+        comparedColumn = { _, _ in ComparedColumn(collation: "BINARY") }
         columns = { try table($0).columns }
         foreignKeys = { try table($0).references }
         columnsOfQuery = { _ in throw DatabaseError(message: "the columns of SQL text are known to a database alone") }

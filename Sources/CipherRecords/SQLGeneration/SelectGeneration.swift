@@ -8,29 +8,50 @@ extension SQLGenerator {
     /// - Returns: How its columns are divided among its tables; nil when they all belong to one.
     @discardableResult
     mutating func writeSelect(_ relation: Relation, limitedToOne: Bool = false) throws -> ScopeLayout? {
+        if !relation.keyColumns.isEmpty {
+            try writeKeys(of: relation)
+            return nil
+        }
+        return try writeRequest(relation, limitedToOne: limitedToOne)
+    }
+
+    /// Writes a query for the keys of the rows that a request finds.
+    ///
+    /// Without its other columns, SQLite may find the rows by another index, and a limit leaves other rows of them. The
+    /// second LIMIT keeps SQLite from merging both queries, and the common table expression from leaving out the columns.
+    private mutating func writeKeys(of relation: Relation) throws {
+        let rows = "grdb_rows".quotedDatabaseIdentifier
+        write("WITH \(rows) AS (")
+        try writeRequest(relation, limitedToOne: false)
+        write(") SELECT ")
+        write(relation.keyColumns.indices) { $0.write(identifier: Relation.keyName($1)) }
+        write(" FROM \(rows) LIMIT -1")
+    }
+
+    @discardableResult
+    private mutating func writeRequest(_ relation: Relation, limitedToOne: Bool) throws -> ScopeLayout? {
         let commonTables = try commonTables(of: relation)
         let outer = self.commonTables
         // They see each other too, in any order.
         self.commonTables.append(commonTables)
         defer { self.commonTables = outer }
         try write(commonTables)
-        if !relation.keyColumns.isEmpty {
-            write("SELECT ")
-            write(relation.keyColumns.indices) { $0.write(identifier: Relation.keyName($1)) }
-            write(" FROM (")
-        }
         return try within(relation) { generator in
             generator.write(relation.isDistinct ? "SELECT DISTINCT " : "SELECT ")
             try generator.writeSelection()
             try generator.writeRows(of: relation)
             try generator.writeOrder()
             try generator.writeLimit(of: relation, isOne: limitedToOne)
-            if !relation.keyColumns.isEmpty {
-                generator.write(")")
-                return nil
-            }
             return try generator.scopeLayout(ofPlace: 0)
         }
+    }
+
+    /// Writes a query that EXISTS tests. SQLite ignores its DISTINCT there, and an offset counts different rows.
+    mutating func writeTestedSelect(_ relation: Relation) throws {
+        let isEnclosed = relation.isDistinct && relation.limit?.offset != nil
+        if isEnclosed { write("SELECT 1 FROM (") }
+        try writeSelect(relation)
+        if isEnclosed { write(")") }
     }
 
     /// Writes tables, conditions and groups.
@@ -96,7 +117,7 @@ extension SQLGenerator {
             try write(selections) { generator, selection in try generator.write(selection) }
             current = outer
         // A request gets here after its closures have run.
-        case .deferred: throw misuse("a selection that needs a connection stands where there is none")
+        case .deferred: throw misuse("a selection that needs a connection is used without one")
         case .one: write("1")
         }
     }
@@ -110,19 +131,23 @@ extension SQLGenerator {
             write(identifier: place.relation.table)
             if scope.isRenamed(index) { write(" " + place.name.quotedDatabaseIdentifier) }
             guard let join = place.join else { continue }
-            let conditions = try linkConditions(join.link, place, scope) + place.relation.filters
+            let conditions = try linkConditions(join, place, scope) + place.relation.filters
             try with(index) { try $0.write(conditions: conditions, after: " ON ") }
         }
     }
 
     private func linkConditions(
-        _ link: Join.Link, _ place: TableScope.Place, _ scope: TableScope
+        _ join: Join, _ place: TableScope.Place, _ scope: TableScope
     ) throws -> [Term] {
-        if case .condition(let condition, _, _) = link { return condition.map { [$0] } ?? [] }
+        if case .condition(let condition, _, _) = join.link { return condition.map { [$0] } ?? [] }
         let parent = scope.places[place.parent]
-        let pairs = try facts.columnPairs(link, left: parent.relation.table, right: place.relation.table)
-        return (pairs ?? []).map { pair in
-            Term(.column(pair.right, .request)).equals(Term(.column(pair.left, .named(parent.name))))
+        let (left, right) = (parent.relation.table, place.relation.table)
+        let pairs = try facts.columnPairs(join.link, left: left, right: right)
+        return try (pairs ?? []).map { pair in
+            let (own, other) = (Term(.column(pair.right, .request)), Term(.column(pair.left, .named(parent.name))))
+            // The collation is that of the left operand.
+            let isExchanged = try join.isReversed && facts.mayDifferInCollation(pair, left: left, right: right)
+            return isExchanged ? other.equals(own) : own.equals(other)
         }
     }
 
@@ -218,7 +243,7 @@ extension SQLGenerator {
             try write(term)
             write(direction.sql)
         // A request gets here after its closures have run.
-        case .deferred: throw misuse("an order that needs a connection stands where there is none")
+        case .deferred: throw misuse("an order that needs a connection is used without one")
         }
     }
 
@@ -281,12 +306,8 @@ extension Relation {
     /// The expression that counts the rows within the request itself; nil if the request has to be a subquery.
     fileprivate var countedTerm: Term? {
         guard limit == nil, groups.isEmpty, having.isEmpty, joins.isEmpty, commonTables.isEmpty else { return nil }
-        if isDistinct {
-            guard selection.count == 1, case .expression(let term) = selection[0], !term.mayBeAggregate else {
-                return nil
-            }
-            return Term(.apply(.function(Function(name: "COUNT", isAggregate: true, isDistinct: true)), [term.unnamed]))
-        }
+        // COUNT(DISTINCT x) would leave NULL out, which is one of the different rows.
+        if isDistinct { return nil }
         let isPlain = selection.allSatisfy { selection in
             switch selection {
             case .allColumns, .allColumnsExcluding, .primaryKey, .one: true

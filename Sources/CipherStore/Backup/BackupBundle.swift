@@ -109,7 +109,7 @@ package struct BackupBundle: Sendable {
         try bundle.requireUnused()
         throw StoreError(
             .backupReadOnly, what: "\"\(bundle.databasePath)\" is the database of a backup, which is never written.",
-            why: "Its manifest contains the hashes of the files: after any change the folder is not a backup any more.",
+            why: "Its manifest contains the hashes of the files: after any change the folder is no longer a backup.",
             remedy: "Make a store of it with `cipherctl restore \(ShellWord.path(bundle.folder)) STORE`, or read it in "
                 + "place. Move \"\(bundle.manifestPath)\" away only if it was used as a store since and can therefore not be "
                 + "restored. Nothing was changed.")

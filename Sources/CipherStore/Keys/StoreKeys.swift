@@ -151,7 +151,7 @@ public struct StoreKeys: Sendable {
     // MARK: Restoring the sidecar
 
     /// Writes both copies of the sidecar again, from the keys that this open store has in memory, after both files were
-    /// lost. No other process can open the store before that, and this one can open it no more once it has closed it.
+    /// lost. Until then no process can open the store. If this process closes the store before that, its keys are lost.
     ///
     /// The slots are those that this process knew last. The version is above all former ones, so that a lost copy that
     /// comes back does not count. The key log records it as an accepted sidecar.

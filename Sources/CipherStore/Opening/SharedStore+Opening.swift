@@ -282,7 +282,7 @@ extension SharedStore {
 
     private static func noSuchStore(_ path: String) -> StoreError {
         StoreError(
-            .noSuchStore, what: "There is no store at \"\(path)\" any more.",
+            .noSuchStore, what: "There is no longer a store at \"\(path)\".",
             why: "It was removed while this opening waited for other processes.",
             remedy: "If it should be there, restore a backup: `cipherctl restore`.")
     }
@@ -290,7 +290,7 @@ extension SharedStore {
     /// The error for an opener with the former key of a direct store, which has just completed the store's rotation.
     private static func formerKey(_ path: String, epoch: UInt64) -> StoreError {
         StoreError(
-            .wrongKey, what: "The key does not open \"\(path)\" any more.",
+            .wrongKey, what: "The key no longer opens \"\(path)\".",
             why: "An interrupted rotation has just been completed: the store has a new key now (epoch \(epoch)), and "
                 + "the given key is the former one.",
             remedy: "Give the new key.")
@@ -391,7 +391,7 @@ extension SharedStore {
 struct StoreIdentity {
     let storeID: StoreID
     let epoch: UInt64
-    /// Whether its data key comes from its user, so that a new one cannot be found with an old one.
+    /// Whether the store is direct: its user gives the data key, so a former one does not open a rotated store.
     var isDirect: Bool
 
     init(_ fileKey: FileKey, path: String) throws(StoreError) {

@@ -62,10 +62,10 @@ private struct FrameWords {
         return checksum
     }
 
-    /// The value of one word with which the checksum would be right; nil where there is none. The bytes stay as they are.
+    /// The value of one word with which the checksum would be right; nil if no value does. The bytes stay as they are.
     ///
-    /// A checksum is linear in each word, so two of them give the third. A frame that follows another one than that
-    /// before it has such a value once in 2^32 cases.
+    /// A checksum is linear in each word, so the checksums for 0 and 1 give the one for any value. A frame with another
+    /// predecessor has such a value by chance in one of 2^32 cases.
     mutating func value(at offset: Int, giving wanted: WALChecksum) -> UInt32? {
         let kept = Array(stored[offset..<offset + 4])
         defer { stored.replaceSubrange(offset..<offset + 4, with: kept) }

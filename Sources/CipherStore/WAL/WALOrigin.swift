@@ -9,17 +9,20 @@ import StoreSharing
 ///
 /// The key shows a WAL of another database. One of the same database, of another time, has authentic pages; the change
 /// counter in page 1 shows many of these. SQLite never lowers that counter, and it adds at most 1 from the file to the
-/// first frame of a WAL. A WAL without page 1 shows nothing.
+/// first frame of a WAL. A WAL without page 1 shows nothing, nor does one of a file without a plaintext header: SQLite
+/// reads the former counter from the bytes of the file as they are, and adds 1 to a ciphertext.
 /// - SeeAlso: `pager_write_changecounter` in <https://www.sqlite.org/src/file/src/pager.c>
 struct WALOrigin {
     private let scan: WALScan
     private let frames: WALFrames
+    private let hasReadableCounter: Bool
 
     /// - Returns: Nil for a WAL without a commit, or of pages of another size.
     /// - Throws: `SystemError`, `PageFormatError`.
     init?(_ scan: WALScan, _ file: RawFile, _ key: PageKey) throws {
         guard scan.committedFrames > 0, scan.header.pageBytes == key.settings.pageBytes else { return nil }
         self.scan = scan
+        hasReadableCounter = key.settings.plaintextHeaderBytes >= DatabaseHeader.Offset.changeCounter + 4
         frames = try WALFrames(scan.header, file, bytes: file.byteCount, key)
     }
 
@@ -36,6 +39,7 @@ struct WALOrigin {
     /// - Throws: `SystemError`, `PageFormatError`.
     func fault(of path: String) throws -> WALContent.Loss? {
         guard try hasAuthenticFrame else { return .foreignKey }
+        guard hasReadableCounter else { return nil }
         let firstPages = scan.pageNumbers.indices.filter { scan.pageNumbers[$0] == 1 }.map { UInt32($0) + 1 }
         guard let first = firstPages.first, let last = firstPages.last,
             let begin = try frames.changeCounter(of: first), let end = try frames.changeCounter(of: last),

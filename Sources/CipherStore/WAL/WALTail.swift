@@ -88,8 +88,8 @@ struct WALTail {
         return false
     }
 
-    /// Whether a broken frame is intact, and follows another one than that before it: then it is the rest of a commit
-    /// that never happened, because its process was killed, and a later one has overwritten its beginning.
+    /// Whether a broken frame is intact, with the checksum of another predecessor. Such a frame is the rest of a commit
+    /// that never happened: its process was killed, and a later commit has overwritten its beginning.
     private func isLeftover(_ frame: UInt32) throws -> Bool {
         guard let found = try frameHeader(frame), found.salts == header.salts, found.pageNumber > 0,
             try frames.isIntact(frame, found) == true, try hasCountOfCommit(frame, found)

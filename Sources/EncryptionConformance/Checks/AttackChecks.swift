@@ -52,7 +52,7 @@ final class AttackChecks: Sendable {
     /// Attacks that nothing within the files can show, and what would.
     private static let limits: [Check: String] = [
         .attackSamePageKey:
-            "whoever has data key and salt can write authentic pages: rotate after a key has leaked",
+            "a person with the data key and the salt can write authentic pages: rotate after a key has leaked",
         .attackOldPage: "a counter for each page outside of the file, or a hash of the whole file kept elsewhere",
         .attackOldFiles: "a counter outside of the machine, compared with the store's generation",
         .attackLostWAL: "the number of the last commit, kept outside; `cipherctl backup verify` of a newer backup",

@@ -154,7 +154,12 @@ package struct KeyLog: Sendable {
     }
 
     /// The bytes of one of the two files; nil when it does not exist.
+    ///
+    /// - Throws: ``SystemError``, with `EEXIST` for a file of a user who may not write the database.
     func content(of path: String) throws(SystemError) -> [UInt8]? {
+        if let status = try Files.ownStatus(of: path) {
+            try FileAccess.requireOwn(status, path, beside: databasePath)
+        }
         do {
             // Another program may have made it longer; a file beyond this bound is not read.
             return try Files.contents(of: path, limitBytes: 4 * Limits.keyLogBytes)

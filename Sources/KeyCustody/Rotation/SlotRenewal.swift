@@ -37,7 +37,7 @@ struct SlotRenewal {
         guard let table = SlotTable(slots: kept.compactMap { renewed[$0.id] }, nextID: nextID) else {
             throw StoreError(
                 .lastSlot, what: "The master key of \"\(databasePath)\" was not renewed.",
-                why: "No slot would be kept: nothing would open the store any more.",
+                why: "No slot would be kept: no key would open the store.",
                 remedy: "Give the key of at least one slot.")
         }
         self.table = table

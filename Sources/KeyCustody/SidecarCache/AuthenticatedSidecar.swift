@@ -211,7 +211,7 @@ extension SidecarFiles {
     private static func wrongKeyRemedy(epoch: UInt64) -> String {
         if epoch > 1 {
             return "Check the key. Rotations have given the store another one (it is at epoch \(epoch)): a former key "
-                + "opens nothing any more. Leave the sidecar as it is."
+                + "no longer opens it. Leave the sidecar as it is."
         }
         return "Check the key. If it is a passphrase, and surely right, the salt in the sidecar was changed, in both "
             + "copies: compare them with the one in a backup of the store."
@@ -223,7 +223,7 @@ extension SidecarFiles {
             best.sidecar.slotted == nil
             ? "A rotation has given the store another key" : "Its slot was removed or changed"
         return StoreError(
-            .wrongKey, what: "The key does not open \"\(databasePath)\" any more.",
+            .wrongKey, what: "The key no longer opens \"\(databasePath)\".",
             why: "\(why), and only an older copy of the sidecar still has it "
                 + "(generation \(best.sidecar.generation) counts).",
             remedy: best.sidecar.slotted == nil ? "Give the new key." : "Give the key of another slot.")

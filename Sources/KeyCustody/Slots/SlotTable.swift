@@ -64,7 +64,7 @@ package struct SlotTable: Hashable, Sendable {
         guard slots.contains(where: { $0.id != id && $0.derivation.isAvailable }) else {
             throw StoreError(
                 .lastSlot, what: "Keyslot \(id) cannot be removed.",
-                why: "No other slot of the store could be used: nothing would open it any more.",
+                why: "No other slot of the store could be used: no key would open it.",
                 remedy: "Add a slot first, or change this one.")
         }
         slots.remove(at: position)

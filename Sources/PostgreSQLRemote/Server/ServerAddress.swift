@@ -5,8 +5,8 @@
     final class ServerAddress: Sendable {
         /// `postgresql://host:5432/database`: without user, password and options.
         let name: String
-        /// The options for libpq, for each host of the URL. libpq alone gives a host that does not answer all the time
-        /// that there is, so that the next one is never tried.
+        /// The options for libpq, for each host of the URL: each host gets an attempt of its own. libpq would spend the
+        /// whole time limit on the first host if that does not answer.
         let attempts: [[Option]]
 
         struct Option: Sendable {
@@ -23,7 +23,7 @@
             // A password with such a letter in it that was not escaped: what follows it would be taken for a host or a port.
             guard lists[0].1.allSatisfy({ !$0.dropFirst().contains("@") }),
                 lists[2].1.allSatisfy({ $0.isEmpty || UInt16($0).map { $0 > 0 } ?? false })
-            else { throw Self.invalid("its host or port is none; a password may need escapes such as %40 and %2F") }
+            else { throw Self.invalid("its host or port is invalid; a password may need escapes such as %40 and %2F") }
             name = Self.name(hosts: lists[0].1.isEmpty ? lists[1].1 : lists[0].1, ports: lists[2].1, named("dbname"))
             var common = options.filter { option in count < 2 || !lists.contains { $0.0 == option.keyword } }
             let defaults = [

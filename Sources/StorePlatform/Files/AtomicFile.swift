@@ -102,6 +102,7 @@ package enum AtomicFile {
         try requireNamed(Files.name(of: path), identity, in: folder)
         try folder.rename(Files.name(of: path), to: folder, newName)
         try requireNamed(newName, identity, in: folder)
+        OpenedDatabases.note(newPath, identity)
         try folder.synchronize()
     }
 

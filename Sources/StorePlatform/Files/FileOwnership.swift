@@ -91,11 +91,16 @@ package struct FileAttributes: Sendable {
     fileprivate let status: FileStatus
     /// The access control list, as the system has it; empty where there is none.
     fileprivate let list: [UInt8]
+    /// Whether they are those of a file that this process has opened, or that nobody else can have put there.
+    private let isProved: Bool
 
     /// Reads the attributes of the file at `path`, without opening it; nil when the path names no regular file.
     ///
     /// A link is not followed, and everything is read of one file: another user of a shared folder may give its name to
     /// another file meanwhile.
+    ///
+    /// - Throws: ``SystemError``, with `ESTALE` where the path of a database that this process has open names another file:
+    ///   see ``OpenedDatabases``.
     package init?(of path: String) throws(SystemError) {
         var found = stat()
         // An attribute has at most this length.
@@ -110,6 +115,11 @@ package struct FileAttributes: Sendable {
         status = FileStatus(found)
         guard status.kind == .regular else { return nil }
         self.list = Array(list.prefix(count))
+        switch OpenedDatabases.standing(of: status, at: path) {
+        case .proved: isProved = true
+        case .unproved: isProved = false
+        case .exchanged: throw SystemError.exchanged("stat", path)
+        }
     }
 
     /// Applies them to a new file that still has a temporary name.
@@ -119,6 +129,8 @@ package struct FileAttributes: Sendable {
     /// because they would then admit a group that the database does not.
     package func apply(to file: borrowing FileDescriptor) throws(SystemError) {
         let current = try file.status()
+        // A list can name anybody, and the mode of a file with one is the bound of the list.
+        let (list, isBound) = isProved ? (list, false) : ([], !list.isEmpty)
         var isGroupRight = current.group == status.group
         if current.owner != status.owner || !isGroupRight {
             if fchown(file.number, status.owner, status.group) == 0 {
@@ -133,9 +145,10 @@ package struct FileAttributes: Sendable {
                 throw SystemError(call: "fsetxattr", path: file.path, errorNumber: failure)
             }
         }
-        // Last, since a change of owner or list may change them. Execute permissions are not copied.
-        let wanted = status.permissions & (isGroupRight ? 0o666 : 0o606)
-        try file.setPermissions(wanted)
+        // Last, since a change of owner or list may change them. Execute permissions are not copied, and no file that this
+        // library makes may be written by every user.
+        let others: UInt32 = isProved ? 0o004 : 0
+        try file.setPermissions(status.permissions & ((isGroupRight && !isBound ? 0o660 : 0o600) | others))
     }
 }
 
@@ -231,6 +244,31 @@ package struct FileAccess: Equatable {
         guard let attributes = (try? FileAttributes(of: path)) ?? nil else { return true }
         return FileAccess(of: attributes)
             .letsReadAndWrite(other.owner, memberships: UserDatabase.groups(of: other.owner))
+    }
+
+    /// Refuses a file beside a database that belongs to a user who may not write the database. In a folder with the sticky
+    /// bit every user can put one there, and nobody but its owner can replace it: he could hold its locks for ever, or
+    /// write what is read in it.
+    ///
+    /// - Parameter database: The path of the database; nothing is refused where there is none.
+    /// - Throws: ``SystemError`` with `EEXIST`.
+    package static func requireOwn(
+        _ file: FileStatus, _ path: String, beside database: String
+    ) throws(SystemError) {
+        guard let owner = stranger(owning: file, beside: database) else { return }
+        throw SystemError(
+            call: "open", path: path, errorNumber: EEXIST,
+            detail: "it belongs to user \(owner), who may not write the database: find out what it is, and move it away"
+        )
+    }
+
+    /// The owner of a file beside a database, if that user may not write the database; nil for root, for this user and where
+    /// there is no database.
+    package static func stranger(owning file: FileStatus, beside database: String) -> UInt32? {
+        guard ![0, geteuid()].contains(file.owner), let status = (try? Files.status(of: database)) ?? nil,
+            status.owner != file.owner, !letsWrite(database, status, ownerOf: file)
+        else { return nil }
+        return file.owner
     }
 
     /// Whether a user may read and write.

@@ -224,12 +224,8 @@ package enum Files {
 
     /// Syncs the entries of a folder to disk, such as a rename in it.
     package static func synchronize(directory path: String) throws(SystemError) {
-        let folder = try FileDescriptor(opening: path, .readOnly)
-        do {
-            try folder.synchronize()
-        } catch  where error.errorNumber == EINVAL {
-            // Some filesystems do not support this and say so; nothing more can be done there.
-        }
+        // Never a pipe that got the name of the folder, and whose other end would be waited for.
+        try OpenFolder(opening: path).synchronize()
     }
 
     // MARK: Disk space

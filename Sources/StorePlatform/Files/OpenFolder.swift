@@ -141,15 +141,32 @@ package final class OpenFolder: Sendable {
 
     /// Whether this process has a file open; nil where the system does not list the open files of a process.
     package static func hasOpened(_ identity: FileIdentity) -> Bool? {
+        openFiles.map { $0.contains { $0.identity == identity } }
+    }
+
+    /// The number of names of a file that this process has open; nil where it has not, as far as the system tells.
+    static func linkCount(ofOpen identity: FileIdentity) -> UInt64? {
+        openFiles?.first { $0.identity == identity }?.linkCount
+    }
+
+    /// Whether another user than root may give the name of a file to another file: one who may write the folder, unless
+    /// it has the sticky bit.
+    static func lendsNames(ofFileAt path: String) -> Bool {
+        guard let status = (try? Files.status(of: Files.directory(of: path))) ?? nil else { return true }
+        return status.permissions & 0o022 != 0 && status.permissions & 0o1000 == 0
+    }
+
+    /// The status of each file that this process has open; nil where the system does not list them.
+    private static var openFiles: [FileStatus]? {
         #if canImport(Darwin)
             let list = "/dev/fd"
         #else
             let list = "/proc/self/fd"
         #endif
         guard let names = try? Files.names(inDirectory: list) else { return nil }
-        return names.compactMap { Int32($0) }.contains { number in
+        return names.compactMap { Int32($0) }.compactMap { number in
             var found = stat()
-            return fstat(number, &found) == 0 && FileStatus(found).identity == identity
+            return fstat(number, &found) == 0 ? FileStatus(found) : nil
         }
     }
 

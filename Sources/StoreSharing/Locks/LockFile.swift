@@ -114,6 +114,7 @@ package final class LockFile: Sendable {
     private func openDescriptor() throws(SystemError) -> FileDescriptor {
         let file = try openFile()
         try Self.requireOwn(file)
+        try FileAccess.requireOwn(file.status(), path, beside: Self.database(of: path))
         return file
     }
 
@@ -243,6 +244,9 @@ package final class LockFile: Sendable {
         let head = try file.read(at: 0, byteCount: Int(LockByte.mappedBase))
         guard head.allSatisfy({ $0 == 0 }) else { throw SystemError.foreign("open", file.path, "lock file") }
     }
+
+    /// The database of a lock file.
+    private static func database(of path: String) -> String { String(path.dropLast("-lock".count)) }
 
     /// Why the file at a path may not be used as a lock file; nil where it may, and where there is none.
     package static func fault(of path: String) -> SystemError? {

@@ -71,7 +71,7 @@ package final class NotificationFile: Sendable {
     /// - Throws: ``SystemError`` when it cannot be opened for writing.
     package static func open(_ paths: StorePaths) throws(SystemError) -> NotificationFile? {
         do throws(SystemError) {
-            return try NotificationFile(paths.notifications)
+            return try NotificationFile(paths)
         } catch {
             if error.isNotFound { return nil }
             throw error
@@ -82,12 +82,13 @@ package final class NotificationFile: Sendable {
     package static func make(_ paths: StorePaths) throws(SystemError) -> NotificationFile {
         if let file = try open(paths) { return file }
         try AtomicFile.createEmpty(at: paths.notifications, likeFile: paths.database)
-        return try NotificationFile(paths.notifications)
+        return try NotificationFile(paths)
     }
 
-    private init(_ path: String) throws(SystemError) {
-        self.path = path
+    private init(_ paths: StorePaths) throws(SystemError) {
+        path = paths.notifications
         let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
+        try FileAccess.requireOwn(file.status(), path, beside: paths.database)
         try Self.prepare(file)
         identity = try file.status().identity
         mapping = try SharedMapping(file, from: 0, byteCount: NotificationLayout.byteCount)

@@ -23,7 +23,8 @@ package final class YieldRequest: Sendable {
     ///
     /// - Parameters:
     ///   - paths: The files of the store.
-    ///   - insists: Whether long reads and snapshots are ended at once; see ``insist()``.
+    ///   - insists: Whether the users of the store end long reads and snapshots with `keyRotated`, and roll back open
+    ///     transactions.
     /// - Returns: nil when another process has already requested it.
     /// - Throws: `SystemError` when the lock file cannot be opened for writing.
     package static func ask(_ paths: StorePaths, insists: Bool = false) throws -> YieldRequest? {
@@ -57,12 +58,6 @@ package final class YieldRequest: Sendable {
             Pause.sleep(for: min(pause, now.duration(to: deadline)))
             pause = min(pause * 2, Limits.longestExclusivePause)
         }
-    }
-
-    /// Makes the users of the store end long reads and snapshots with `keyRotated`, and roll back open transactions.
-    package func insist() throws {
-        notifier.setInsists(true)
-        notifier.notify()
     }
 
     /// Lets all users resume, whether the store was switched or not. A second call does nothing.

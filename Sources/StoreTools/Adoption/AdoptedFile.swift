@@ -7,7 +7,9 @@ import StoreSharing
 
 /// The file to adopt, open without SQLite from the first read of it to the end.
 ///
-/// Its descriptor is opened before the first connection of this process and closed after the last (FACTS 5).
+/// Its descriptor is opened before the first connection of this process and closed after the last one: closing any
+/// descriptor of a file drops the POSIX locks of the process on it (section 2.2 of
+/// <https://www.sqlite.org/howtocorrupt.html>).
 final class AdoptedFile {
     let path: String
     private let descriptor: FileDescriptor

@@ -25,7 +25,9 @@ public struct ContentHash: Hashable, Sendable {
         _ db: Database, _ run: ToolRun, _ phase: ToolProgress.Phase, leavingOut: Set<String> = []
     ) throws -> ContentHash {
         var rows = RowCounter(run, phase)
-        return try of(db, leavingOut: leavingOut) { try rows.next() }
+        return try db.endingStatements(when: { run.isCancelled }) {
+            try of(db, leavingOut: leavingOut) { try rows.next() }
+        }
     }
 
     /// - Parameter progress: Called after each row; an error ends the work.
@@ -55,10 +57,7 @@ public struct ContentHash: Hashable, Sendable {
             let missing = shape.rowIDName == nil ? try MissingParts(of: db, table: name).collations : []
             try StandInCollations.with(missing, on: db) {
                 // The others follow from these. A file can define one whose value takes minutes to compute.
-                try add(shape, shape.storedColumns, isBinary: !missing.isEmpty, db, to: &stream) {
-                    try bound.next()
-                    try progress()
-                }
+                try add(shape, shape.storedColumns, isBinary: !missing.isEmpty, db, to: &stream, &bound, progress)
             }
         }
         return ContentHash(hex: try stream.finish())
@@ -66,7 +65,7 @@ public struct ContentHash: Hashable, Sendable {
 
     private static func add(
         _ table: TableShape, _ columns: [String], isBinary: Bool, _ db: Database, to stream: inout DigestStream,
-        progress: () throws -> Void
+        _ rows: inout RowBound, _ progress: () throws -> Void
     ) throws {
         stream.mark(.table)
         stream.text(table.name)
@@ -80,8 +79,10 @@ public struct ContentHash: Hashable, Sendable {
                 rest.arguments = [rowID]
                 try rest.forEachLentRow { row in
                     for index in 0..<rest.columnCount { stream.value(row[index]) }
+                    try rows.add(row)
                 }
             }
+            try rows.next(row)
             try progress()
         }
     }

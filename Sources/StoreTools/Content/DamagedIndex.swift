@@ -46,11 +46,13 @@ public struct DamagedIndex: Hashable, Sendable {
     ///
     /// - Throws: `DatabaseError`, `CancellationError`.
     static func find(_ source: Database, _ run: ToolRun) throws -> [DamagedIndex] {
-        try indexedTables(source).compactMap { table in
-            try run.check()
-            let findings = try findings(table.name, source)
-            guard !findings.isEmpty else { return nil }
-            return DamagedIndex(table: table.name, findings: findings, dependsOnProgram: table.dependsOnProgram)
+        try source.endingStatements(when: { run.isCancelled }) {
+            try indexedTables(source).compactMap { table in
+                try run.check()
+                let findings = try findings(table.name, source)
+                guard !findings.isEmpty else { return nil }
+                return DamagedIndex(table: table.name, findings: findings, dependsOnProgram: table.dependsOnProgram)
+            }
         }
     }
 

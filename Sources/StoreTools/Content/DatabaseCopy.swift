@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherStore
+import StorePlatform
 
 /// Copies the whole content of one database into an empty one, row by row, with the stored values unchanged.
 ///
@@ -45,6 +46,11 @@ struct DatabaseCopy {
             }
         }
         try createSequenceTableIfLeftBehind(tables)
+        let indexes = schema.filter { $0.type == "index" }
+        let computed = try computedIndexes()
+        for index in indexes where computed.contains(index.name) && valueTables[index.table] == nil {
+            try createIndex(index)
+        }
         var rows = 0
         var bound = try RowBound(source)
         for table in tables where table.name != Self.sequenceTable {
@@ -56,7 +62,9 @@ struct DatabaseCopy {
             rows += try copyRows(of: sequence, &bound)
         }
         try enterDefinitions(tables)
-        for index in schema where index.type == "index" { try createIndex(index) }
+        let built = try Set(SchemaEntry.all(target).filter { $0.type == "index" }.map(\.name)).union(
+            leftOut.map(\.name))
+        for index in indexes where index.sql != nil && !built.contains(index.name) { try createIndex(index) }
         try enterWithoutPages(schema)
         for pragma in ["user_version", "application_id"] {
             let value = try Int64.fetchOne(source, sql: "PRAGMA main.\(pragma)") ?? 0
@@ -66,6 +74,20 @@ struct DatabaseCopy {
     }
 
     private static let sequenceTable = "sqlite_sequence"
+
+    /// The indexes over values that are not stored in the rows. They are created before the rows: an index of a table with
+    /// rows is sorted in memory, and a file of another person can define values of any length.
+    private func computedIndexes() throws -> Set<String> {
+        try Set(
+            String.fetchAll(
+                source,
+                sql: """
+                    SELECT DISTINCT i.name
+                    FROM main.sqlite_schema t, pragma_index_list(t.name, 'main') i, pragma_index_xinfo(i.name, 'main') c
+                    WHERE t.type = 'table' AND t.rootpage > 0 AND c.key AND (c.cid = -2
+                        OR c.cid IN (SELECT cid FROM pragma_table_xinfo(t.name, 'main') WHERE hidden IN (2, 3)))
+                    """))
+    }
 
     // Compiled as one statement: a schema that was tampered with cannot add another.
     private func create(_ entry: SchemaEntry) throws {
@@ -151,14 +173,13 @@ struct DatabaseCopy {
         let shape = try TableShape(table.name, in: source)
         try bound.require(shape, source)
         if let values = valueTables[table.name] {
-            return try values.copyRows(from: source, to: target, bound) {
-                try bound.next()
+            return try values.copyRows(from: source, to: target, &bound) {
                 try progress(table.name)
             }
         }
         let rows = try source.makeStatement(sql: shape.select(shape.givenColumns))
-        return try target.insertRows(of: rows, by: shape.insert) {
-            try bound.next()
+        return try target.insertRows(of: rows, by: shape.insert) { row in
+            try bound.next(row)
             try progress(table.name)
         }
     }
@@ -227,7 +248,14 @@ extension DatabaseCopy {
     /// - Returns: How many rows were copied, the hash of the source without what was left out, and that.
     /// - Throws: `DatabaseError`, `CancellationError`.
     static func copy(_ source: Database, into queue: DatabaseQueue, _ run: ToolRun) throws -> Copied {
+        try source.endingStatements(when: { run.isCancelled }) { try copyWhileWatched(source, into: queue, run) }
+    }
+
+    private static func copyWhileWatched(
+        _ source: Database, into queue: DatabaseQueue, _ run: ToolRun
+    ) throws -> Copied {
         var counter = RowCounter(run, .copyingRows)
+        let path = queue.path
         let rows: Int
         let leftOut: [LeftOutIndex]
         do {
@@ -235,12 +263,9 @@ extension DatabaseCopy {
                 // The copy is nobody's store yet.
                 db.mayChangeStoreTables = true
                 try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
-                var rows = 0
+                try RowBound.limitPages(of: db, by: source)
                 var copy = DatabaseCopy(source: source, target: db) { try counter.next(table: $0) }
-                try db.inTransaction(.immediate) {
-                    rows = try db.withoutHistoryUpkeep { try copy.run() }
-                    return .commit
-                }
+                let rows = try db.endingStatements(when: { run.isCancelled }) { try copy.runInTransaction(path) }
                 return (rows, copy.leftOut)
             }
             try queue.close()
@@ -251,6 +276,20 @@ extension DatabaseCopy {
         let damaged = try DamagedIndex.find(source, run)
         let hash = try ContentHash.of(source, run, .rereadingSource, leavingOut: Set(leftOut.map(\.name)))
         return Copied(rows: rows, hash: hash, leftOut: leftOut, damagedIndexes: damaged)
+    }
+
+    /// - Parameter path: The file of the copy.
+    private mutating func runInTransaction(_ path: String) throws -> Int {
+        var rows = 0
+        do {
+            try target.inTransaction(.immediate) {
+                rows = try target.withoutHistoryUpkeep { try run() }
+                return .commit
+            }
+        } catch let error as DatabaseError {
+            throw RowBound.fullCopy(error, in: Files.directory(of: path)) ?? error
+        }
+        return rows
     }
 
     /// The result of a copy.
@@ -264,14 +303,14 @@ extension DatabaseCopy {
     }
 }
 
-/// An index that a copy does not have, because it needs what only the program has: an order or a result that this
-/// program does not know.
+/// An index that a copy does not have, because it uses a collation or function of the store's program that this program
+/// lacks.
 public struct LeftOutIndex: Hashable, Sendable {
     /// The index.
     public let name: String
     /// Its table.
     public let table: String
-    /// All parts that it and its table need and this program lacks, such as `collation prog`.
+    /// All collations, functions and modules that this program lacks for the index and its table, such as `collation prog`.
     public let needs: [String]
 
     /// The content of a copy after it was verified, as the object of a sentence.

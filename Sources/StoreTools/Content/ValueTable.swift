@@ -132,7 +132,7 @@ struct ValueTable {
     /// Why a salvage cannot make the table. It takes keys from the entries of their indexes.
     var salvageObstacle: String? {
         if isWithoutRowID, let leading, !leading.isPrimary {
-            return "it is WITHOUT ROWID, with a key beside the primary one"
+            return "it is WITHOUT ROWID, with a unique key besides the primary key"
         }
         return isWithoutRowID || shape.rowIDName == nil ? obstacle : nil
     }
@@ -177,33 +177,39 @@ struct ValueTable {
     /// - Returns: How many rows were copied.
     /// - Throws: `DatabaseError`, or the error of `progress`.
     func copyRows(
-        from source: Database, to target: Database, _ bound: RowBound, progress: () throws -> Void
+        from source: Database, to target: Database, _ bound: inout RowBound, progress: () throws -> Void
     ) throws -> Int {
         try StandInCollations.with(missingCollations, on: source) {
-            let count = try copyValues(from: source, to: target, progress: progress)
+            let count = try copyValues(from: source, to: target, &bound, progress: progress)
             if hasHelpers {
-                for key in keys { try fill(key, from: source, to: target, bound) }
+                for key in keys { try fill(key, from: source, to: target, try RowBound(source)) }
             }
             return count
         }
     }
 
-    private func copyValues(from source: Database, to target: Database, progress: () throws -> Void) throws -> Int {
+    private func copyValues(
+        from source: Database, to target: Database, _ bound: inout RowBound, progress: () throws -> Void
+    ) throws -> Int {
         let rowID = isWithoutRowID ? nil : shape.rowIDName
-        let bound = Limits.resultColumns - (rowID == nil ? 0 : 1)
-        let first = Array(shape.storedColumns.prefix(bound))
+        let columns = Limits.resultColumns - (rowID == nil ? 0 : 1)
+        let first = Array(shape.storedColumns.prefix(columns))
         let wanted = (rowID.map { [$0] } ?? []) + first.map(\.quotedIdentifier)
         let read = (rowID.map { [$0] } ?? []) + first.map { $0 == alias ? "NULL" : $0.quotedIdentifier }
         let insertion = "INSERT INTO \(table) (\(wanted.joined(separator: ", ")))"
         let count = try target.insertRows(
-            of: source.makeStatement(sql: rows(read)), by: { "\(insertion) VALUES (\($0.joined(separator: ", ")))" },
-            progress: progress)
-        let rest = shape.storedColumns.dropFirst(bound).map(\.quotedIdentifier)
+            of: source.makeStatement(sql: rows(read)), by: { "\(insertion) VALUES (\($0.joined(separator: ", ")))" }
+        ) { row in
+            try bound.next(row)
+            try progress()
+        }
+        let rest = shape.storedColumns.dropFirst(columns).map(\.quotedIdentifier)
         guard !rest.isEmpty, let rowID else { return count }
-        try target.insertRows(of: source.makeStatement(sql: rows(rest + [rowID]))) { places in
+        let change = { (places: [String]) in
             let changes = zip(rest, places).map { "\($0) = \($1)" }.joined(separator: ", ")
             return "UPDATE \(table) SET \(changes) WHERE \(rowID) = ?"
         }
+        try target.insertRows(of: source.makeStatement(sql: rows(rest + [rowID])), by: change) { try bound.add($0) }
         return count
     }
 
@@ -226,7 +232,7 @@ struct ValueTable {
         try fill(key, in: target) { insertion in
             var bound = bound
             try target.insertRows(of: entries, by: { "\(insertion) VALUES (\($0.joined(separator: ", ")))" }) {
-                try bound.next()
+                try bound.next($0)
             }
         }
     }

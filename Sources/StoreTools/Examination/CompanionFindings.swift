@@ -10,7 +10,27 @@ struct CompanionFindings {
     let paths: StorePaths
 
     func findings() -> [Finding] {
-        foreign() + access()
+        foreign() + access() + strangers()
+    }
+
+    /// Files of a user who may not write the database.
+    private func strangers() -> [Finding] {
+        let log = KeyLog(databasePath: paths.database)
+        let files = [
+            ("lock file", paths.lock), ("sidecar", paths.sidecar), ("second copy of the sidecar", paths.sidecarBackup),
+            ("key log", log.path), ("former key log", log.formerPath), ("file of notifications", paths.notifications),
+        ]
+        return files.compactMap { noun, path in
+            guard let status = (try? Files.ownStatus(of: path)) ?? nil, status.kind == .regular,
+                let owner = FileAccess.stranger(owning: status, beside: paths.database)
+            else { return nil }
+            return Finding(
+                .problem, "strangersFile",
+                "the \(noun) \"\(path)\" belongs to user \(owner), who may not write the database",
+                remedy:
+                    "find out what it is, and \(Finding.moving(path)); only that user, the owner of the folder or root "
+                    + "can move it")
+        }
     }
 
     private func foreign() -> [Finding] {

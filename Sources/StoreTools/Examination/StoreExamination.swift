@@ -166,7 +166,7 @@ private struct StoreCheckup {
         // A loss in the WAL is a finding of its own.
         let ownNames: Set<String> = [
             "foreignSidecar", "foreignKeyLog", "walKept", "noAccess", "lockFileForeign", "hardLinked", "alreadyExists",
-            "backupCompanion",
+            "backupCompanion", "strangersFile",
         ]
         var findings = status.findings.filter { $0.name != "commitsLost" }.map { finding in
             ownNames.contains(finding.name)

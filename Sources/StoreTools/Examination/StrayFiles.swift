@@ -96,7 +96,7 @@ struct StrayFiles {
                 remedy: "move \"\(name)\" away, that file alone, or remove it: cipherctl destroy refuses until then")
             : Finding(
                 .problem, "destructionInterrupted", what,
-                remedy: "complete it with cipherctl destroy: nobody opens a store here until then")
+                remedy: "complete it with cipherctl destroy: no process can open a store here until then")
     }
 
     /// A file with the name of a rotation's copy, unless a rotation has begun or ended in the meantime.

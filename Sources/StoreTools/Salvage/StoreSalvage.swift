@@ -279,9 +279,11 @@ public struct StoreSalvage: StoreTool {
                 db.mayChangeStoreTables = true
                 try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
                 let copy = SalvageCopy(found, into: db, program: program, run)
-                try db.inTransaction(.immediate) {
-                    try db.withoutHistoryUpkeep { try copy.write() }
-                    return .commit
+                try db.endingStatements(when: { run.isCancelled }) {
+                    try db.inTransaction(.immediate) {
+                        try db.withoutHistoryUpkeep { try copy.write() }
+                        return .commit
+                    }
                 }
                 return copy.outcome
             }

@@ -371,7 +371,7 @@ extension StoreStatus.Report {
             if uses.contains(.writeTurn) || uses.contains(.writeLock) {
                 return Finding(
                     .problem, "stoppedWriter",
-                    "\(holder) holds the write lock: nobody can write until it resumes or ends",
+                    "\(holder) holds the write lock: no other process can write until it resumes or ends",
                     remedy: "resume it (kill -CONT \(holder.process)), or end it")
             }
             if uses.contains(.readLock) {
@@ -540,7 +540,7 @@ extension Finding {
     static func restorationInterrupted(_ path: String, _ folder: String) -> Finding {
         Finding(
             .problem, "restorationInterrupted",
-            "a restoration was interrupted: nobody can open the store until it is run again",
+            "a restoration was interrupted: no process can open the store until it is run again",
             remedy: "run it again, which resumes it: `cipherctl restore DIR \(ShellWord.path(path)) --replace`. Remove "
                 + "neither \"\(Files.name(of: path))-restoring\" nor \"\(Files.name(of: folder))\", which holds the files of the "
                 + "former store")

@@ -72,7 +72,7 @@ package final class AuthenticPages {
         (self.log, self.frames) = (frames == nil ? nil : log, frames)
         self.codec = codec
         let header = DatabaseHeader(try file?.bytes(at: 0, count: DatabaseHeader.headerBytes) ?? [])
-        let inLog = frames?.last.keys.max() ?? 0
+        let inLog = try frames?.highestPage(log, &self.codec, inFile: inFile) ?? 0
         let byLog = frames?.databasePages ?? 0
         // After a commit that removed pages the file is longer until a checkpoint truncates it.
         pageCount = byLog > 0 ? max(min(inFile, byLog), inLog) : inFile

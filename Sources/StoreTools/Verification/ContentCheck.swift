@@ -20,6 +20,10 @@ struct ContentCheck {
 
     /// - Throws: `DatabaseError` where SQLite cannot read the database; `CancellationError`.
     init(_ db: Database, _ run: ToolRun, kind: Kind = .whole) throws {
+        self = try db.endingStatements(when: { run.isCancelled }) { try ContentCheck(watched: db, run, kind) }
+    }
+
+    private init(watched db: Database, _ run: ToolRun, _ kind: Kind) throws {
         self.kind = kind
         do {
             let missing = try MissingParts(of: db)
@@ -91,7 +95,7 @@ public struct OrphanRow: Hashable, Sendable {
 
     /// Reports the first such rows as notices. A database that SQLite cannot read is left to a verification.
     static func report(_ db: Database, _ run: ToolRun) {
-        guard let found = try? find(db) else { return }
+        guard let found = try? db.endingStatements(when: { run.isCancelled }, { try find(db) }) else { return }
         var said: Set<String> = []
         // A row may refer to two rows of one table that do not exist.
         for row in found.first where said.insert(row.text).inserted { run.notice(row.text) }

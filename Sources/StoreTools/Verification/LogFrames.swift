@@ -58,6 +58,22 @@ struct LogFrames {
         return try (1...scan.committedFrames).count { try frames.frameHeader($0)?.endsTransaction == true }
     }
 
+    /// The highest page of the WAL. No key protects the numbers of frames: one that the file and as many pages as the WAL
+    /// has frames cannot reach counts only if its page is authentic.
+    ///
+    /// - Parameter inFile: Whole pages of the file.
+    func highestPage(_ log: RawFile?, _ codec: inout PageCodec, inFile: UInt32) throws -> UInt32 {
+        let reach = UInt64(inFile) + UInt64(lastCommit)
+        for (page, frame) in last.sorted(by: { $0.key > $1.key }) {
+            if UInt64(page) <= reach { return page }
+            let bytes = try log?.bytes(at: header.pageOffset(ofFrame: frame), count: header.pageBytes) ?? []
+            if bytes.count == header.pageBytes, bytes.withUnsafeBytes({ codec.verify($0, number: page) }) {
+                return page
+            }
+        }
+        return 0
+    }
+
     // MARK: Behind damage
 
     /// Takes the authentic frames behind the damage, commit by commit, in their order: of each page the last one counts.

@@ -339,15 +339,17 @@ private struct VerificationRun {
 
     private func checkContent(_ db: Database, _ result: inout Report) throws {
         do {
-            let check = try ContentCheck(db, run)
-            let fullText = try FullTextCheck(db, check: run.check)
-            result.fullTextFaults = fullText.faults
-            result.impossible += fullText.unchecked
-            result.notChecked = check.notChecked
-            let messages = fullText.rest(of: check.messages)
-            result.integrity = messages
-            if messages != ["ok"] { result.problems += Self.firstLines(messages).map { "integrity_check: \($0)" } }
-            try checkForeignKeys(db, &result)
+            try db.endingStatements(when: { [run] in run.isCancelled }) {
+                let check = try ContentCheck(db, run)
+                let fullText = try FullTextCheck(db, check: run.check)
+                result.fullTextFaults = fullText.faults
+                result.impossible += fullText.unchecked
+                result.notChecked = check.notChecked
+                let messages = fullText.rest(of: check.messages)
+                result.integrity = messages
+                if messages != ["ok"] { result.problems += Self.firstLines(messages).map { "integrity_check: \($0)" } }
+                try checkForeignKeys(db, &result)
+            }
         } catch let error as DatabaseError where Self.isDamage(error) {
             result.problems.append("SQLite cannot read all of the database: \(error.message ?? error.description)")
         }

@@ -161,7 +161,7 @@ struct RestoreCommand: Command {
             "The key is one that opened the store when the backup was made. The whole backup is verified before anything "
                 + "is changed; then the copy is read back and takes its place in one step.",
             "With --replace the former files are kept in a folder beside the store, STORE-replaced-<time>: remove it "
-                + "yourself when you do not need it any more. A restoration that was killed leaves a store that does not "
+                + "yourself when you no longer need it. A restoration that was killed leaves a store that does not "
                 + "open, or the former one: run it again.",
         ])
 

@@ -94,6 +94,10 @@ struct CreateCommand: Command {
                         "The store is complete: do not create it again. The next opening for writing does what is left."
                 )
             }
+            // The place was free before.
+            if !isTakenUp, (error as? StoreError)?.code == .wrongKey {
+                throw Self.exists(path, "Another process has created it meanwhile.")
+            }
             if let note = note(on: remains, isTakenUp: isTakenUp) { console.note(note) }
             throw error
         }
@@ -109,7 +113,7 @@ struct CreateCommand: Command {
         case .foreign where isTakenUp:
             "\"\(path)\" was left as it is: a creation must be completed with the key with which it was started"
         case .foreign:
-            "\"\(path)\" was left as it is: what is there was not written by this command, or not with this key"
+            "\"\(path)\" was left as it is: another program has written the file, or this command with another key"
         case .unreadable:
             "parts of \"\(path)\" are there and cannot be read now: once they can, `cipherctl status` says whether the "
                 + "store is complete; if it is not, the same command with the same key completes it"

@@ -16,8 +16,8 @@ struct DestroyCommand: Command {
                 + "and, last, the key log. No key is needed, only the right to write the directory. Backups are not "
                 + "touched.",
             "Nothing is removed while a process has the store open, or where the file is not known to be a store. A "
-                + "destruction that was interrupted is completed by the same command; until then nobody opens the "
-                + "store. If another database was put there meanwhile, the command refuses to run until "
+                + "destruction that was interrupted is completed by the same command; until then no process can open "
+                + "the store. If another database was put there meanwhile, the command refuses to run until "
                 + "STORE-destroying is moved away.",
             "Files are removed, not overwritten: what a disk, a snapshot or a backup keeps opens with the keys "
                 + "of its time.",

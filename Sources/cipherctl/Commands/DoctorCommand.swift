@@ -9,7 +9,7 @@ struct DoctorCommand: Command {
             "report what is wrong or risky about a store, and what to do; exit code 2 when something needs attention",
         operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
         options: [
-            OptionSyntax("--no-key", "check only what needs no key; nothing is authenticated then"), .json, .quiet,
+            OptionSyntax("--no-key", "check only facts that need no key; nothing is authenticated then"), .json, .quiet,
         ]
             + KeyPolicy.options + KeyOptions.all,
         examples: [

@@ -16,7 +16,7 @@ struct SalvageCommand: Command {
         options: [
             OptionSyntax(
                 "--wal", value: "FILE",
-                "read this WAL in the place of the store's own, such as the copy that an opening kept of a damaged one"),
+                "read this WAL instead of the store's own, such as the copy that an opening kept of a damaged one"),
             FileMode.option, .json, .quiet, .progress,
         ] + KeyOptions.all,
         examples: [

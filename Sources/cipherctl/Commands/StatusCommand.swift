@@ -15,7 +15,7 @@ struct StatusCommand: Command {
                 isRepeated: true)
         ],
         options: [
-            OptionSyntax("--no-key", "show only what needs no key; nothing is authenticated then"),
+            OptionSyntax("--no-key", "show only facts that need no key; nothing is authenticated then"),
             OptionSyntax("--openmetrics", "print figures for a monitoring system, in the OpenMetrics format"), .json,
             .quiet,
         ] + KeyPolicy.options + KeyOptions.all,

@@ -76,7 +76,8 @@ enum HistoryArguments {
     static let pageChanges = 1_000
 
     static let options = [
-        OptionSyntax("--since", value: "TOKEN", "only what came after this place, as an earlier run has printed it"),
+        OptionSyntax(
+            "--since", value: "TOKEN", "only the changes after this position, as an earlier run has printed it"),
         OptionSyntax("--table", value: "T", "only changes of this table", isRepeatable: true),
     ]
 

@@ -59,7 +59,7 @@ struct WatchCommand: Command {
         if console.isJSON {
             try console.output.line(JSON.object(["token": .string("\(token)")]).text)
         } else {
-            console.note("to go on from here: --since \(token)")
+            console.note("to continue from here: --since \(token)")
         }
         return .ok
     }

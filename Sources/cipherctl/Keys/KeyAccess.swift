@@ -172,7 +172,7 @@ extension SidecarAge {
 extension OptionSyntax {
     static let slot = OptionSyntax("--slot", value: "N", "the number of the slot, as `key list` shows it")
     static let label = OptionSyntax(
-        "--label", value: "TEXT", "what the slot is called: up to 64 letters, digits, signs", mayBeEmpty: true)
+        "--label", value: "TEXT", "the name of the slot: up to 64 letters, digits, signs", mayBeEmpty: true)
     static let kdf = OptionSyntax(
         "--kdf", value: "scrypt|argon2id|hkdf",
         "how a passphrase is stretched; scrypt unless given (argon2id: OpenSSL 3.2); hkdf: not, for a random key of "

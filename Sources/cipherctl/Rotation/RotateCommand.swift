@@ -15,7 +15,7 @@ struct RotateCommand: Command {
         options: [
             OptionSyntax(
                 "--backup", value: "DIR", "make a verified backup in a folder of its own in this directory first"),
-            OptionSyntax("--no-backup", "make no backup: there is another way to restore the store"),
+            OptionSyntax("--no-backup", "make no backup (only if you can restore the store another way)"),
             OptionSyntax(
                 "--compromised", "renew the master key too: somebody may have opened a keyslot without permission"),
             OptionSyntax("--drop-other-slots", "with --compromised: remove the slots whose keys are not given"),

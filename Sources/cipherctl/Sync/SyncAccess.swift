@@ -151,7 +151,7 @@ enum SyncTables {
         guard !numbered.isEmpty else { return }
         console.warn(
             "SQLite numbers the rows of \(numbered.joined(separator: ", ")). Two devices that are offline give new rows "
-                + "the same number, and sync takes them for one row. Better keys are UUIDs, or a range of numbers for each "
+                + "the same number, and sync makes one row of them. Better keys are UUIDs, or a range of numbers for each "
                 + "device")
     }
 }

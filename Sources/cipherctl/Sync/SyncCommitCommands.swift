@@ -143,8 +143,8 @@ enum SyncUnion {
     static func refuse(_ changeset: Changeset) throws -> Changeset {
         guard changeset.merge_uuid != nil else { return changeset }
         throw CommandFailure(
-            .usage, "isUnion", what: "The name stands for several commits that were joined.",
+            .usage, "isUnion", what: "This is the name of a union of several commits.",
             why: "Only one commit can be taken back at a time.",
-            hint: "Name one of those that are listed by: cipherctl sync log")
+            hint: "Name one commit. They are listed by: cipherctl sync log")
     }
 }

@@ -68,7 +68,8 @@ struct SyncErrorReport {
     private static func hint(_ error: MemberError) -> String {
         switch error {
         // Not `cipherctl sync run`, which would be completed with the store of this command.
-        case .incomplete: "Let the inviting device run `sync run` on its own store, and then run this command again."
+        case .invitationMissing:
+            "Let the inviting device run `sync run` on its own store, and then run this command again."
         case .notAMember: "The members are listed by: cipherctl sync members"
         case .alreadyAMember: "Exchange with: cipherctl sync run"
         default: error.remedy
@@ -79,7 +80,7 @@ struct SyncErrorReport {
 
     private static func exitCode(_ code: EngineError.Code) -> ExitCode {
         switch code {
-        case .damagedStore, .unknownCommit: .damagedData
+        case .damagedStore, .unknownCommit, .notAllowed: .damagedData
         case .unsuitableTable, .nullKey, .noSuchCommit, .ambiguousCommit, .forgottenCommit, .temporaryTrigger,
             .trackedTableWritten:
             .usage
@@ -93,8 +94,9 @@ struct SyncErrorReport {
     private static func exitCode(_ error: MemberError) -> ExitCode {
         switch error {
         case .nameTooLong, .notAMember, .alreadyAMember, .otherRepository, .invitationExists: .usage
-        case .notAdmin, .invitationExpired, .invitationUsed, .invitationWithdrawn, .wrongKeyOfInvitation: .notPermitted
-        case .incomplete: .tryAgain
+        case .notAdmin, .lastAdmin, .invitationExpired, .invitationUsed, .invitationWithdrawn, .wrongKeyOfInvitation:
+            .notPermitted
+        case .invitationMissing: .tryAgain
         case .notAnInvitation, .damagedInvitation: .damagedData
         case .newerInvitation: .unsupported
         }

@@ -16,7 +16,7 @@ struct SyncMembersCommand: SyncCommand {
         summary: "list the members of the repository, and remove one",
         operands: [SyncAccess.readOperand],
         options: [
-            OptionSyntax("--remove", value: "MEMBER", "remove the member whose identifier begins so"), .yes,
+            OptionSyntax("--remove", value: "MEMBER", "remove the member whose identifier begins with MEMBER"), .yes,
         ] + SyncAccess.longOptions,
         examples: [
             "cipherctl sync members app.db --key-file app.key",
@@ -24,8 +24,8 @@ struct SyncMembersCommand: SyncCommand {
         ],
         notes: [
             "Members are added by invitation: cipherctl sync invite.",
-            "A removed member can read nothing that is written later, and nobody joins its later commits. It keeps what it "
-                + "has read. Only an admin removes others. A member may leave by removing itself.",
+            "A removed member cannot read later commits, and the other members refuse the commits that it makes later. It "
+                + "keeps all that it has read. Only an admin removes other members; a member may remove itself.",
         ])
 
     let arguments: ParsedArguments
@@ -64,8 +64,11 @@ struct SyncMembersCommand: SyncCommand {
         let found = try access.repository.members().filter { !$0.isRemoved && $0.id.hasPrefix(text.lowercased()) }
         guard text.count >= 4, let member = found.first, found.count == 1 else { throw MemberError.notAMember }
         let name = member.name.isEmpty ? "" : " \"\(member.name)\""
+        let who = "\(member.id.prefix(Self.shownDigits))\(name)"
         try Confirmation.require(
-            "The member \(member.id.prefix(Self.shownDigits))\(name) will be removed, and its later commits refused.",
+            member.isThisStore
+                ? "This store, the member \(who), will leave the repository. Others will refuse its later commits."
+                : "The member \(who) will be removed, and its later commits refused.",
             arguments)
         try access.repository.removeMember(member.id)
         let progress = SyncProgress()
@@ -87,15 +90,15 @@ struct SyncRemotesCommand: SyncCommand {
         operands: [SyncAccess.readOperand],
         options: [
             OptionSyntax("--add", value: "R", "a remote, dir:PATH or postgresql://..., which gets all commits"),
-            OptionSyntax("--remove", value: "R", "forget this remote; what it has stays there"),
+            OptionSyntax("--remove", value: "R", "forget this remote; its objects stay there"),
         ] + SyncAccess.longOptions,
         examples: [
             "cipherctl sync remotes app.db --key-file app.key",
             "cipherctl sync remotes app.db --add dir:/mnt/stick --key-file app.key",
         ],
         notes: [
-            "A store may have several remotes: each gets what the others have brought. A remote that was emptied or set "
-                + "back is filled again by the next cipherctl sync run of any member."
+            "A store may have several remotes: it sends the commits of each to the other ones. The next cipherctl sync run of "
+                + "any member fills an emptied or older remote again."
         ])
 
     let arguments: ParsedArguments

@@ -150,8 +150,8 @@ struct SyncJoinCommand: Command {
                 + "--invitation-raw-key-file invitation.key",
         ],
         notes: [
-            "Rows that the tables have already become commits of this store, and are united with those of the others. A row "
-                + "of a table or column that the store lacks waits until it is there.",
+            "Rows that the tables have already become commits of this store, and are joined with the rows of the other "
+                + "members. Rows of a table that the store lacks, and values of such a column, wait until it is created.",
             "Without --remote the command uses the remote that the invitation names. For a server that needs a user give "
                 + "--remote: an invitation has no credentials.",
         ])

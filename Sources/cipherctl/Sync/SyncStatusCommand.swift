@@ -169,12 +169,12 @@ struct SyncStatusReport {
                 + "run `sync run`."
         case .removedMember(let id, let commits):
             return
-                "\(CountText.text(commits, "commit")) of \(member(id)) \(commits == 1 ? "was" : "were") made after its "
-                + "removal and \(commits == 1 ? "is" : "are") not joined."
+                "\(CountText.text(commits, "commit")) of \(member(id)) \(commits == 1 ? "is" : "are") not joined: the admin "
+                + "who removed it had not received \(commits == 1 ? "it" : "them")."
         case .refusedCommit(let place):
             return
-                "Commit \(place.number) of \(member(place.author)) names what its author cannot have known. It is kept "
-                + "and not joined. Update the program of that device, or remove the member."
+                "Commit \(place.number) of \(member(place.author)) names commits that its author cannot have known, or "
+                + "removes a member without the right to. It is kept and not joined. Update the program of that device, or remove the member."
         case .refusedSnapshots(let count):
             return "\(CountText.text(count, "snapshot")) had no valid content. Another device can make one by "
                 + "`sync snapshot`."
@@ -311,16 +311,6 @@ struct SyncStatusReport {
             .object([
                 "kind": .string("clockAhead"), "member": .string(author), "seconds": .int(lead.components.seconds),
             ])
-        }
-    }
-}
-
-extension Obstacle {
-    /// Whether something is not joined or not shown that could be.
-    var needsAttention: Bool {
-        switch self {
-        case .removedMember, .twoContents: false
-        default: true
         }
     }
 }

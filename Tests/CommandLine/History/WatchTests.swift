@@ -102,7 +102,7 @@ struct WatchTests {
         run.send(SIGINT)
         let outcome = run.finish()
         #expect(outcome.output.contains("by \"app\"\n  inserted  t  id 9001\n"), "\(outcome.output)")
-        #expect(outcome.errors.contains("to go on from here: --since "))
+        #expect(outcome.errors.contains("to continue from here: --since "))
     }
 
     @Test("a stopped watch lets others work, and prints what it has missed when it goes on")

@@ -56,7 +56,7 @@ struct PlantedEntryTests {
     }
 
     // Commands for keys went by the link: they changed the private store, and the key that they "removed" stayed valid.
-    @Test("a command that changes something refuses a link of another user to a private store, or to any private file")
+    @Test("a command that changes something refuses a link of another user to a private store, file or folder")
     func linkToStore() throws {
         let shared = try SharedFolder()
         let place = "../own/private/own.db"
@@ -76,16 +76,22 @@ struct PlantedEntryTests {
             ["sql", "app.db", "CREATE TABLE x (a)", "--write"], ["history", "record", "app.db", "--all"],
             ["sync", "init", "app.db", "--all-tables"], ["sync", "run", "app.db"],
         ]
-        for target in ["own.db", "secret"] {
-            for command in commands {
+        for target in ["own.db", "secret", nil] {
+            for words in commands {
                 try shared.reset()
-                try shared.plant(.link, at: "app.db", to: target)
+                // The folder of the store can be the link, too.
+                let command = target == nil ? words.map { $0 == "app.db" ? "sub/own.db" : $0 } : words
+                if let target {
+                    try shared.plant(.link, at: "app.db", to: target)
+                } else {
+                    try shared.plant(.linkToFolder, at: "sub")
+                }
                 let outcome = try shared.run(command)
-                #expect(try shared.state() == before, "\(command) \(target): \(outcome.errors)")
+                #expect(try shared.state() == before, "\(command): \(outcome.errors)")
                 let isRefused = outcome.status == 64 && outcome.errors.contains("is a symbolic link of another user")
                 // An opening may see first that the file is no database.
                 let isForeign = target == "secret" && outcome.errors.contains("is not a database")
-                #expect(isRefused || isForeign, "\(command) \(target): \(outcome.status) \(outcome.errors)")
+                #expect(isRefused || isForeign, "\(command): \(outcome.status) \(outcome.errors)")
             }
         }
     }

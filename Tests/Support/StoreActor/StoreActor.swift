@@ -5,8 +5,8 @@ import StoreSharing
 
 /// A process that tests drive: one command a line on standard input, one answer a line on standard output.
 ///
-/// Answers begin with `ok`, or with `error`, the name of the error's code, and its text. Docs/Testing.md lists the
-/// commands; each theme has a file of its own.
+/// Answers begin with `ok`, or with `error`, the name of the error's code, and its text. The commands of each theme are
+/// in a file of their own.
 @main
 enum StoreActor {
     static func main() {

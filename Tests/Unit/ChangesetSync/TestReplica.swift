@@ -3,6 +3,30 @@ import Testing
 
 @testable import ChangesetSync
 
+extension Replica {
+    /// Runs a block of the program and records the changes that it names as a commit.
+    ///
+    /// - Returns: The commit; nil if nothing has changed.
+    func record(
+        _ db: Database, clock: HybridTime, meta: String = "{}", _ body: () throws -> [ProgramChange]
+    ) throws -> EncodedCommit? {
+        try inTransaction(db, clock) { work in
+            let changes = try writing(work, body)
+            return try work.record(changes, meta: meta)
+        }
+    }
+
+    /// Stores a commit and joins nothing.
+    func fetch(_ db: Database, clock: HybridTime, _ commit: EncodedCommit) throws {
+        try inTransaction(db, clock, seesForeign: false) { try $0.fetch(commit) }
+    }
+
+    /// The stored commits that can be joined now, in order.
+    func ready(_ db: Database, clock: HybridTime) throws -> [EncodedCommit] {
+        try inTransaction(db, clock, seesForeign: false) { try $0.ready() }
+    }
+}
+
 /// A store in memory whose program writes SQL.
 final class TestReplica {
     let queue = DatabaseQueue()

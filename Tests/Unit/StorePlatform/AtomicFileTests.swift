@@ -34,7 +34,7 @@ struct AtomicFileTests {
     func mode() throws {
         let database = folder.file("app.db")
         try Data().write(to: URL(fileURLWithPath: database))
-        for (model, expected) in [(0o660, 0o660), (0o644, 0o644), (0o666, 0o666), (0o755, 0o644), (0o600, 0o600)] {
+        for (model, expected) in [(0o660, 0o660), (0o644, 0o644), (0o666, 0o664), (0o755, 0o644), (0o600, 0o600)] {
             #expect(chmod(database, mode_t(model)) == 0)
             try AtomicFile.write([1], to: folder.file("a"), likeFile: database)
             try AtomicFile.createEmpty(at: folder.file("lock-\(model)"), likeFile: database)

@@ -13,7 +13,7 @@ struct DamagedWALTests {
     init() throws { killed = try KilledWriter() }
 
     enum Damage: String, CaseIterable, Sendable {
-        case page, checksum, salt, count, header, plainByteOfPageOne, changeCounterOfPageOne
+        case page, checksum, salt, count, header, firstSector, plainByteOfPageOne, changeCounterOfPageOne
     }
 
     /// Damages the WAL in its middle.
@@ -27,6 +27,9 @@ struct DamagedWALTests {
         case .salt: try killed.flip(offset + 9)
         case .count: try killed.flip(offset + 7)
         case .header: try killed.flip(20)
+        case .firstSector:
+            let noise = (0..<512).map { UInt8(truncatingIfNeeded: $0 &* 151 &+ 7) }
+            try killed.write(noise + killed.log().dropFirst(512), to: killed.path + "-wal")
         case .plainByteOfPageOne: try killed.flip(page1 + 24 + 21)
         case .changeCounterOfPageOne: try killed.flip(page1 + 24 + 27)
         }

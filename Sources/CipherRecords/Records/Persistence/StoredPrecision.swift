@@ -11,10 +11,21 @@ import Foundation
 //
 // A double has 15 to 17 significant digits. Blobs are stored as they are, by every type, and everything is by a column
 // without a type.
+//
+// A number has no leading zeros, signs, spaces or final zeros. A text that has them is a code, as of a place or a version,
+// and would come back as another one. A decimal number has none of them.
 extension TypeAffinity {
+    /// What a column would lose of a value.
+    enum Loss {
+        /// Digits of a number.
+        case digits
+        /// The notation of a text, which would become a number.
+        case notation
+    }
+
     /// Whether the column may store another number: a first look, which needs no copy of the value.
     @inline(__always)
-    func mayRound(_ value: DatabaseValue) -> Bool {
+    func mayChange(_ value: DatabaseValue) -> Bool {
         switch value.storage {
         case .int64: self == .real
         case .string: self == .real || self == .numeric
@@ -23,15 +34,36 @@ extension TypeAffinity {
         }
     }
 
-    /// Whether the column stores another number.
-    func rounds(_ value: DatabaseValue) -> Bool {
+    /// What the column would lose of a value; nil if it stores the value as it is, or in an equal form.
+    func loss(of value: DatabaseValue) -> Loss? {
         switch (self, value.storage) {
-        case (.real, .int64(let integer)): Int64(exactly: Double(integer)) != integer
-        case (.numeric, .string(let text)): Self.isRounded(text) && Int64(Self.trimmed(text)) == nil
-        case (.real, .string(let text)): Self.isRounded(text)
-        case (.text, .double(let double)): Self.isRounded(double)
-        default: false
+        case (.real, .int64(let integer)): Int64(exactly: Double(integer)) == integer ? nil : .digits
+        case (.numeric, .string(let text)):
+            Self.isRounded(text) && Int64(Self.trimmed(text)) == nil ? .digits : Self.notationLoss(of: text)
+        case (.real, .string(let text)): Self.isRounded(text) ? .digits : Self.notationLoss(of: text)
+        case (.text, .double(let double)): Self.isRounded(double) ? .digits : nil
+        default: nil
         }
+    }
+
+    /// The loss of a text that is a number in another notation than that of numbers.
+    private static func notationLoss(of text: String) -> Loss? {
+        if DecimalDigits(text.utf8) == nil { return nil }
+        return isPlain(text.utf8) ? nil : .notation
+    }
+
+    /// Whether the text of a number has nothing that the number has not.
+    private static func isPlain(_ text: String.UTF8View) -> Bool {
+        let (minus, zero, point) = (UInt8(ascii: "-"), UInt8(ascii: "0"), UInt8(ascii: "."))
+        let digits = text.first == minus ? text.dropFirst() : text[...]
+        let whole = digits.prefix { $0 != point }
+        guard let first = whole.first, whole.allSatisfy({ (zero...UInt8(ascii: "9")).contains($0) }),
+            first != zero || whole.count == 1
+        else { return false }
+        let fraction = digits.dropFirst(whole.count)
+        if fraction.isEmpty { return first != zero || text.count == 1 }
+        return fraction.count > 1 && fraction.last != zero
+            && fraction.dropFirst().allSatisfy { (zero...UInt8(ascii: "9")).contains($0) }
     }
 
     /// Whether 15 digits, which SQLite writes, are not all of a double.
@@ -53,69 +85,10 @@ extension TypeAffinity {
     }
 }
 
-/// The digits of a number in a text, as SQLite reads one: without zeros at the ends, and the place of the last one.
-struct DecimalDigits: Equatable {
-    private(set) var isNegative = false
-    private(set) var digits: [UInt8] = []
-    /// The power of ten of the last digit.
-    private(set) var exponent = 0
-
-    /// A double stands for each number of so many digits.
-    /// https://en.wikipedia.org/wiki/Double-precision_floating-point_format
-    private static let exactDigits = 15
-    private static let exactExponents = -300...290
-
-    var isExactInDouble: Bool { digits.count <= Self.exactDigits && Self.exactExponents.contains(exponent) }
-
-    /// - Returns: nil for a text that is not a number with spaces around it.
-    init?<Text: Collection<UInt8>>(_ text: Text) {
-        var rest = text[...]
-        func next() -> UInt8? { rest.first }
-        func takeSpaces() { rest = rest.drop { $0 == UInt8(ascii: " ") || (9...13).contains($0) } }
-        func takeSign() -> Bool {
-            guard let sign = next(), sign == UInt8(ascii: "-") || sign == UInt8(ascii: "+") else { return false }
-            rest = rest.dropFirst()
-            return sign == UInt8(ascii: "-")
-        }
-        func takeDigits() -> Text.SubSequence {
-            let end = rest.firstIndex { !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ?? rest.endIndex
-            defer { rest = rest[end...] }
-            return rest[..<end]
-        }
-        takeSpaces()
-        isNegative = takeSign()
-        let whole = takeDigits()
-        var fraction = rest.prefix(0)
-        if next() == UInt8(ascii: ".") {
-            rest = rest.dropFirst()
-            fraction = takeDigits()
-        }
-        guard !whole.isEmpty || !fraction.isEmpty else { return nil }
-        if let letter = next(), letter | 0x20 == UInt8(ascii: "e") {
-            rest = rest.dropFirst()
-            let isSmall = takeSign()
-            let power = takeDigits()
-            guard !power.isEmpty else { return nil }
-            // A greater one is no number that a double stands for.
-            let size = power.count > 6 ? 1_000_000 : power.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
-            exponent = isSmall ? -size : size
-        }
-        takeSpaces()
-        guard rest.isEmpty else { return nil }
-        exponent -= fraction.count
-        digits = Array((Array(whole) + Array(fraction)).drop { $0 == UInt8(ascii: "0") })
-        while digits.last == UInt8(ascii: "0") {
-            digits.removeLast()
-            exponent += 1
-        }
-        if digits.isEmpty { (isNegative, exponent) = (false, 0) }
-    }
-}
-
 extension RecordTable {
     /// The columns of a record that an insertion stores: all but those that the table computes.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_MISMATCH` for a number that a column would round; `.SQLITE_MISUSE` if the
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISMATCH` for a value that a column would change; `.SQLITE_MISUSE` if the
     ///   table computes all of them.
     func inserted(_ container: PersistenceContainer) throws -> PersistenceContainer {
         let stored = withoutGenerated(container)
@@ -128,7 +101,7 @@ extension RecordTable {
         return stored
     }
 
-    /// - Throws: ``DatabaseError`` `.SQLITE_MISMATCH` for a number that a column would round.
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISMATCH` for a value that a column would change.
     func requirePrecision(
         of container: PersistenceContainer, at indexes: some Collection<Int>
     ) throws {
@@ -137,22 +110,29 @@ extension RecordTable {
             latestAffinities = (container.names, list)
         }
         let list = latestAffinities.list
-        let rounded = container.values.withUnsafeBufferPointer { values in
-            indexes.first { list[$0].mayRound(values[$0]) && list[$0].rounds(values[$0]) }
+        let changed = container.values.withUnsafeBufferPointer { values in
+            indexes.first { list[$0].mayChange(values[$0]) && list[$0].loss(of: values[$0]) != nil }
         }
-        if let rounded { throw DatabaseError.rounding(container.columns[rounded], of: name) }
+        guard let changed, let loss = list[changed].loss(of: container.values[changed]) else { return }
+        throw DatabaseError.losing(loss, of: container.columns[changed], of: name)
     }
 }
 
 extension DatabaseError {
-    /// The error of a number that a column would round. It has no value.
-    fileprivate static func rounding(_ column: String, of table: String) -> DatabaseError {
-        DatabaseError(
-            resultCode: .SQLITE_MISMATCH,
-            message:
-                "the type of column \(column) of table \(table) would round the number of the record: a double has "
-                + "15 to 17 digits, and a TEXT column keeps 15 of them. Declare the column TEXT for decimal numbers, REAL "
-                + "for doubles, INTEGER for integers"
-        )
+    /// The error of a value that a column would change. It has no value.
+    fileprivate static func losing(
+        _ loss: TypeAffinity.Loss, of column: String, of table: String
+    ) -> DatabaseError {
+        let message =
+            switch loss {
+            case .digits:
+                "the type of column \(column) of table \(table) would round the number of the record: a double has 15 to 17 "
+                    + "digits, and a TEXT column keeps 15 of them. Declare the column TEXT for decimal numbers, REAL for "
+                    + "doubles, INTEGER for integers"
+            case .notation:
+                "the type of column \(column) of table \(table) would make a number of the text of the record, without its "
+                    + "leading zeros, signs, spaces or final zeros. Declare the column TEXT"
+            }
+        return DatabaseError(resultCode: .SQLITE_MISMATCH, message: message)
     }
 }

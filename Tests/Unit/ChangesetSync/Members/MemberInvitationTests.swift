@@ -52,9 +52,7 @@ struct MemberInvitationTests {
             _ = try other.accept(record.hash, with: SigningKey.random(), as: new, named: "", time: 99)
         }
         var withdrawn = list
-        #expect(list.endedInvitations(of: club.x.id, at: 101) == [record.hash])
         _ = try withdrawn.withdraw(record.hash, by: club.x, time: 101)
-        #expect(withdrawn.endedInvitations(of: club.x.id, at: 101).isEmpty)
         #expect(throws: MemberError.invitationWithdrawn) {
             try withdrawn.accept(record.hash, with: key, as: new, named: "", time: 99)
         }
@@ -86,7 +84,7 @@ struct MemberInvitationTests {
         _ = try one.beginEpoch(club.y, &own, time: 3)
         let joined = try club.joined([one, other])
         #expect(joined.members[phone.id] != nil && joined.members[thief.id] == nil)
-        #expect(joined.invitationsUsedTwice == [record.hash])
+        #expect(joined.state.usedTwice == [record.hash])
     }
 
     @Test("an invitation is locked by a key, and any other byte of it is a typed error")

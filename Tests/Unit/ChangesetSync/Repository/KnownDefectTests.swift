@@ -119,6 +119,25 @@ struct KnownDefectTests {
         }
     }
 
+    @Test("commits that a removed member goes on to make leave the others in sync, as many as they are")
+    func commitsAfterRemoval() throws {
+        let (a, b) = try devices()
+        try a.write("INSERT INTO player VALUES (1, 'a', 1)")
+        try settle(a, b)
+        let id = try b.repository.status().replica
+        try a.repository.removeMember(id)
+        for number in 2...4 { try b.write("INSERT INTO player VALUES (\(number), 'b', 1)") }
+        try b.sync(remote)
+        let c = try Device(folder.path("c.db"), invitedBy: a, at: remote)
+        try settle(a, c)
+        for device in [a, c] {
+            let status = try device.repository.status()
+            #expect(status.obstacles == [.removedMember(id, commits: 3)])
+            #expect(status.isSettled)
+            #expect(try device.texts("SELECT id FROM player") == ["1"])
+        }
+    }
+
     @Test("a device that joins by a snapshot continues the sequence of AUTOINCREMENT after the greatest key")
     func sequence() throws {
         let sql = "CREATE TABLE note (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT)"

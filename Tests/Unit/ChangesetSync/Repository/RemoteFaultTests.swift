@@ -136,6 +136,59 @@ struct RemoteFaultTests {
     }
 }
 
+@Suite("A store joins, and its calls of the remote fail")
+struct FailedJoinTests {
+    private let folder = TemporaryFolder()
+
+    /// A store that joined was killed between the put of its epoch and that of its acceptance: no device could join after it.
+    @Test("a remote has the records that each of its records knows, whichever call of a join was the last one")
+    func recordsInOrder() throws {
+        let remote = MemoryRemote()
+        let a = try Device(folder.path("a.db"))
+        try a.sync(remote)
+        for puts in 0..<4 {
+            let b = try Device(folder.path("b\(puts).db"), invitedBy: a, at: remote)
+            try b.write("INSERT INTO player VALUES (\(puts), 'Ann', 1)")
+            let first = (remote.calls["put"] ?? 0) + puts
+            remote.failingPuts = first..<Int.max
+            _ = try? b.sync(remote)
+            remote.failingPuts = 0..<0
+            try b.close()
+            // The next device reads the list of members at the remote alone.
+            let c = try Device(folder.path("c\(puts).db"), invitedBy: a, at: remote)
+            try c.close()
+        }
+        try a.close()
+    }
+
+    @Test("a record that refers to one that nobody has stops no invitation, no removal and no commit")
+    func unresolvedRecord() throws {
+        let remote = MemoryRemote()
+        let a = try Device(folder.path("a.db"))
+        let liar = try Device(folder.path("liar.db"), invitedBy: a, at: remote)
+        for device in [liar, a] { try device.sync(remote) }
+        let store = try liar.repository.store()
+        var list = try liar.repository.memberList(store)
+        var secrets = try store.epochSecrets()
+        // The second record knows the first, which is not put.
+        _ = try list.beginEpoch(store.keys, &secrets, time: 1)
+        let record = try list.beginEpoch(store.keys, &secrets, time: 2)
+        let roster = try ObjectKey(secret: store.rosterSecret, id: .zero, repository: store.repository)
+        let bytes = try roster.seal(record.bytes, .memberRecord)
+        _ = try remote.put(ObjectName(.memberRecord, of: bytes).text, bytes)
+        try a.sync(remote)
+        let c = try Device(folder.path("c.db"), invitedBy: a, at: remote)
+        for device in [c, a] { try device.sync(remote) }
+        try a.repository.removeMember(store.keys.id.description)
+        try a.write("INSERT INTO player VALUES (1, 'Ann', 1)")
+        for device in [a, c, a] { try device.sync(remote) }
+        #expect(try c.rows() == ["player 1 Ann 1"])
+        #expect(try a.repository.members().filter { !$0.isRemoved }.count == 2)
+        #expect(try a.repository.status().isSettled && c.repository.status().isSettled)
+        for device in [a, liar, c] { try device.close() }
+    }
+}
+
 @Suite("A process that commits, exchanges and makes snapshots is killed", .serialized)
 struct KilledRepositoryTests {
     private let folder = TemporaryFolder()

@@ -118,7 +118,7 @@ struct RepositoryOpeningTests {
             try ChangesetRepository.join(pool, read, unlockedBy: key, folder: path, named: "b")
         }
         // The remote does not have the invitation yet.
-        #expect(throws: MemberError.incomplete) { try join(key) }
+        #expect(throws: MemberError.invitationMissing) { try join(key) }
         #expect(throws: MemberError.wrongKeyOfInvitation) { try join(.rawKey([UInt8](repeating: 8, count: 32))) }
         #expect(try !ChangesetRepository.isPresent(in: pool))
         _ = try a.repository.perform(
@@ -152,6 +152,50 @@ struct RepositoryOpeningTests {
         try a.repository.removeMember(member.id)
         #expect(try a.repository.members().first { $0.id == member.id }?.isRemoved == true)
         #expect(throws: MemberError.notAMember) { try a.repository.removeMember(member.id) }
+        let own = try a.repository.status().replica
+        #expect(throws: MemberError.lastAdmin) { try a.repository.removeMember(own) }
+    }
+
+    /// The commit that removes was made before the rights were looked at: it cut the store off from the admin's rows.
+    @Test("a writer that tries to remove an admin changes nothing")
+    func refusedRemoval() throws {
+        let (a, b, remote) = try pair()
+        let admin = try a.repository.status().replica
+        #expect(throws: MemberError.notAdmin) { try b.repository.removeMember(admin) }
+        try a.write("INSERT INTO player VALUES (1, 'Ann', 1)")
+        for device in [a, b, a] { try device.sync(remote) }
+        #expect(try b.rows() == ["player 1 Ann 1"])
+        #expect(try b.repository.verify().digest == a.repository.verify().digest)
+    }
+
+    @Test("a commit by which a writer removes an admin is refused by every other member")
+    func forgedRemoval() throws {
+        let (a, b, remote) = try pair()
+        let c = try Device(folder.path("c.db"), invitedBy: a, at: remote)
+        try c.sync(remote)
+        let admin = try #require(ReplicaID(a.repository.status().replica))
+        _ = try b.pool.writeWithoutTransaction { db in
+            try b.repository.replica.commitEvents(db, clock: b.repository.clock(), [.remove(admin)])
+        }
+        try a.write("INSERT INTO player VALUES (1, 'Ann', 1)")
+        for _ in 0..<2 { for device in [b, a, c] { try device.sync(remote) } }
+        #expect(try c.rows() == ["player 1 Ann 1"] && a.rows() == c.rows())
+        let liar = try b.repository.status().replica
+        for device in [a, c] {
+            let obstacles = try device.repository.status().obstacles
+            #expect(obstacles == [.refusedCommit(CommitPlace(author: liar, number: 1))])
+        }
+        // The removal of the liar ends that.
+        try a.repository.removeMember(liar)
+        for device in [a, c] { try device.sync(remote) }
+        for device in [a, c] { #expect(try device.repository.status().isSettled) }
+    }
+
+    private func pair() throws -> (Device, Device, MemoryRemote) {
+        let (a, remote) = (try Device(folder.path("a.db")), MemoryRemote())
+        let b = try Device(folder.path("b.db"), invitedBy: a, at: remote)
+        for device in [b, a] { try device.sync(remote) }
+        return (a, b, remote)
     }
 
     /// A column that was added made counters ordinary columns on that device: sums were lost, and devices differed.

@@ -130,7 +130,7 @@ struct SnapshotFormatTests {
         #expect(try !store.lacks(vector))
         try device.writeOwnRows("UPDATE cipherstore_repository_part SET content = x'0000'")
         try device.repository.join()
-        #expect(try device.pool.read { try ReceivedSnapshots(db: $0).refusedCount() } == 1)
+        #expect(try device.pool.read { try ReceivedSnapshots(db: $0).refusedVectors().count } == 1)
         try device.write("INSERT INTO player VALUES (1, 'Ann', 1)")
         #expect(try device.rows() == ["player 1 Ann 1"])
     }

@@ -389,4 +389,23 @@ import Testing
             cancellable.cancel()
         }
     }
+
+    /// Closes its database when it goes.
+    private final class Owner: Sendable {
+        let queue = DatabaseQueue()
+
+        deinit { try? queue.close() }
+    }
+
+    /// The callbacks were released while the observer was locked, and the close waited for that lock for ever.
+    @Test("an observation whose callback is the last owner of its database is canceled", .timeLimit(.minutes(1)))
+    @MainActor
+    func lastOwner() {
+        func start() -> AnyDatabaseCancellable {
+            let owner = Owner()
+            return ValueObservation.tracking { try Int.fetchOne($0, sql: "SELECT 1") }
+                .start(in: owner.queue, scheduling: .immediate, onError: { _ in }, onChange: { _ in _ = owner.queue })
+        }
+        start().cancel()
+    }
 }

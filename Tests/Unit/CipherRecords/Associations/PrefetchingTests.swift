@@ -221,8 +221,9 @@ struct PrefetchingTests {
                     let rows = try Table("parent").including(all: children).order(Column("id")).fetchAll(db)
                     for row in rows {
                         let expected = try Int.fetchAll(
-                            db, sql: "SELECT id FROM \(table) WHERE \(right) = ? ORDER BY id",
-                            arguments: [row[left] as DatabaseValue])
+                            db,
+                            sql: "SELECT c.id FROM parent JOIN \(table) c ON c.\(right) = parent.\(left) "
+                                + "WHERE parent.id = ? ORDER BY c.id", arguments: [row["id"] as Int])
                         let found = ids(row, "children")
                         #expect(found == expected, "\(left) \(right) \(row)")
                     }
@@ -233,8 +234,10 @@ struct PrefetchingTests {
                     ).order(Column("id"))
                     for row in try Table("parent").including(all: both).order(Column("id")).fetchAll(db) {
                         let expected = try Int.fetchAll(
-                            db, sql: "SELECT id FROM \(table) WHERE \(right) = ? AND mixed = ? ORDER BY id",
-                            arguments: [row[left] as DatabaseValue, row["mixed"] as DatabaseValue])
+                            db,
+                            sql: "SELECT c.id FROM parent JOIN \(table) c ON c.\(right) = parent.\(left) "
+                                + "AND c.mixed = parent.mixed WHERE parent.id = ? ORDER BY c.id",
+                            arguments: [row["id"] as Int])
                         let found = ids(row, "children")
                         #expect(found == expected, "\(left) \(right) and mixed, \(row)")
                     }

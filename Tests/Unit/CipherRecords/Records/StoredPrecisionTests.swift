@@ -3,7 +3,7 @@ import CipherRecords
 import Foundation
 import Testing
 
-/// The conversions of a record's numbers by the types of columns: a rounded number is refused.
+/// The conversions of a record's values by the types of columns: a value that would be changed is refused.
 @Suite struct StoredPrecisionTests {
     private struct Sample<Value: Codable & Sendable>: Codable, PersistableRecord, FetchableRecord {
         static var databaseTableName: String { "sample" }
@@ -136,13 +136,36 @@ import Testing
                 #expect(try !isAdmitted(text, type), "\(text)")
             }
             for text in [
-                "", " ", "word", "007", "1e3", " 12 ", "0x1234567890123456789", "1234567890123456789 apples", "1e",
-                "2024-01-01 12:00:00.123", "12345678901234567890-1", "0000000000000000000000001", "0e999", "Infinity",
-                ".",
+                "", " ", "word", "0x1234567890123456789", "1234567890123456789 apples", "1e", "2024-01-01 12:00:00.123",
+                "12345678901234567890-1", "Infinity", ".", "0", "501", "-501", "0.05", "-0.05", "1.05", "1000000", "-",
+                "1-1",
             ] { #expect(try isAdmitted(text, type), "\(text)") }
         }
         #expect(try isAdmitted("12345678901234567890", "TEXT"))
-        #expect(try isAdmitted(" 9223372036854775807 ", "INTEGER"))
+        #expect(try isAdmitted("9223372036854775807", "INTEGER"))
+    }
+
+    // Story: the code of a place, "00501", became 501, and a version, "1.10", became 1.1.
+    @Test("a text that would come back without zeros, signs or spaces is refused by numeric types")
+    func codes() throws {
+        let codes = [
+            "00501", "007", "+5", " 12 ", "12\n", "1e3", "1E3", "1.10", "1.0", "5.", ".5", "-0", "00", "0.0", "-.5",
+            "0000000000000000000000001", "0e999", " 9223372036854775807 ",
+        ]
+        for code in codes {
+            for type in ["INTEGER", "NUMERIC", "REAL", "DECIMAL(10,2)", "DATETIME", "ANY"] {
+                #expect(try !isStored(code, in: type), "\(code) \(type)")
+            }
+            for type in ["TEXT", "VARCHAR(5)", "BLOB", ""] { #expect(try isStored(code, in: type), "\(code) \(type)") }
+            #expect(try !isStored(code, in: "INTEGER", strict: true))
+            #expect(try isStored(code, in: "ANY", strict: true))
+        }
+        for text in ["501", "-7", "0", "1.5", "-0.25"] {
+            for type in ["INTEGER", "NUMERIC"] { #expect(try isStored(text, in: type), "\(text) \(type)") }
+        }
+        for number in [501, 0, -7] {
+            for type in ["TEXT", "VARCHAR(5)"] { #expect(try isStored(number, in: type), "\(number) \(type)") }
+        }
     }
 
     @Test("blobs are stored as they are")

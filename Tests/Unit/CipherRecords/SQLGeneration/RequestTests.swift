@@ -235,9 +235,10 @@ struct RequestTests {
         table.count(Player.limit(10), #"SELECT COUNT(*) FROM (SELECT * FROM "player" LIMIT 10)"#)
         table.count(Player.all().distinct(), #"SELECT COUNT(*) FROM (SELECT DISTINCT * FROM "player")"#)
         table.count(Player.select(name), #"SELECT COUNT(*) FROM "player""#)
-        table.count(Player.select(name).distinct(), #"SELECT COUNT(DISTINCT "name") FROM "player""#)
+        table.count(Player.select(name).distinct(), #"SELECT COUNT(*) FROM (SELECT DISTINCT "name" FROM "player")"#)
         table.count(
-            Player.select((score * 2).forKey("x")).distinct(), #"SELECT COUNT(DISTINCT "score" * 2) FROM "player""#)
+            Player.select((score * 2).forKey("x")).distinct(),
+            #"SELECT COUNT(*) FROM (SELECT DISTINCT "score" * 2 AS "x" FROM "player")"#)
         table.count(
             Player.select(name, score).distinct(),
             #"SELECT COUNT(*) FROM (SELECT DISTINCT "name", "score" FROM "player")"#)
@@ -260,12 +261,17 @@ struct RequestTests {
         table.delete(Player.order(score), #"DELETE FROM "player""#)
         table.delete(
             Player.order(score).limit(3),
-            #"DELETE FROM "player" WHERE "id" IN (SELECT "id" FROM "player" ORDER BY "score" LIMIT 3)"#)
-        table.delete(Log.limit(1), #"DELETE FROM "log" WHERE "rowid" IN (SELECT "rowid" FROM "log" LIMIT 1)"#)
+            #"DELETE FROM "player" WHERE "id" IN (WITH "grdb_rows" AS (SELECT *, "id" AS "grdb_key0" FROM "player" "#
+                + #"ORDER BY "score" LIMIT 3) SELECT "grdb_key0" FROM "grdb_rows" LIMIT -1)"#)
+        table.delete(
+            Log.limit(1),
+            #"DELETE FROM "log" WHERE "rowid" IN (WITH "grdb_rows" AS (SELECT *, "rowid" AS "grdb_key0" FROM "log" "#
+                + #"LIMIT 1) SELECT "grdb_key0" FROM "grdb_rows" LIMIT -1)"#)
         table.delete(
             Citizenship.limit(1),
             #"DELETE FROM "citizenship" WHERE ("citizenId", "countryCode") IN "#
-                + #"(SELECT "citizenId", "countryCode" FROM "citizenship" LIMIT 1)"#)
+                + #"(WITH "grdb_rows" AS (SELECT *, "citizenId" AS "grdb_key0", "countryCode" AS "grdb_key1" "#
+                + #"FROM "citizenship" LIMIT 1) SELECT "grdb_key0", "grdb_key1" FROM "grdb_rows" LIMIT -1)"#)
         table.delete(
             Player.all().groupByPrimaryKey().having(score > 1),
             #"DELETE FROM "player" WHERE "id" IN (SELECT "id" FROM "player" GROUP BY "id" HAVING "score" > 1)"#)
@@ -298,7 +304,8 @@ struct RequestTests {
             Player.all(), [score.set(to: 1)], onConflict: .abort, #"UPDATE "player" SET "score" = 1"#)
         table.update(
             Player.limit(1), [score.set(to: 1)],
-            #"UPDATE "player" SET "score" = 1 WHERE "id" IN (SELECT "id" FROM "player" LIMIT 1)"#)
+            #"UPDATE "player" SET "score" = 1 WHERE "id" IN (WITH "grdb_rows" AS (SELECT *, "id" AS "grdb_key0" "#
+                + #"FROM "player" LIMIT 1) SELECT "grdb_key0" FROM "grdb_rows" LIMIT -1)"#)
         table.update(
             Player.filter(score == 2), [score += 1], returning: [AllColumns()],
             #"UPDATE "player" SET "score" = "score" + 1 WHERE "score" = 2 RETURNING *"#)
