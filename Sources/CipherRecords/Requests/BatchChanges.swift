@@ -144,7 +144,8 @@ extension QueryInterfaceRequest {
         if try !db.columnsSeparateRows(columns, of: relation.table), try limit(2).fetchCount(db) > 1 {
             throw DatabaseError(
                 resultCode: .SQLITE_MISUSE,
-                message: "several rows of table \(relation.table) have this key: delete them with deleteAll(_:), or one "
+                message:
+                    "several rows of table \(relation.table) have this key: delete them with deleteAll(_:), or one "
                     + "of them by its primary key")
         }
         return try deleteAll(db) > 0

@@ -56,7 +56,8 @@ struct LinkedColumnTests {
         let rounded: [DatabaseValue] =
             type == "REAL"
             ? [Int64(9_007_199_254_740_993).databaseValue, "9007199254740993".databaseValue]
-            : type.hasPrefix("TEXT") ? [Double(9_007_199_254_740_992).databaseValue, Double.infinity.databaseValue] : []
+            : type.hasPrefix("TEXT")
+                ? [Double(9_007_199_254_740_992).databaseValue, Double.infinity.databaseValue] : []
         return rounded.contains(value)
     }
 
