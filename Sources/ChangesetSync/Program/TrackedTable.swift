@@ -16,11 +16,20 @@ struct TrackedTable: Sendable {
     }
 }
 
+extension Database {
+    /// Whether the schema has a table or a view of this name.
+    fileprivate func hasTableOrView(_ name: String) throws -> Bool {
+        try Bool.fetchOne(
+            self, sql: "SELECT EXISTS (SELECT 1 FROM pragma_table_list(?) WHERE schema = 'main')", arguments: [name])
+            ?? false
+    }
+}
+
 extension Work {
-    /// - Throws: ``EngineError`` `.unsuitableTable`
+    /// - Throws: ``EngineError`` `.noSuchTable`, `.unsuitableTable`
     func track(_ table: TrackedTable) throws {
         guard let definition = try TableDefinition(named: table.name, in: db) else {
-            throw EngineError(.unsuitableTable, table.name)
+            throw EngineError(try db.hasTableOrView(table.name) ? .unsuitableTable : .noSuchTable, table.name)
         }
         let n = try catalog.number(of: Name(definition.name))
         try db.execute(sql: EngineTables.creation(of: n, isRowID: definition.isRowID))
