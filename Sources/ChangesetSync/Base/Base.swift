@@ -28,6 +28,9 @@ final class Base {
     /// no entries of them yet.
     private(set) var unrecordedRows: [RowPlace: [CellValue]?] = [:]
 
+    /// Rows of the program's tables that could not be deleted.
+    private var stale: [RowPlace: [CellValue]] = [:]
+
     /// The statements that read rows, by table.
     private var selections: [Int64: Statement] = [:]
 
@@ -51,6 +54,9 @@ final class Base {
     /// Gives a row in the place of that in the program's table, which somebody has written.
     func noteForeign(_ place: RowPlace, _ row: [CellValue]) { rowsBeforeProgram.updateValue(row, forKey: place) }
 
+    /// Says that the program's table may have a row that the base lacks.
+    func noteStale(_ place: RowPlace, _ row: [CellValue]) { stale[place] = row }
+
     // MARK: States
 
     func state(_ place: RowPlace) throws -> KeyState { try work(place).state }
@@ -64,8 +70,8 @@ final class Base {
             row = .some(found)
             return found
         }
-        // Each row of a tracked table is in the base.
-        if row == nil, state.rows.isEmpty { row = .some(nil) }
+        // Each row of a tracked table is in the base, unless it could not be deleted.
+        if row == nil, state.rows.isEmpty { row = .some(stale[place]) }
         var work = Work(state: state, former: state, wasAside: isAside, formerRow: row, presentRow: row)
         if let after = rowsAfterProgram[place] {
             work.formerRow = .some(rowsBeforeProgram[place] ?? nil)

@@ -392,6 +392,8 @@ enum HiddenReason: Int64, Sendable, Hashable {
     case unknownTable = 15
     /// The program's table has other key columns.
     case otherKey = 16
+    /// An expression of the table fails: it refuses the values, or its function is missing.
+    case expression = 17
 
     package var isHidden: Bool { rawValue >= 10 }
 }

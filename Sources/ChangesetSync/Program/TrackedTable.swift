@@ -16,11 +16,20 @@ struct TrackedTable: Sendable {
     }
 }
 
+extension Database {
+    /// Whether the schema has a table or a view of this name.
+    fileprivate func hasTableOrView(_ name: String) throws -> Bool {
+        try Bool.fetchOne(
+            self, sql: "SELECT EXISTS (SELECT 1 FROM pragma_table_list(?) WHERE schema = 'main')", arguments: [name])
+            ?? false
+    }
+}
+
 extension Work {
-    /// - Throws: ``EngineError`` `.unsuitableTable`
+    /// - Throws: ``EngineError`` `.noSuchTable`, `.unsuitableTable`
     func track(_ table: TrackedTable) throws {
         guard let definition = try TableDefinition(named: table.name, in: db) else {
-            throw EngineError(.unsuitableTable, table.name)
+            throw EngineError(try db.hasTableOrView(table.name) ? .unsuitableTable : .noSuchTable, table.name)
         }
         let n = try catalog.number(of: Name(definition.name))
         try db.execute(sql: EngineTables.creation(of: n, isRowID: definition.isRowID))
@@ -117,19 +126,41 @@ extension Work {
         try catalog.read()
     }
 
-    /// Shows rows again that are not plain, of tables that have been tracked since.
+    /// Shows rows again that are not plain, of tables that have been tracked since, and rows of tables of which an
+    /// expression has failed.
     func showTrackedTables() throws {
-        var tables: [Int64] = []
-        try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.table) WHERE adopting & 2").forEach([]) {
-            tables.append($0.integer(0))
-        }
-        for table in tables {
+        for table in try takeRetries(.hiddenRows) {
             var keys: [RowKey] = []
             try db.cachedStatement(sql: "SELECT DISTINCT key FROM \(EngineTables.aside) WHERE tbl = ?")
                 .forEach([.integer(table)]) { keys.append(RowKey(stored: $0.bytes(0))) }
             for key in keys { base.touch(RowPlace(table: table, key: key)) }
-            try db.execute(
-                sql: "UPDATE \(EngineTables.table) SET adopting = adopting & ~2 WHERE n = ?", arguments: [table])
         }
+        for table in try takeRetries(.deletedRows) {
+            var keys: [RowKey] = []
+            try db.cachedStatement(sql: "SELECT DISTINCT key FROM \(EngineTables.dead) WHERE tbl = ?")
+                .forEach([.integer(table)]) { keys.append(RowKey(stored: $0.bytes(0))) }
+            for place in keys.map({ RowPlace(table: table, key: $0) }) {
+                guard let row = try base.tableRow(place) else { continue }
+                base.noteStale(place, row)
+                base.touch(place)
+            }
+        }
+    }
+
+    /// The tables with rows that are tried again.
+    func retries(_ retry: Catalog.Retry) throws -> [Int64] {
+        var tables: [Int64] = []
+        try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.table) WHERE adopting & ? ORDER BY n")
+            .forEach([.integer(retry.rawValue)]) { tables.append($0.integer(0)) }
+        return tables
+    }
+
+    private func takeRetries(_ retry: Catalog.Retry) throws -> [Int64] {
+        let (tables, bit) = (try retries(retry), ExactValue.integer(retry.rawValue))
+        for table in tables {
+            try db.cachedStatement(sql: "UPDATE \(EngineTables.table) SET adopting = adopting & ~?1 WHERE n = ?2")
+                .execute(exact: [bit, .integer(table)])
+        }
+        return tables
     }
 }

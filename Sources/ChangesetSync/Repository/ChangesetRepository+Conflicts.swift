@@ -17,6 +17,9 @@ public struct SyncConflict: Hashable, Sendable {
         case missingTable
         /// The primary key has other columns here than the writer's table.
         case otherKey
+        /// An expression of a constraint, an index or a generated column fails here: it refuses the values, or its function
+        /// or collation is missing. The next opening of the repository tries the row again.
+        case expression
     }
 
     /// The name of the table in commits.
@@ -44,6 +47,7 @@ extension SyncConflict.Reason {
             case .foreignKey: .foreignKey
             case .unknownTable: .missingTable
             case .otherKey: .otherKey
+            case .expression: .expression
             }
     }
 }

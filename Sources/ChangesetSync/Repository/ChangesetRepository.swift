@@ -45,7 +45,8 @@ public final class ChangesetRepository: @unchecked Sendable {
     ///   - name: The name of this device for other members, at most 255 bytes.
     ///   - afterApply: Called in each transaction of a pull that changes rows, after them: for tables that are derived from
     ///     tracked ones. It must not write tracked tables.
-    /// - Throws: ``EngineError`` `.nullKey` if a row has NULL in its key; `.unsuitableTable`; `DatabaseError`.
+    /// - Throws: ``EngineError`` `.nullKey` if a row has NULL in its key; `.noSuchTable`, `.unsuitableTable`;
+    ///   `DatabaseError`.
     public convenience init(
         _ dbWriter: any DatabaseWriter, tracking: Tracking = .all, named name: String = "",
         afterApply: AfterApply? = nil

@@ -35,12 +35,18 @@ public struct RepositoryStatus: Hashable, Sendable {
 public enum Obstacle: Hashable, Sendable {
     /// The program has no table of this name. The rows are kept, and shown when it has.
     case missingTable(String, rows: Int)
-    /// The table of the program has no such column, and rows have values of it. They are kept and passed on. Values from
-    /// before the program has dropped the column do not count.
+    /// The table of the program has no such column, and rows have values of it. They are kept and passed on.
     case missingColumn(table: String, column: String, rows: Int)
     /// The values of a column are not known in so many rows: a snapshot had none of them, because its maker had dropped the
     /// column. The default is shown. A snapshot of a store that has the values brings them.
     case unknownValues(table: String, column: String, rows: Int)
+    /// Others have written a table after the program had dropped it or its name. The rows are kept and passed on.
+    case droppedTable(String, rows: Int)
+    /// Others have written a column after the program had dropped it or its name. The values are kept and passed on.
+    case droppedColumn(table: String, column: String, rows: Int)
+    /// Rows of a table that others have deleted or changed are shown as they were: an expression of an index, a constraint
+    /// or a generated column fails here. The next opening of the repository tries them again.
+    case unwritableTable(String)
     /// Rows of a table that a constraint hides, or that are shown altered.
     case conflict(table: String, SyncConflict.Reason, rows: Int)
     /// Rows of a table that is not tracked refer to rows that are not here: its ON DELETE does not say what to do with them.
@@ -65,7 +71,7 @@ public enum Obstacle: Hashable, Sendable {
     /// Whether a device or a person can end it.
     public var needsAttention: Bool {
         switch self {
-        case .removedMember, .twoContents: false
+        case .removedMember, .twoContents, .droppedTable, .droppedColumn: false
         default: true
         }
     }
@@ -141,11 +147,15 @@ private struct Obstacles {
     let work: Work
 
     func all() throws -> [Obstacle] {
-        try schema() + unknownValues() + conflicts() + orphans() + waiting() + authors()
+        try schema() + unknownValues() + conflicts() + unwritable() + orphans() + waiting() + authors()
     }
 
     private func orphans() throws -> [Obstacle] {
         try UntrackedChildren(work: work).orphans().map { .orphans(table: $0.child, parent: $0.parent, rows: $0.rows) }
+    }
+
+    private func unwritable() throws -> [Obstacle] {
+        try work.retries(.deletedRows).map { .unwritableTable(try work.catalog.table($0).name.text) }
     }
 
     private func schema() throws -> [Obstacle] {
@@ -153,7 +163,12 @@ private struct Obstacles {
         for table in work.catalog.tables.values.sorted(by: { $0.name < $1.name }) {
             if table.local == nil {
                 let rows = try asideRows(of: table) { row in row.isNewer(than: table.dropped) ? [0] : [] }
-                if let count = rows[0] { found.append(.missingTable(table.name.text, rows: count)) }
+                if let count = rows[0] {
+                    let name = table.name.text
+                    found.append(
+                        table.dropped == nil
+                            ? .missingTable(name, rows: count) : .droppedTable(name, rows: count))
+                }
                 continue
             }
             let missing = table.columns.values.filter { $0.place == nil && !table.columnsOfKey.contains($0.n) }
@@ -167,8 +182,11 @@ private struct Obstacles {
             }
             for column in missing.sorted(by: { $0.id < $1.id }) {
                 guard let count = rows[column.n] else { continue }
+                let (table, name) = (table.name.text, column.id.name.text)
                 found.append(
-                    .missingColumn(table: table.name.text, column: column.id.name.text, rows: count))
+                    column.dropped == nil
+                        ? .missingColumn(table: table, column: name, rows: count)
+                        : .droppedColumn(table: table, column: name, rows: count))
             }
         }
         return found

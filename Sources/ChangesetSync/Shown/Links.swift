@@ -93,20 +93,22 @@ struct Links {
         return forms
     }
 
-    /// The values that a row has in a unique key; nil if the key is over other rows.
+    /// The values that a row has in a unique key; nil if the key is over other rows, or if SQLite cannot compute it: then
+    /// the table does not take the row.
     func uniqueValues(
         _ key: TableDefinition.UniqueKey, _ table: TableDefinition, _ values: [CellValue]
     ) throws -> [CellValue]? {
         if key.isPlain { return key.columns.map { values[$0] } }
-        // The first SELECT has no rows: it gives the columns the affinities and collations of the table.
-        let given = values.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
         let sql = """
-            SELECT \(key.terms.map { "(\($0))" }.joined(separator: ", ")) FROM (
-                SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE 0 UNION ALL SELECT \(given)
-            ) AS \(table.name.quotedDatabaseIdentifier) \(key.condition.map { "WHERE \($0)" } ?? "")
+            SELECT \(key.terms.map { "(\($0))" }.joined(separator: ", ")) FROM (\(table.givenRow))
+            AS \(table.name.quotedDatabaseIdentifier) \(key.condition.map { "WHERE \($0)" } ?? "")
             """
-        return try db.cachedStatement(sql: sql).first(values.map(\.exact)) { row in
-            key.terms.indices.map { row.value($0) }
+        do {
+            return try db.cachedStatement(sql: sql).first(values.map(\.exact)) { row in
+                key.terms.indices.map { row.value($0) }
+            }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            return nil
         }
     }
 

@@ -59,6 +59,7 @@ final class RowWriter {
             switch error.resultCode {
             case .SQLITE_MISMATCH, .SQLITE_TOOBIG: return .type
             case .SQLITE_CONSTRAINT: return .check
+            case .SQLITE_ERROR: return .expression
             default: throw error
             }
         }

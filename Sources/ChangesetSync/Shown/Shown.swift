@@ -55,10 +55,7 @@ struct Shown {
         let former = try base.formerRow(place)
         guard !state.rows.isEmpty else {
             if let former, try isNeeded(place, former, hasLinks) { return false }
-            if present != nil {
-                try writer.delete(place.key, from: definition)
-                try base.setPresentRow(place, nil)
-            }
+            if present != nil { _ = try delete(place, from: definition) }
             return true
         }
         guard let candidate = try Candidate(place, state, table, base.index), !candidate.isComposed,
@@ -130,6 +127,21 @@ struct Shown {
         return true
     }
 
+    /// Deletes a row of the program's table.
+    ///
+    /// - Returns: Whether it could. If an expression of the table fails, the row stays. The next opening of the repository tries
+    ///   it again.
+    private func delete(_ place: RowPlace, from table: TableDefinition) throws -> Bool {
+        do {
+            try writer.delete(place.key, from: table)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            try base.catalog.noteRetry(.deletedRows, of: place.table)
+            return false
+        }
+        try base.setPresentRow(place, nil)
+        return true
+    }
+
     // MARK: Rows that depend on others
 
     private func decide(_ places: [RowPlace]) throws -> Set<RowPlace> {
@@ -154,6 +166,7 @@ struct Shown {
                     try base.state(place).rows.isEmpty ? nil : .type
                 }
             try base.store(place, reason.map { .aside($0) } ?? .plain)
+            if reason == .expression { try base.catalog.noteRetry(.hiddenRows, of: place.table) }
             try links.remove(place)
             guard let reason, reason != .composed else { continue }
             var variants = outcome.variants[place] ?? []
@@ -175,8 +188,7 @@ struct Shown {
             guard try base.presentRow(place) != nil, let table = try base.catalog.table(place.table).local else {
                 continue
             }
-            try writer.delete(place.key, from: table)
-            try base.setPresentRow(place, nil)
+            _ = try delete(place, from: table)
         }
         var waiting = places.filter { shown[$0] != nil }
         while !waiting.isEmpty {
@@ -189,10 +201,13 @@ struct Shown {
                     failed.formUnion(others)
                     return
                 }
-                for place in rows {
-                    guard let table = try base.catalog.table(place.table).local else { continue }
-                    try writer.delete(place.key, from: table)
-                    try base.setPresentRow(place, nil)
+                let deleted = try rows.filter { place in
+                    guard let table = try base.catalog.table(place.table).local else { return false }
+                    return try delete(place, from: table)
+                }
+                if deleted.isEmpty {
+                    failed.formUnion(others)
+                    return
                 }
             }
             waiting = others

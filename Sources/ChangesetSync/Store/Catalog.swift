@@ -179,6 +179,23 @@ final class Catalog {
         try read()
     }
 
+    // MARK: Retries
+
+    /// The rows that the next opening of the repository shows again.
+    enum Retry: Int64 {
+        /// Rows aside.
+        case hiddenRows = 2
+        /// Deleted rows that the program's table still has.
+        case deletedRows = 4
+    }
+
+    func noteRetry(_ retry: Retry, of table: Int64) throws {
+        try db.cachedStatement(
+            sql: "UPDATE \(EngineTables.table) SET adopting = adopting | ?1 WHERE n = ?2 AND NOT adopting & ?1"
+        )
+        .execute(exact: [.integer(retry.rawValue), .integer(table)])
+    }
+
     // MARK: Shapes
 
     /// The number of a set of columns.

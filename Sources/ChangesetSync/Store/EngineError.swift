@@ -3,6 +3,8 @@ public struct EngineError: Error, Hashable, Sendable {
     public enum Code: String, CaseIterable, Hashable, Sendable {
         /// The tables of the engine contradict each other.
         case damagedStore
+        /// The store has no table of this name.
+        case noSuchTable
         /// A table cannot be tracked.
         case unsuitableTable
         /// A row of a tracked table has no key.
@@ -63,6 +65,7 @@ extension EngineError: CustomStringConvertible {
     private var reason: String {
         switch code {
         case .damagedStore: "The tables of the repository contradict each other. Restore the store from a backup."
+        case .noSuchTable: "The store has no such table. Give the name of a table that is there."
         case .unsuitableTable: "The table cannot be tracked. Give it a primary key, or leave it out."
         case .nullKey: "A row has NULL in its primary key. Declare the key NOT NULL."
         case .unknownCommit: "A commit names a commit that its context does not have. Its author wrote it wrongly."

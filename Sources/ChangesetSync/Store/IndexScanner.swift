@@ -46,7 +46,7 @@ struct IndexScanner {
     }
 
     /// Takes a quoted text, a comment, a word, or one other character.
-    private static func takePiece(_ rest: inout Substring) -> String {
+    static func takePiece(_ rest: inout Substring) -> String {
         let start = rest
         switch rest.first {
         case "'", "\"", "`": skip(&rest, to: rest.removeFirst())

@@ -37,6 +37,8 @@ struct TableDefinition: Sendable {
     let name: String
     /// Without generated columns.
     let columns: [Column]
+    /// Each one after those that it is computed from.
+    let generated: [GeneratedColumn]
     /// The columns of the primary key, in its order.
     let keyColumns: [Int]
     /// Whether the key is an integer that is the row id.
@@ -107,6 +109,7 @@ extension TableDefinition {
                 name: row[0], affinity: TypeAffinity(type: type, isStrict: isStrict), isNotNull: row[2],
                 defaultValue: try Self.value(ofDefault: row[4], type: type, isStrict: isStrict, in: db))
         }
+        generated = try GeneratedColumn.all(of: name, isStrict: isStrict, entry[2], in: db)
         let ordinals = rows.map { $0[3] as Int }
         keyColumns = rows.indices.filter { ordinals[$0] > 0 }.sorted { ordinals[$0] < ordinals[$1] }
         if keyColumns.isEmpty { return nil }

@@ -57,10 +57,11 @@ extension Database {
         var text = text
         while true {
             let (code, statement, tail) = prepare(text, persistent: persistent)
-            if removeObstacle(after: code) { continue }
+            let (isRemoved, message) = removeObstacle(after: code)
+            if isRemoved { continue }
             guard code == .SQLITE_OK else {
                 // Not the rest of a script: it may hold values, and is no part of what failed.
-                throw try compilationError(code, sql: String(cString: text).failingStatement)
+                throw try compilationError(code, message, sql: String(cString: text).failingStatement)
             }
             if let statement { return (Statement(database: self, sqliteStatement: statement), tail ?? text) }
             // Blanks and comments compile to nothing.
@@ -73,9 +74,9 @@ extension Database {
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` where its transaction is gone, perhaps with objects that the text
     ///   names.
-    private func compilationError(_ code: ResultCode, sql: String) throws -> any Error {
+    private func compilationError(_ code: ResultCode, _ message: String?, sql: String) throws -> any Error {
         // A text without its closing quote is a token up to the end of the SQL, with all values in it.
-        let failure = error(code, message: DatabaseError.cut(handle.lastMessage), sql: sql)
+        let failure = error(code, message: DatabaseError.cut(message ?? handle.lastMessage), sql: sql)
         if gating.wasRolledBack {
             gating.wasRolledBack = false
             throw DatabaseError.suspended(sql: sql)
@@ -168,9 +169,10 @@ extension Database {
                 willCompile(text - start)
                 try connectionKey.willCompile(String(cString: text), on: self)
                 let (code, compiled, tail) = prepare(text, persistent: false)
-                if removeObstacle(after: code) { continue }
+                let (isRemoved, message) = removeObstacle(after: code)
+                if isRemoved { continue }
                 guard code == .SQLITE_OK else {
-                    throw error(code, sql: String(cString: text).failingStatement)
+                    throw error(code, message: message, sql: String(cString: text).failingStatement)
                 }
                 if let compiled { try body(Statement(database: self, sqliteStatement: compiled)) }
                 // Blanks and comments compile to nothing, and may be all that is left.

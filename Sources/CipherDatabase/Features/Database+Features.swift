@@ -57,13 +57,15 @@ extension Database {
     /// SQLite also compiles statements again in the middle of a step, inside of a bracketed call. So what runs here is no
     /// access of its own.
     /// - Parameter code: The code that compiling has returned.
-    /// - Returns: Whether the statement is to be compiled again.
-    func removeObstacle(after code: ResultCode) -> Bool {
-        guard code == .SQLITE_ERROR, features.moments.contains(.didNotCompile) else { return false }
+    /// - Returns: Whether the statement is to be compiled again; and the message of SQLite if a feature was asked, whose
+    ///   statements replace it.
+    func removeObstacle(after code: ResultCode) -> (isRemoved: Bool, message: String?) {
+        guard code == .SQLITE_ERROR, features.moments.contains(.didNotCompile) else { return (false, nil) }
         let message = handle.lastMessage
-        return features.callees.contains { callee in
+        let isRemoved = features.callees.contains { callee in
             callee.moments.contains(.didNotCompile) && callee.feature.didNotCompile(because: message, on: self)
         }
+        return (isRemoved, message)
     }
 
     /// Runs a statement outside of every access, and returns the first column of its rows: for

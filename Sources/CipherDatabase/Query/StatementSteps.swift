@@ -143,12 +143,14 @@ extension Statement {
     @inline(__always)
     func nextStep() -> CInt { database.pageReads.judge(handle.step()) }
 
-    /// Takes the first step once more, where it has failed because of something that a feature could remove.
+    /// Takes the first step once more, where it has failed because of something that a feature could remove, or where the
+    /// feature has replaced SQLite's message.
     ///
     /// - Returns: The code of the last step.
     @usableFromInline
     func stepAgain(_ code: CInt) -> CInt {
-        guard database.removeObstacle(after: ResultCode(rawValue: code)) else { return code }
+        let (isRemoved, message) = database.removeObstacle(after: ResultCode(rawValue: code))
+        guard isRemoved || message.map({ $0 != database.handle.lastMessage }) ?? false else { return code }
         _ = handle.reset()
         return handle.step()
     }

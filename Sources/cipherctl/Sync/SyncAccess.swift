@@ -96,10 +96,28 @@ enum SyncTables {
         let all = try store.read(ProgramTables.init)
         if named.isEmpty { for table in all.leftOut { console.warn(table.reason) } }
         let tables = named.isEmpty ? all.names : named
+        try requireTables(tables, in: store)
         try requireKeys(of: tables, in: store)
         try requireParts(of: tables, in: store)
         try warnOfNumbers(tables, in: store, console)
         return tables
+    }
+
+    /// Refuses names that no table has, all at once.
+    private static func requireTables(_ tables: [String], in store: SharedStore) throws {
+        let unknown = try store.read { db in
+            try tables.filter { table in
+                try Int.fetchOne(
+                    db, sql: "SELECT count(*) FROM pragma_table_list(?) WHERE schema = 'main'", arguments: [table]) == 0
+            }
+        }
+        guard !unknown.isEmpty else { return }
+        let names = unknown.map { "\"\($0)\"" }.joined(separator: ", ")
+        throw CommandFailure(
+            .usage, "noSuchTable",
+            what: "The store has no \(unknown.count == 1 ? "table" : "tables") \(names).",
+            why: "Only a table that is there can be tracked.",
+            hint: "Create the table first, or give another name: `cipherctl sql` lists the tables.")
     }
 
     /// Refuses tables without a primary key, all at once.

@@ -59,7 +59,8 @@ struct SyncErrorReport {
                 + "invitation."
         case .noSuchCommit, .ambiguousCommit: "The commits are listed by: cipherctl sync log"
         case .forgottenCommit: "The commits are listed by: cipherctl sync log"
-        case .unsuitableTable: "Name a table that the program created. Tables are listed by `cipherctl sql`."
+        case .noSuchTable, .unsuitableTable:
+            "Name a table that the program created. Tables are listed by `cipherctl sql`."
         case .notReady, .betweenSlices: "Run: cipherctl sync run"
         default: nil
         }
@@ -81,8 +82,8 @@ struct SyncErrorReport {
     private static func exitCode(_ code: EngineError.Code) -> ExitCode {
         switch code {
         case .damagedStore, .unknownCommit, .notAllowed: .damagedData
-        case .unsuitableTable, .nullKey, .noSuchCommit, .ambiguousCommit, .forgottenCommit, .temporaryTrigger,
-            .trackedTableWritten:
+        case .noSuchTable, .unsuitableTable, .nullKey, .noSuchCommit, .ambiguousCommit, .forgottenCommit,
+            .temporaryTrigger, .trackedTableWritten:
             .usage
         case .notReady, .betweenSlices: .tryAgain
         case .timeExhausted, .captureDisabled, .schemaChangedInCommit, .transactionEndedInCommit, .noRepository,

@@ -138,11 +138,6 @@ struct SyncStatusReport {
 
     // A command for another device is named without `cipherctl`: it would be completed with the store of this one.
 
-    private func missingColumn(_ table: String, _ column: String, _ rows: Int) -> String {
-        "Table \"\(table)\" has no column \"\(column)\", which others have written in "
-            + "\(CountText.text(rows, "row")). The values are kept, and shown when the column is there: update the program."
-    }
-
     private func unknownValues(_ table: String, _ column: String, _ rows: Int) -> String {
         "The values of \"\(table)\".\"\(column)\" are not known in \(CountText.text(rows, "row")): the device that made the "
             + "snapshot had dropped the column. Let a device that has the values run: sync snapshot"
@@ -150,11 +145,12 @@ struct SyncStatusReport {
 
     private func sentence(_ obstacle: Obstacle) -> String {
         switch obstacle {
-        case .missingTable(let table, let rows):
-            return "The store has no table \"\(table)\", or does not track it: \(CountText.text(rows, "row")) of it "
-                + "\(rows == 1 ? "waits" : "wait"). Update the program, or track the table: cipherctl sync init --table T"
-        case .missingColumn(let table, let column, let rows): return missingColumn(table, column, rows)
+        case .missingTable(let table, let rows): return Self.missing(table: table, rows)
+        case .missingColumn(let table, let column, let rows): return Self.missing(column: column, of: table, rows)
         case .unknownValues(let table, let column, let rows): return unknownValues(table, column, rows)
+        case .droppedTable(let table, let rows): return Self.dropped(table: table, rows)
+        case .droppedColumn(let table, let column, let rows): return Self.dropped(column: column, of: table, rows)
+        case .unwritableTable(let table): return Self.unwritable(table: table)
         case .conflict(let table, let reason, let rows):
             return "\(CountText.text(rows, "row")) of \"\(table)\" \(rows == 1 ? "is" : "are") not shown as written "
                 + "(\(reason.meaning)): cipherctl sync conflicts"
@@ -187,14 +183,39 @@ struct SyncStatusReport {
             if author == status.replica {
                 return
                     "This store made a commit with a clock that was \(time) ahead. Its later commits follow that time, and "
-                    + "win over concurrent ones until then. To end this, set the clock right, sync, join with a new store, "
-                    + "and let an admin remove this member."
+                    + "win over concurrent ones until then, except in cells that others write meanwhile. To end this, set "
+                    + "the clock right, sync, join with a new store, and let an admin remove this member."
             }
             return
                 "The clock of \(member(author)) was \(time) ahead. Its later commits follow that time, and win over "
-                + "concurrent ones until then. To end this, let its device sync and join with a new store, and remove the "
-                + "former member. If the clock of this device is behind, set it right."
+                + "concurrent ones until then, except in cells that others write meanwhile. To end this, let its device sync "
+                + "and join with a new store, and remove the former member. If the clock of this device is behind, set it right."
         }
+    }
+
+    private static func missing(table: String, _ rows: Int) -> String {
+        "The store has no table \"\(table)\", or does not track it: \(CountText.text(rows, "row")) of it "
+            + "\(rows == 1 ? "waits" : "wait"). Update the program, or track the table: cipherctl sync init --table T"
+    }
+
+    private static func missing(column: String, of table: String, _ rows: Int) -> String {
+        "Table \"\(table)\" has no column \"\(column)\", which others have written in "
+            + "\(CountText.text(rows, "row")). The values are kept, and shown when the column is there: update the program."
+    }
+
+    private static func dropped(table: String, _ rows: Int) -> String {
+        "\(CountText.text(rows, "row")) of \"\(table)\" \(rows == 1 ? "was" : "were") written by others after this store "
+            + "had dropped the table. The rows are kept, and not shown."
+    }
+
+    private static func dropped(column: String, of table: String, _ rows: Int) -> String {
+        "Others have written column \"\(column)\" in \(CountText.text(rows, "row")) of \"\(table)\" after this store had "
+            + "dropped the column. The values are kept, and not shown."
+    }
+
+    private static func unwritable(table: String) -> String {
+        "Table \"\(table)\" has rows that others have deleted or changed, and an expression of its definition fails here. "
+            + "Open the store by the program that has the functions of the table."
     }
 
     // MARK: Remotes
@@ -283,6 +304,15 @@ struct SyncStatusReport {
                 "kind": .string("unknownValues"), "table": .string(table), "column": .string(column),
                 "rows": .int(rows),
             ])
+        case .droppedTable(let table, let rows):
+            .object(["kind": .string("droppedTable"), "table": .string(table), "rows": .int(rows)])
+        case .droppedColumn(let table, let column, let rows):
+            .object([
+                "kind": .string("droppedColumn"), "table": .string(table), "column": .string(column),
+                "rows": .int(rows),
+            ])
+        case .unwritableTable(let table):
+            .object(["kind": .string("unwritableTable"), "table": .string(table)])
         case .orphans(let table, let parent, let rows):
             .object([
                 "kind": .string("orphans"), "table": .string(table), "parent": .string(parent), "rows": .int(rows),
@@ -349,6 +379,7 @@ extension SyncConflict.Reason {
         case .composed: "several insertions of one key, or columns that are not here"
         case .missingTable: "the table is not here"
         case .otherKey: "its primary key has other columns here"
+        case .expression: "an expression of the table fails, or its function is missing"
         }
     }
 }

@@ -237,7 +237,8 @@ struct SyncCommandTests {
         // It stopped at the first one.
         #expect(loose.errors.contains("loose") && loose.errors.contains("other"), "\(loose.errors)")
         let unknown = try place.sync("init", "a.db", "--table", "nowhere")
-        #expect(unknown.status == 64, "\(unknown.errors)")
+        #expect(unknown.status == 64 && unknown.code == "noSuchTable", "\(unknown.errors)")
+        #expect(unknown.errors.contains("nowhere") && !unknown.errors.contains("primary key"), "\(unknown.errors)")
         let gone = try place.sync("init", "a.db", "--table", "player", "--remote", "dir:" + place.place.path("gone"))
         #expect(gone.status == 66 && gone.code == "noDirectory", "\(gone.errors)")
         // A repository begins only where the folder of its remote is there.

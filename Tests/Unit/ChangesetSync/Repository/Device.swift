@@ -16,19 +16,19 @@ final class Device {
     let repository: ChangesetRepository
 
     /// Opens a store; its repository is founded if it has none.
-    init(_ path: String, sliceRows: Int = 50_000, sql: String = sql) throws {
+    init(_ path: String, sliceRows: Int = 50_000, sql: String = sql, functions: [DatabaseFunction] = []) throws {
         self.path = path
-        pool = try Self.open(path, sql)
+        pool = try Self.open(path, sql, functions: functions)
         repository = try ChangesetRepository(pool, named: path, settings: Self.settings(sliceRows))
     }
 
     /// Joins the repository of another device by an invitation.
     init(
         _ path: String, invitedBy other: Device, at remote: any ObjectStore, sliceRows: Int = 50_000,
-        sql: String = sql, encoding: String = "UTF-8"
+        sql: String = sql, encoding: String = "UTF-8", functions: [DatabaseFunction] = []
     ) throws {
         self.path = path
-        pool = try Self.open(path, sql, encoding: encoding)
+        pool = try Self.open(path, sql, encoding: encoding, functions: functions)
         let invitation = try other.repository.invite(until: .max)
         try other.repository.sync(remote, named: "remote")
         repository = try ChangesetRepository.join(
@@ -44,9 +44,12 @@ final class Device {
     }
 
     /// Opens a store with its program's tables.
-    static func open(_ path: String, _ sql: String = sql, encoding: String = "UTF-8") throws -> DatabasePool {
+    static func open(
+        _ path: String, _ sql: String = sql, encoding: String = "UTF-8", functions: [DatabaseFunction] = []
+    ) throws -> DatabasePool {
         var configuration = Configuration()
         configuration.prepareDatabase { db in
+            for function in functions { db.add(function: function) }
             try db.useRawKey(Data(repeating: 7, count: 32))
             if encoding != "UTF-8" { try db.execute(sql: "PRAGMA encoding = '\(encoding)'") }
         }

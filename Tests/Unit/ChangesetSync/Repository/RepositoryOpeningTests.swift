@@ -294,4 +294,17 @@ struct RepositoryOpeningTests {
         #expect(try device.repository.forget(remote: "/mnt/share"))
         #expect(try !device.repository.forget(remote: "/mnt/share"))
     }
+
+    /// It said that the table has no primary key.
+    @Test("a table that does not exist, and one without a primary key, are told apart")
+    func noSuchTable() throws {
+        let sql = "CREATE TABLE t (v); CREATE VIEW w AS SELECT 1 AS id"
+        let pool = try Device.open(folder.path("t.db"), sql)
+        for (name, code) in [("nosuch", "noSuchTable"), ("t", "unsuitableTable"), ("w", "unsuitableTable")] {
+            let error = #expect(throws: EngineError.self) {
+                try ChangesetRepository(pool, tracking: .only([name]))
+            }
+            #expect(error?.code.rawValue == code && error?.detail == name)
+        }
+    }
 }
