@@ -25,14 +25,27 @@ final class Device {
     /// Joins the repository of another device by an invitation.
     init(
         _ path: String, invitedBy other: Device, at remote: any ObjectStore, sliceRows: Int = 50_000,
-        sql: String = sql, encoding: String = "UTF-8"
+        sql: String = sql, encoding: String = "UTF-8", as role: Role = .writer
     ) throws {
         self.path = path
         pool = try Self.open(path, sql, encoding: encoding)
-        let invitation = try other.repository.invite(until: .max)
+        let invitation = try other.repository.invite(as: role, until: .max)
         try other.repository.sync(remote, named: "remote")
         repository = try ChangesetRepository.join(
             pool, invitation, at: remote, remoteName: "remote", named: path, settings: Self.settings(sliceRows))
+    }
+
+    /// The store joins the repository again, by an invitation of another device.
+    init(
+        _ former: Device, joiningAgainBy other: Device, at remote: any ObjectStore, as role: Role = .writer,
+        tracking: ChangesetRepository.Tracking = .all
+    ) throws {
+        (path, pool) = (former.path, former.pool)
+        let invitation = try other.repository.invite(as: role, until: .max)
+        try other.repository.sync(remote, named: "remote")
+        repository = try ChangesetRepository.join(
+            pool, invitation, at: remote, remoteName: "remote", tracking: tracking, named: path,
+            settings: Self.settings(50_000))
     }
 
     /// Opens a store with its program's tables.
