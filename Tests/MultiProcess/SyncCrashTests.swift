@@ -126,4 +126,36 @@ import Testing
         #expect(call > 5)
         expectWhole(["b", "c\(call)"], items: 2 * stores, "\(call) calls")
     }
+
+    @Test("killed at calls while it joins again, a reader sends its commits once, by the next invitation at the latest")
+    func joiningAgain() throws {
+        func invite(_ name: String, _ role: String, _ comment: Comment) -> String {
+            #expect(other.ask("sync-invite \(folder.path(name)) \(remote) \(role)") == "ok", comment)
+            return "sync-join \(folder.path(name)) \(remote)"
+        }
+        var (call, commits) = (0, 0)
+        while true {
+            call = max(call + 1, Self.stride == 1 ? call * 21 / 20 : call * 3 / 2)
+            let (path, comment): (String, Comment) = (path("r\(call)"), "killed at call \(call)")
+            let victim = try Self.actor(path)
+            #expect(victim.ask("sync-tables") == "ok")
+            #expect(victim.ask(invite("reader-\(call)", "reader", comment)) == "ok", comment)
+            commit(victim, "r\(call)")
+            commit(other, "b\(call)")
+            commits += 2
+            let first = invite("first-\(call)", "", comment)
+            #expect(victim.ask("die-at-call \(folder.url.path)/* \(Self.calls) \(call)") == "ok")
+            let answer = victim.ask(first)
+            #expect(answer == nil || answer == "ok", comment)
+            if answer != nil { #expect(victim.ask("end-faults") == "ok") }
+            let next = answer == nil ? try Self.actor(path) : victim
+            if answer == nil { #expect(next.ask(invite("second-\(call)", "", comment)) == "ok", comment) }
+            expectEqual(next, comment)
+            #expect(next.ask("sync-head")?.hasSuffix(" \(2 * commits)") == true, comment)
+            #expect(next.ask("close") == "ok", comment)
+            if answer != nil { break }
+        }
+        #expect(call > 5)
+        expectWhole(["b", "r\(call)"], items: 2 * commits, "\(call) calls")
+    }
 }

@@ -46,7 +46,11 @@ package final class Replica {
 
     /// Makes the store a replica of another repository: all that it has of the former one goes, and no row of the program.
     /// Inside a transaction.
-    static func replace(_ db: Database, repository: RepositoryID, author: ReplicaID) throws {
+    ///
+    /// - Parameter adoptsAsOld: Whether the rows that it has lose against those of others.
+    static func replace(
+        _ db: Database, repository: RepositoryID, author: ReplicaID, adoptsAsOld: Bool = false
+    ) throws {
         // Numbers of tables and columns stay: the tables of their stamps have them in their names.
         let kept = [EngineTables.table, EngineTables.column, EngineTables.shape].map {
             String($0.dropFirst("main.".count))
@@ -62,7 +66,8 @@ package final class Replica {
         try db.execute(
             sql: """
                 UPDATE \(EngineTables.table)
-                SET local = NULL, deletions_win = 0, ruled = NULL, adopting = 0, definition = NULL, dropped = NULL
+                SET local = NULL, deletions_win = 0, ruled = NULL, adopting = \(adoptsAsOld ? Work.oldRows : 0),
+                    definition = NULL, dropped = NULL
                 """)
         try db.execute(sql: "UPDATE \(EngineTables.column) SET local = NULL, counter = 0, dropped = NULL, lost = 0")
         try ReplicaState.create(db, repository: repository, author: author)

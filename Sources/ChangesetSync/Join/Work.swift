@@ -34,6 +34,8 @@ final class Work {
     var paused: Set<String>?
     /// The program's block after the rows of a pull have changed.
     var afterApply: (([SyncRowChange]) throws -> Void)? { didSet { history.collects = afterApply != nil } }
+    /// Whether commits of this transaction have the least time: their rows lose against those of others.
+    var isOld = false
     /// The tips of removed members for which waiting commits vouch; nil if they have to be read.
     var vouchedTips: [ReplicaID: Set<Tip>]?
 
@@ -97,7 +99,7 @@ final class Work {
 
     private func nextTime() throws -> HybridTime {
         guard state.time < .latest else { throw EngineError(.timeExhausted) }
-        return max(clock, state.time.successor)
+        return isOld ? state.time.successor : max(clock, state.time.successor)
     }
 
     /// Adopts a time within the bound (F1).

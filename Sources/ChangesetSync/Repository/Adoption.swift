@@ -41,15 +41,20 @@ extension Work {
         return table
     }
 
+    /// The bit of `adopting` for rows of a store that has joined its repository again without its former commits.
+    static let oldRows = 4
+
     /// Makes a commit of rows that a table had before it was tracked.
     ///
     /// - Parameter last: The key before them; nil from the beginning. The next slice begins after it.
     /// - Returns: Whether there may be more.
     func adopt(after last: inout RowKey?) throws -> Bool {
         try showTrackedTables()
-        let number = try db.cachedStatement(sql: "SELECT n FROM \(EngineTables.table) WHERE adopting & 1 LIMIT 1")
-            .first([]) { $0.integer(0) }
-        guard let number, let table = catalog.tables[number]?.local else { return false }
+        let found = try db.cachedStatement(
+            sql: "SELECT n, adopting FROM \(EngineTables.table) WHERE adopting & 1 LIMIT 1"
+        )
+        .first([]) { ($0.integer(0), $0.integer(1)) }
+        guard let (number, adopting) = found, let table = catalog.tables[number]?.local else { return false }
         let limit = settings.sliceRows > 0 ? min(settings.sliceRows, SlicePace.foundRows) : Int(Int32.max)
         let rows = try self.rows(of: table, after: last, limit: limit)
         var changes: [ProgramChange] = []
@@ -61,10 +66,14 @@ extension Work {
                 changes.append(ProgramChange(table: table.name, old: nil, new: row))
             }
         }
+        isOld = adopting & Int64(Self.oldRows) != 0
+        defer { isOld = false }
         _ = try record(changes, meta: "{}", isRecorded: true)
         last = rows.last.map(table.key)
         if rows.isEmpty {
-            try db.execute(sql: "UPDATE \(EngineTables.table) SET adopting = adopting & ~1 WHERE n = \(number)")
+            try db.execute(
+                sql: "UPDATE \(EngineTables.table) SET adopting = adopting & ~(1 | \(Self.oldRows)) WHERE n = \(number)"
+            )
         }
         return true
     }

@@ -74,26 +74,4 @@ extension ChangesetRepository {
         let content = try invite(as: role, until: end, address: address?.withoutCredentials.text ?? "")
         return try Invitation(content, lockedBy: secret)
     }
-
-    /// Makes a store a member of the repository that an invitation is for, at a remote in a folder.
-    ///
-    /// The rows of its tracked tables are united with those of the others: ``SyncManager/sync()`` exchanges them. A store
-    /// that has a repository of its own leaves it: its rows stay, its former commits go.
-    ///
-    /// - Parameters:
-    ///   - source: The key of the invitation.
-    ///   - path: The folder of the remote.
-    ///   - name: The name of this device for other members, at most 255 bytes.
-    /// - Throws: ``MemberError`` `.wrongKeyOfInvitation`, `.invitationMissing` if the remote lacks the invitation,
-    ///   `.invitationExpired`, `.invitationUsed`, `.invitationWithdrawn`; the error of the remote; `DatabaseError`. The
-    ///   store is not changed then.
-    public static func join(
-        _ dbWriter: any DatabaseWriter, _ invitation: Invitation, unlockedBy source: KeySource, folder path: String,
-        tracking: Tracking = .all, named name: String = ""
-    ) throws -> ChangesetRepository {
-        try join(
-            dbWriter, invitation.open(with: source.read()),
-            at: FolderStore(path: path, repository: invitation.repository),
-            remoteName: path, tracking: tracking, named: name)
-    }
 }

@@ -114,14 +114,15 @@ public final class ChangesetRepository: @unchecked Sendable {
             Array(list.records.values), secrets)
     }
 
+    /// - Parameter adoptsAsOld: Whether the rows of a store that has a repository lose against those of others.
     static func create(
         _ db: Database, _ repository: RepositoryID, _ keys: ReplicaKeys, roster: SecretBytes,
-        _ records: [MemberRecord], _ secrets: EpochSecrets
+        _ records: [MemberRecord], _ secrets: EpochSecrets, adoptsAsOld: Bool = false
     ) throws {
         try db.writingOwnRows {
             try db.inTransaction(.immediate) {
                 if try exists(db) {
-                    try Replica.replace(db, repository: repository, author: keys.id)
+                    try Replica.replace(db, repository: repository, author: keys.id, adoptsAsOld: adoptsAsOld)
                 } else {
                     try Replica.create(db, repository: repository, author: keys.id)
                 }

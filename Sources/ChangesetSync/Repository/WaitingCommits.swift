@@ -82,7 +82,7 @@ struct WaitingCommits {
 }
 
 extension Work {
-    /// What the removals of an author knew of it; nil if it was not removed.
+    /// The commits of an author that its removals knew; nil if it was not removed.
     func removedAuthor(_ author: ReplicaID) throws -> LocalVector? {
         try index.knownAuthor(author).flatMap { state.removed[$0] }
     }

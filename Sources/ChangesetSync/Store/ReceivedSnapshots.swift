@@ -120,6 +120,9 @@ struct ReceivedSnapshots {
 
     /// Begins the parts of a snapshot that this store makes.
     func beginOwn() throws -> Int64 { try begin(.own, []) }
+
+    /// Removes the parts that this store has made.
+    func removeOwn() throws { try removeAll(.own) }
 }
 
 /// The parts of a snapshot that was received.

@@ -81,6 +81,11 @@ enum SyncTables {
         OptionSyntax("--all-tables", "track all tables of the program"),
     ]
 
+    /// Whether a command names tables.
+    static func areNamed(by arguments: ParsedArguments) -> Bool {
+        arguments.has("--all-tables") || !arguments.values("--table").isEmpty
+    }
+
     /// - Throws: ``UsageError`` unless there is exactly one of `--table` and `--all-tables`.
     static func check(_ arguments: ParsedArguments) throws(UsageError) {
         guard arguments.has("--all-tables") == arguments.values("--table").isEmpty else {

@@ -142,16 +142,19 @@ struct SyncJoinCommand: Command {
         operands: [SyncAccess.storeOperand, OperandSyntax("FILE", "the invitation")],
         options: SyncTables.options + [
             SyncMembersCommand.nameOption, SyncRemotes.option,
-            OptionSyntax("--replace", "leave the repository that the store has; its rows stay"),
+            OptionSyntax("--replace", "join again as a new member, or leave another repository; the rows stay"),
         ] + SyncAccess.longOptions + KeyOptions.invitation,
         examples: [
             "cipherctl sync join app.db app.invitation --table player --key-file app.key",
             "cipherctl sync join app.db app.invitation --all-tables --remote dir:/Volumes/share --key-file app.key "
                 + "--invitation-raw-key-file invitation.key",
+            "cipherctl sync join app.db app.invitation --replace --key-file app.key",
         ],
         notes: [
             "Rows that the tables have already become commits of this store, and are joined with the rows of the other "
                 + "members. Rows of a table that the store lacks, and values of such a column, wait until it is created.",
+            "A store that has the repository needs --replace and no tables: it keeps its tables, rows and commits, and "
+                + "becomes a new member. Commits that the others refused are sent as its own.",
             "Without --remote the command uses the remote that the invitation names. For a server that needs a user give "
                 + "--remote: an invitation has no credentials.",
         ])
@@ -161,7 +164,7 @@ struct SyncJoinCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        try SyncTables.check(arguments)
+        if SyncTables.areNamed(by: arguments) || !arguments.has("--replace") { try SyncTables.check(arguments) }
         remote = try SyncRemotes.address(arguments)
     }
 
@@ -172,7 +175,7 @@ struct SyncJoinCommand: Command {
         let store = try SyncAccess.writable(arguments, console)
         defer { try? store.close() }
         try requireRoom(for: invitation, in: store)
-        let tables = try SyncTables.named(by: arguments, in: store, console)
+        let tables = try tables(for: invitation, in: store, console)
         let key = try UnlockedKey(KeyOptions.invitationSource(arguments, isNew: false), console)
         let content = try invitation.open(with: key.secret)
         let address = try remote ?? (content.address.isEmpty ? nil : RemoteAddress(content.address))
@@ -195,6 +198,15 @@ struct SyncJoinCommand: Command {
         try repository.remember(remote: address.name)
         try SyncSetup(access, arguments).complete(with: address, console, done: "the store has joined")
         return .ok
+    }
+
+    /// The tables to track: a store that joins again keeps those that it tracks.
+    private func tables(for invitation: Invitation, in store: SharedStore, _ console: Console) throws -> [String] {
+        let isAgain = try ChangesetRepository.repositoryID(of: store) == invitation.repository
+        let tracked = isAgain ? try ChangesetRepository(existing: store).status().tables : []
+        if isAgain, !SyncTables.areNamed(by: arguments) { return tracked }
+        try SyncTables.check(arguments)
+        return try tracked + SyncTables.named(by: arguments, in: store, console).filter { !tracked.contains($0) }
     }
 
     /// Refuses to leave a repository unasked: commits that no remote has would go.

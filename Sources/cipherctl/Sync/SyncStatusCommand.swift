@@ -121,8 +121,7 @@ struct SyncStatusReport {
             return []
         }
         return [
-            "\(fact) To send its rows, join again with an invitation as a writer: "
-                + "cipherctl sync join --all-tables --replace"
+            "\(fact) To send its rows, join again with an invitation as a writer: cipherctl sync join --replace"
         ]
     }
 

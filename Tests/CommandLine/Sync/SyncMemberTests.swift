@@ -71,6 +71,7 @@ struct SyncMemberTests {
         let late = try place.sync("run", "b.db")
         #expect(late.status == 2 && late.attention.contains("This store is a former member"), "\(late.output)")
         #expect(!late.attention.contains("secret") && late.attention.contains("--replace"), "\(late.output)")
+        #expect(!late.attention.contains("--all-tables"), "\(late.output)")
         #expect(!(try place.players("b.db").contains(SyncPlace.canary)))
         for name in ["a.db", "c.db", "a.db"] { _ = try place.sync("run", name) }
         for name in ["a.db", "c.db"] {
@@ -101,6 +102,38 @@ struct SyncMemberTests {
         #expect(run.status == 2 && run.attention.contains("This store is a reader"), "\(run.output)")
         _ = try place.sync("run", "a.db")
         #expect(!(try place.players("a.db").contains("Rob")))
+    }
+
+    /// The advice named `--all-tables`, which refuses a store that has a table without a key.
+    @Test("the advice to a reader works as it stands, also where not all tables can be tracked")
+    func joiningAgain() throws {
+        try place.makeDevices("a.db")
+        try place.makeStore("r.db")
+        try place.sql("r.db", "CREATE TABLE loose (line TEXT); CREATE TABLE own (id TEXT PRIMARY KEY)")
+        try place.add("r.db", role: "reader")
+        try place.commit("a.db", "INSERT INTO player VALUES ('1', 'Ann', 1), ('2', 'Ben', 2)")
+        try place.settle("a.db", "r.db")
+        try place.commit(
+            "r.db", "INSERT INTO player VALUES ('3', 'Rob', 3); UPDATE player SET name = 'Anna' WHERE id = '1'")
+        try place.commit("a.db", "UPDATE player SET score = 9 WHERE id = '1'; DELETE FROM player WHERE id = '2'")
+        #expect(try place.sync("run", "a.db").status == 0)
+        let run = try place.sync("run", "r.db")
+        let command = try #require(run.attention.split(separator: "`").first { $0.hasPrefix("cipherctl sync join") })
+        #expect(try place.invite("a.db", "again.invitation").status == 0)
+        let words = command.split(separator: " ").dropFirst().map { word in
+            word == "FILE" ? place.place.path("again.invitation") : word.filter { $0 != "'" }
+        }
+        let joined = try place.place.run(words + ["--invitation-raw-key-file", place.invitationKey, "--json"])
+        #expect(joined.status == 0, "\(command): \(joined.output)\(joined.errors)")
+        #expect(joined.json["tables"] as? [String] == ["player"], "\(joined.output)")
+        try place.settle("a.db", "r.db")
+        #expect(try place.players("a.db").contains("1,Anna,9\n3,Rob,3"))
+        #expect(try place.players("a.db") == place.players("r.db"))
+        let none = try place.place.run([
+            "sync", "join", place.place.path("a.db"), place.place.path("again.invitation"), "--raw-key-file",
+            place.place.key,
+        ])
+        #expect(none.status == 64, "\(none.errors)")
     }
 
     @Test("an invitation that is damaged, foreign, or locked by another key is refused as such, and changes nothing")

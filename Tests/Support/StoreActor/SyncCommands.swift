@@ -13,8 +13,8 @@ extension Actor {
     ///
     /// - `sync-found REMOTE...`: makes the tables and a repository, and syncs once with each remote.
     /// - `sync-tables`: makes the tables.
-    /// - `sync-invite FILE REMOTE`: makes an invitation that the key of ``TestKeys`` opens, and puts it.
-    /// - `sync-join FILE REMOTE...`: joins by an invitation, which the first remote has, and syncs once with each.
+    /// - `sync-invite FILE REMOTE [reader]`: makes an invitation that the key of ``TestKeys`` opens, and puts it.
+    /// - `sync-join FILE REMOTE...`: joins by an invitation, which the first remote has, also again, and syncs once with each.
     /// - `sync-commit FILE NAME COUNT`: that many commits, with one byte in FILE for each.
     /// - `sync-work FILE NAME SEED`: commits of random changes until it is killed, with one byte in FILE for each. This and
     ///   `sync-for-ever` end with the process that has started them, too.
@@ -35,7 +35,8 @@ extension Actor {
         },
         "sync-invite": { actor, words in
             let invitation = try Invitation(
-                actor.repository().invite(until: .max), lockedBy: TestKeys.material("raw"))
+                actor.repository().invite(as: words.contains("reader") ? .reader : .writer, until: .max),
+                lockedBy: TestKeys.material("raw"))
             try actor.sync(words[1])
             try Data(invitation.bytes).write(to: URL(fileURLWithPath: words[0]))
             return ""

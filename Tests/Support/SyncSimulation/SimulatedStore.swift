@@ -74,14 +74,30 @@ final class SimulatedStore {
 
     func repository() throws -> ChangesetRepository {
         if let opened { return opened }
-        var settings = Replica.Settings()
-        settings.sliceRows = sliceRows
-        settings.sliceTime = nil
         let made = try ChangesetRepository(queue, settings: settings) { [clock] in
             HybridTime(wallClock: clock.milliseconds)
         }
         opened = made
         return made
+    }
+
+    /// The store joins its repository again, by an invitation of another one.
+    func joinAgain(invitedBy other: SimulatedStore, at remote: SimulatedRemote) throws {
+        let invitation = try other.repository().invite(until: .max)
+        if let failure = try other.repository().sync(remote, named: remote.name).exchange.failures.first {
+            throw failure
+        }
+        (opened, exchanges) = (nil, [:])
+        _ = try ChangesetRepository.join(
+            queue, invitation, at: remote, remoteName: remote.name, settings: settings
+        ) { [clock] in HybridTime(wallClock: clock.milliseconds) }
+    }
+
+    private var settings: Replica.Settings {
+        var settings = Replica.Settings()
+        settings.sliceRows = sliceRows
+        settings.sliceTime = nil
+        return settings
     }
 
     func migrate(to next: Int) throws {

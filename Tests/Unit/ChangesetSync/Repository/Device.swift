@@ -25,11 +25,11 @@ final class Device {
     /// Joins the repository of another device by an invitation.
     init(
         _ path: String, invitedBy other: Device, at remote: any ObjectStore, sliceRows: Int = 50_000,
-        sql: String = sql, encoding: String = "UTF-8", functions: [DatabaseFunction] = []
+        sql: String = sql, encoding: String = "UTF-8", functions: [DatabaseFunction] = [], as role: Role = .writer
     ) throws {
         self.path = path
         pool = try Self.open(path, sql, encoding: encoding, functions: functions)
-        let invitation = try other.repository.invite(until: .max)
+        let invitation = try other.repository.invite(as: role, until: .max)
         try other.repository.sync(remote, named: "remote")
         repository = try ChangesetRepository.join(
             pool, invitation, at: remote, remoteName: "remote", named: path, settings: Self.settings(sliceRows))
@@ -41,6 +41,19 @@ final class Device {
         pool = try Self.open(path, sql)
         repository = try ChangesetRepository.join(
             pool, invitation, at: remote, remoteName: "remote", named: path, settings: Self.settings(50_000))
+    }
+
+    /// The store joins the repository again, by an invitation of another device.
+    init(
+        _ former: Device, joiningAgainBy other: Device, at remote: any ObjectStore, as role: Role = .writer,
+        tracking: ChangesetRepository.Tracking = .all
+    ) throws {
+        (path, pool) = (former.path, former.pool)
+        let invitation = try other.repository.invite(as: role, until: .max)
+        try other.repository.sync(remote, named: "remote")
+        repository = try ChangesetRepository.join(
+            pool, invitation, at: remote, remoteName: "remote", tracking: tracking, named: path,
+            settings: Self.settings(50_000))
     }
 
     /// Opens a store with its program's tables.
