@@ -51,13 +51,7 @@ package final class OpenFile: Sendable {
     /// A filesystem that does not know holes reports none: then it is `offset` itself.
     package func nextData(from offset: Int) throws(SystemError) -> Int? {
         try requireOpen("lseek")
-        var found: Int64 = 0
-        return switch cplatform_next_data(number, Int64(offset), &found) {
-        case 0: Int(found)
-        case ENXIO: nil
-        case EINVAL, ENOTSUP: offset
-        case let failure: throw SystemError(call: "lseek", path: path, errorNumber: failure)
-        }
+        return try nextDataAt(number, path, offset)
     }
 
     /// The status of the file.
