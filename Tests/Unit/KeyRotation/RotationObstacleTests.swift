@@ -41,6 +41,31 @@ import Testing
         try store.close()
     }
 
+    // Story: a member of the group wrote the number of another process into its row of the table of holders.
+    @Test("a rotation does not advise to end a process that may not be the one that holds the write lock")
+    func foreignNumber() throws {
+        let store = try open()
+        defer { try? store.close() }
+        let row = try #require(try HolderRow.take(path: path + "-lock", label: "nightly-import", roles: .writer))
+        let lock = try FileDescriptor(opening: path + "-lock", .readWrite)
+        let start = 8192 + 128 * row.number
+        let generation = try lock.read(at: start, byteCount: 4).withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
+        let word = UInt32(row.number + 1) | generation << 12
+        try lock.write(withUnsafeBytes(of: Int32(1), Array.init), at: start + 24)
+        try lock.write(withUnsafeBytes(of: word, Array.init), at: 4096 + 64)
+        var options = quick
+        options.busyWait = .milliseconds(200)
+        let error = #expect(throws: StoreError.self) { try KeyRotation(store, options: options).run() }
+        #expect(error?.code == .storeInUse, "\(error as Any)")
+        let saysNumber = error?.why.contains("process 1 ") == true || error?.why.contains("process 1.") == true
+        #expect(!saysNumber, "\(error as Any)")
+        if error?.why.contains("says to be 1") == true {
+            #expect(error?.remedy.contains("or that process") == false, "\(error as Any)")
+        }
+        row.release()
+        #expect(try KeyRotation(store, options: quick).run().toEpoch == 2)
+    }
+
     // Story: the rotation replaced the link, and the file that it led to kept the former keys.
     @Test("a link in the place of a sidecar is refused and left as it is", arguments: ["-sidecar", "-sidecar.bak"])
     func linkedSidecar(ending: String) throws {

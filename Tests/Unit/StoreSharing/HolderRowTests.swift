@@ -178,6 +178,23 @@ struct HolderRowTests {
         #expect(FileManager.default.contents(atPath: path) == content)
     }
 
+    // Story: a member of the group wrote the number of another user's process into its row and took the write turn: a
+    // rotation advised to end that process.
+    @Test("a row with the number of a process that has nothing to do with the file does not name that process")
+    func foreignNumber() throws {
+        let row = try #require(try take("nightly-import"))
+        #expect(WriterQueue(row).enterIfFree())
+        // The first process of the machine.
+        try overwrite(withUnsafeBytes(of: Int32(1), Array.init), at: Self.mapped + TableLayout.row(row.number) + 24)
+        let holder = try #require(try holders().first)
+        #expect(holder.label == "nightly-import" && holder.uses.contains(.writeTurn))
+        // The system shows who holds the lock of the row where this process may see it.
+        let isNamed = holder.process == ProcessInspector.currentProcess
+        #expect(isNamed || "\(holder)" == "a process that says to be 1", "\(holder)")
+        #expect(isNamed == (holder.command != nil))
+        #expect(try StoreHolders(of: database).writer == holder)
+    }
+
     @Test("a file of any length is extended before it is mapped", arguments: [0, 1, 4096, 5000, 139_263])
     func truncatedFile(byteCount: Int) throws {
         _ = try #require(try take())
