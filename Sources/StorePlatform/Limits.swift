@@ -15,6 +15,8 @@ package enum Limits {
     static let leasePauseMicroseconds: UInt32 = 10_000
     /// The part of the system's mount table that is searched for the name of a filesystem, in bytes.
     static let mountTableBytes = 4 * 1024 * 1024
+    /// From this length on a database must not be mostly holes.
+    static let sparseFileBytes = 64 << 20
     /// Bytes that are read at once to find the first one that is no zero.
     static let zeroSearchBytes = 64 * 1024
     /// The system's table of locks, in bytes; one lock takes about 100.

@@ -41,6 +41,37 @@ import Testing
         try store.close()
     }
 
+    /// Raises the page count of the database to a length that it has as a hole.
+    private func stretch(to bytes: Int) throws {
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: path))
+        try file.seek(toOffset: 28)
+        try file.write(contentsOf: withUnsafeBytes(of: UInt32(bytes / 4096).bigEndian) { Data($0) })
+        try file.truncate(atOffset: UInt64(bytes))
+        try file.close()
+    }
+
+    // Story: a rotation and a backup read gigabytes of holes, and the plan of the rotation said that it could begin.
+    @Test("a database that is mostly holes is refused by a plan, a rotation and a backup before it is read")
+    func holes() throws {
+        try open().close()
+        try stretch(to: 1 << 28)
+        let store = try open()
+        defer { try? store.close() }
+        let works: [() throws -> Void] = [
+            { _ = try KeyRotation(store, options: KeyRotation.Options()).preflight() },
+            { _ = try KeyRotation(store, options: KeyRotation.Options()).run() },
+            { _ = try KeyRotation(store, options: quick).run() },
+            { try store.backup(toFolder: folder.path("backup")) },
+        ]
+        for work in works {
+            var error: StoreError?
+            let time = ContinuousClock().measure { error = #expect(throws: StoreError.self) { try work() } }
+            #expect(error?.code == .headerDamaged && error?.why.contains("holes") == true, "\(error as Any)")
+            #expect(time < .seconds(2))
+        }
+        #expect(!Files.exists(folder.path("backup")))
+    }
+
     // Story: a member of the group wrote the number of another process into its row of the table of holders.
     @Test("a rotation does not advise to end a process that may not be the one that holds the write lock")
     func foreignNumber() throws {
