@@ -174,9 +174,9 @@ extension KeyRotation {
             .opening, .exclusive, deadline: .now + Limits.openingWait, isCancelled: watch.question(about: file))
     }
 
-    /// The process that rotates a store, if the table of holders lists it.
+    /// The process that rotates a store, if the table of holders lists it and the system shows that it is that process.
     private static func rotator(of database: String) -> StoreHolder? {
-        try? StoreHolders(of: database).first { $0.label?.hasPrefix(holderLabel) ?? false }
+        try? StoreHolders(of: database).first { $0.isIdentified && $0.label?.hasPrefix(holderLabel) ?? false }
     }
 
     /// A journal that uses a key, and a source that returns the same key again.

@@ -20,8 +20,10 @@ extension StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: it was in use all the time.",
             why: "For \(seconds(time)) no pause was possible: \(list(holders)) did not release it.",
-            remedy: "End long reads and snapshots there, resume or end stopped processes, or let the rotation end long "
-                + "reads with --long-reads end (longReads in a program). Nothing was changed.")
+            remedy: (holders.allSatisfy(\.isIdentified)
+                ? "End long reads and snapshots there, resume or end stopped processes, or let "
+                : unidentified + "End its long reads and snapshots, or let ")
+                + "the rotation end long reads with --long-reads end (longReads in a program). Nothing was changed.")
     }
 
     static func budgetTooShort(_ path: String, _ budget: Duration, after time: Duration) -> StoreError {
@@ -37,8 +39,15 @@ extension StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: its write lock was not available.",
             why: "For \(seconds(time)) \(writer?.description ?? "a process that cannot be identified") has held it.",
-            remedy: "End the transaction there, or that process. Nothing was changed.")
+            remedy: (writer?.isIdentified == true
+                ? "End the transaction there, or that process." : unidentified + "End its transaction.")
+                + " Nothing was changed.")
     }
+
+    /// The advice where a process has written a number that may be another one's.
+    private static let unidentified =
+        "Run `cipherctl status` as root: it shows which process that is. Its number in the table of holders may be that of "
+        + "another one. "
 
     static func restless(_ path: String) -> StoreError {
         StoreError(
@@ -51,7 +60,8 @@ extension StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: a program has it open that cannot be asked to pause.",
             why: "It is open in \(list(holders)).",
-            remedy: "Close the database there. It may be a shell, a backup tool, or a program with a DatabasePool or "
+            remedy: (holders.allSatisfy(\.isIdentified) ? "" : unidentified)
+                + "Close the database there. It may be a shell, a backup tool, or a program with a DatabasePool or "
                 + "DatabaseQueue. Nothing was changed.")
     }
 

@@ -62,6 +62,43 @@ package struct WALIndex: Hashable, Sendable {
         }
     }
 
+    /// Whether one of the two headers has the version.
+    package static func hasVersion(_ head: [UInt8]) -> Bool {
+        [Offset.formatVersion, Offset.copy + Offset.formatVersion].contains { offset in
+            offset < head.count && head[offset..<min(offset + 4, head.count)].contains { $0 != 0 }
+        }
+    }
+
+    /// Whether an index can have this length. SQLite cuts it to three bytes when nobody uses it, and extends it by pages
+    /// of the system.
+    package static func canHaveLength(_ byteCount: Int) -> Bool {
+        byteCount <= emptyBytes || byteCount % smallestSystemPageBytes == 0
+    }
+
+    private static let emptyBytes = 3
+    private static let smallestSystemPageBytes = 4096
+
+    /// Whether a region can be one of an index, by its page numbers and its hash table, which has numbers of frames in the
+    /// region. The region may be shorter.
+    package static func canBeRegion(_ bytes: [UInt8], isFirst: Bool) -> Bool {
+        bytes.withUnsafeBytes { bytes in
+            let table = min(regionHashOffset, bytes.count)
+            let numbers = stride(from: isFirst ? headerBytes : 0, to: table - table % 4, by: 4)
+            let places = stride(from: regionHashOffset, to: bytes.count - 1, by: 2)
+            return numbers.allSatisfy {
+                bytes.loadUnaligned(fromByteOffset: $0, as: UInt32.self) < improbablePage
+            } && places.allSatisfy { bytes.loadUnaligned(fromByteOffset: $0, as: UInt16.self) <= regionFrames }
+        }
+    }
+
+    /// Frames of a region.
+    private static let regionFrames = 4096
+    /// Where the hash table of a region begins; page numbers precede it.
+    private static let regionHashOffset = 4 * regionFrames
+    /// A page number that no database is assumed to have: with pages of 4 KiB it is 2 TiB long. In a file of text each
+    /// group of four bytes is above.
+    private static let improbablePage: UInt32 = 1 << 29
+
     /// Reads a header; nil while it is being written, and when it has another version.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= WALIndex.headerBytes else { return nil }

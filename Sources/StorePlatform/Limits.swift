@@ -17,6 +17,10 @@ package enum Limits {
     static let notedDatabases = 1024
     /// The part of the system's mount table that is searched for the name of a filesystem, in bytes.
     static let mountTableBytes = 4 * 1024 * 1024
+    /// From this length on a database must not be mostly holes.
+    static let sparseFileBytes = 64 << 20
+    /// Bytes that are read at once to find the first one that is no zero.
+    static let zeroSearchBytes = 64 * 1024
     /// The system's table of locks, in bytes; one lock takes about 100.
     static let lockTableBytes = 16 * 1024 * 1024
     /// The system's entry of one user, in bytes.

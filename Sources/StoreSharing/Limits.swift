@@ -2,6 +2,9 @@ import StorePlatform
 
 /// Every bound of this module.
 enum Limits {
+    /// The distance of the places where a file is searched for holes.
+    static let holeSearchBytes = 1 << 20
+
     // MARK: Locks of the lock file
 
     /// The first pause of a thread that waits for a lock; it doubles up to ``longestLockPause``.

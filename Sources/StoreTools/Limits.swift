@@ -21,8 +21,6 @@ enum Limits {
     static let integrityLines = 10
     /// Bytes of a file that are copied in one step.
     static let copiedBytes = 1 << 20
-    /// From this length on a file must not be mostly holes.
-    static let sparseFileBytes = 64 << 20
     /// Pages of which one must fit the keys of a sidecar, unless the sidecar is that of another store.
     static let firstPages: UInt32 = 9
     /// The size from which a WAL needs attention.

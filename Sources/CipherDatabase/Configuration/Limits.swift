@@ -108,4 +108,9 @@ enum Limits {
     static let longestHistoryAge: Double = 1e9
     /// Frames that are compared to tell a WAL whose header is lost from another file.
     static let searchedFrames = 8
+    /// Zeros at the beginning of a WAL that are read to find its first frame, in bytes.
+    static let searchedZeroBytes = 64 << 20
+    /// Regions of 32 KiB that are read to tell an index of a WAL without a header from another file: those of 8 million
+    /// frames.
+    static let searchedIndexRegions = 2048
 }

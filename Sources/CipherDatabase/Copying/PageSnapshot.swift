@@ -50,7 +50,8 @@ package final class PageSnapshot: @unchecked Sendable {
     ///   - deadline: When the wait for the write lock ends; nil waits for at most a minute.
     ///   - watch: The callbacks that may end that wait earlier and report a long one.
     /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not available, `CancellationError`
-    ///   when the watch ended the wait; ``StoreError`` `logDamaged`, `storeMoved`; ``SystemError``.
+    ///   when the watch ended the wait; ``StoreError`` `logDamaged`, `storeMoved`, `headerDamaged` for a file that is
+    ///   mostly holes; ``SystemError``.
     package init(
         path: String, configuration: Configuration, fileKey: FileKey, key: KeyOrigin,
         until deadline: ContinuousClock.Instant? = nil, watch: LockWaitWatch? = nil
@@ -76,6 +77,7 @@ package final class PageSnapshot: @unchecked Sendable {
         self.key = pageKey
         pageBytes = pageKey.settings.pageBytes
         file = try LiveFiles.descriptor(of: paths.database)
+        try file.requireContent()
         let log = try WALFile(paths, pageBytes: pageBytes)
         let reader = reader
         // While the write lock is held nobody commits, so the reader sees exactly what the index describes.

@@ -53,7 +53,7 @@ package struct CompanionFiles: Sendable {
     // MARK: Content
 
     /// Whether the file can be a WAL. A damaged header has the magic number or the version; a crash of the machine leaves
-    /// zeros; where the first sector is lost, frames follow.
+    /// zeros throughout; where the beginning is lost, frames follow.
     private func isLog(_ status: FileStatus) -> Bool {
         guard status.byteCount > 0 else { return true }
         // A WAL has no locks that a close would drop.
@@ -63,11 +63,25 @@ package struct CompanionFiles: Sendable {
         let magic = Self.number(head, at: WALHeader.Offset.magic)
         return magic & ~1 == WALHeader.magic
             || Self.number(head, at: WALHeader.Offset.formatVersion) == WALHeader.formatVersion
-            || head.allSatisfy { $0 == 0 } || Self.hasFrames(file, status.byteCount)
+            || Self.hasFrames(file, status.byteCount, after: 0) || hasLostBeginning(file, head, status)
     }
 
-    /// Whether a frame near the beginning has the salts of the next one, for any page size, or is the only one.
-    private static func hasFrames(_ file: borrowing FileDescriptor, _ byteCount: Int) -> Bool {
+    /// Whether the file begins with zeros, and has nothing else or frames after them.
+    private func hasLostBeginning(
+        _ file: borrowing FileDescriptor, _ head: [UInt8], _ status: FileStatus
+    ) -> Bool {
+        guard head.allSatisfy({ $0 == 0 }) else { return false }
+        switch try? LeadingZeros(of: file, limitBytes: Limits.searchedZeroBytes) {
+        case nil, .throughout: return true
+        case .upTo(let offset): return Self.hasFrames(file, status.byteCount, after: offset)
+        case .unknown: return false
+        }
+    }
+
+    /// Whether a frame near a position has the salts of the next one, for any page size, or is the only one.
+    ///
+    /// Bytes that repeat have equal salts as well, but no two frames have the same checksum.
+    private static func hasFrames(_ file: borrowing FileDescriptor, _ byteCount: Int, after position: Int) -> Bool {
         func frame(_ index: Int, pageBytes: Int) -> WALFrameHeader? {
             let offset = WALHeader.headerBytes + index * (WALFrameHeader.headerBytes + pageBytes)
             let bytes = try? file.read(at: offset, byteCount: WALFrameHeader.headerBytes)
@@ -75,9 +89,12 @@ package struct CompanionFiles: Sendable {
         }
         var pageBytes = PageLayout.smallestPageBytes
         while pageBytes <= PageLayout.largestPageBytes {
-            for index in 0..<Limits.searchedFrames {
-                guard let next = frame(index + 1, pageBytes: pageBytes) else { continue }
-                if frame(index, pageBytes: pageBytes)?.salts == next.salts { return true }
+            let first = max(0, position - WALHeader.headerBytes) / (WALFrameHeader.headerBytes + pageBytes)
+            for index in first..<first + Limits.searchedFrames {
+                guard let next = frame(index + 1, pageBytes: pageBytes),
+                    let former = frame(index, pageBytes: pageBytes)
+                else { continue }
+                if former.salts == next.salts, former.checksum != next.checksum { return true }
             }
             let isOne = byteCount == WALHeader.headerBytes + WALFrameHeader.headerBytes + pageBytes
             if isOne, let only = frame(0, pageBytes: pageBytes), only.databasePages >= only.pageNumber { return true }
@@ -96,9 +113,16 @@ package struct CompanionFiles: Sendable {
         guard let status = (try? Files.ownStatus(of: paths.sharedMemory)) ?? nil, status.kind == .regular,
             let file = try? LiveFiles.descriptor(of: paths.sharedMemory)
         else { return nil }
-        var head = [UInt8](repeating: 0, count: min(status.byteCount, WALIndex.headerBytes))
-        guard (try? head.withUnsafeMutableBytes { try file.read(at: 0, into: $0) }) != nil else { return nil }
-        return WALIndex.canBegin(with: head) ? nil : Self.foreign(paths.sharedMemory, "the WAL index")
+        let content = WALIndexContent(byteCount: status.byteCount) { offset, count in
+            var bytes = [UInt8](repeating: 0, count: count)
+            guard let filled = try? bytes.withUnsafeMutableBytes({ try file.read(at: offset, into: $0) }) else {
+                return nil
+            }
+            return Array(bytes.prefix(filled))
+        } nextData: { offset in
+            (try? file.nextData(from: offset)) ?? nil
+        }
+        return content.isIndex ? nil : Self.foreign(paths.sharedMemory, "the WAL index")
     }
 
     // MARK: Errors

@@ -115,10 +115,14 @@ enum SystemOpening {
         }
     }
 
-    /// Whether a file can be the index of a WAL: both of its headers have the version of the format, or zeros.
+    /// Whether a file can be the index of a WAL.
     private static func isIndex(_ number: CInt) -> Bool {
-        guard let head = RegularFile.head(of: number, byteCount: WALIndex.headerBytes) else { return true }
-        return WALIndex.canBegin(with: head)
+        guard let byteCount = RegularFile.byteCount(of: number) else { return true }
+        return WALIndexContent(byteCount: byteCount) { offset, count in
+            RegularFile.bytes(of: number, at: offset, byteCount: count)
+        } nextData: { offset in
+            RegularFile.nextData(of: number, from: offset)
+        }.isIndex
     }
 
     // MARK: Reasons

@@ -96,19 +96,8 @@ package struct DamagedWAL {
     }
 
     private func isCopy(_ name: String, of wal: OpenFile, from start: Int) throws -> Bool {
-        let bytes = try wal.status().byteCount
-        guard let copy = try folder.file(name), try copy.status().byteCount == bytes else { return false }
-        var offset = start
-        while offset < bytes {
-            // Zeros that are holes in both files are not read.
-            guard let data = try wal.nextData(from: offset) else { return try copy.nextData(from: offset) == nil }
-            if data > offset, try copy.nextData(from: offset).map({ $0 < data }) ?? false { return false }
-            let count = min(Limits.copiedBytes, bytes - data)
-            let piece = try wal.read(at: data, byteCount: count)
-            guard try piece.count == count && copy.read(at: data, byteCount: count) == piece else { return false }
-            offset = data + count
-        }
-        return true
+        guard let copy = try folder.file(name) else { return false }
+        return try wal.hasSameBytes(as: copy, from: start, pieceBytes: Limits.copiedBytes)
     }
 
     /// Writes a durable copy under a temporary name.

@@ -51,13 +51,28 @@ package final class OpenFile: Sendable {
     /// A filesystem that does not know holes reports none: then it is `offset` itself.
     package func nextData(from offset: Int) throws(SystemError) -> Int? {
         try requireOpen("lseek")
-        var found: Int64 = 0
-        return switch cplatform_next_data(number, Int64(offset), &found) {
-        case 0: Int(found)
-        case ENXIO: nil
-        case EINVAL, ENOTSUP: offset
-        case let failure: throw SystemError(call: "lseek", path: path, errorNumber: failure)
+        return try nextDataAt(number, path, offset)
+    }
+
+    /// Whether another file has the same bytes, from a position on. What is a hole in both files is not read.
+    ///
+    /// - Parameter pieceBytes: The bytes that are read at once.
+    package func hasSameBytes(
+        as other: OpenFile, from start: Int = 0, pieceBytes: Int
+    ) throws(SystemError) -> Bool {
+        let length = try status().byteCount
+        guard try other.status().byteCount == length else { return false }
+        var offset = start
+        while offset < length {
+            let data = min(try nextData(from: offset) ?? length, try other.nextData(from: offset) ?? length)
+            if data >= length { break }
+            let count = min(pieceBytes, length - data)
+            let piece = try read(at: data, byteCount: count)
+            let same = try other.read(at: data, byteCount: count)
+            guard piece.count == count, same == piece else { return false }
+            offset = data + count
         }
+        return true
     }
 
     /// The status of the file.

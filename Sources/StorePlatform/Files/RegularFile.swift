@@ -78,11 +78,6 @@ package enum RegularFile {
     /// Closes a descriptor that was opened here.
     package static func closeNumber(_ number: Int32) { close(number) }
 
-    /// The first bytes of an open file, fewer where it is shorter; nil where they cannot be read.
-    package static func head(of number: Int32, byteCount: Int) -> [UInt8]? {
-        try? readAt(number, "", 0, byteCount: byteCount)
-    }
-
     /// The identity of an open file.
     package static func identity(of number: Int32) -> FileIdentity? {
         var found = stat()

@@ -43,10 +43,13 @@ package final class SharedTable: Sendable {
         if try isSound(file) { return true }
         // Holders of rows may have the former content mapped.
         guard try !file.isLocked(LockByte.rows) else { return false }
-        // The magic is written last: a process that finds it finds a complete table.
-        try file.write([UInt8](repeating: 0, count: TableLayout.byteCount), at: Int(LockByte.mappedBase))
-        try file.write(bytes(of: TableLayout.version), at: Int(LockByte.mappedBase) + Header.version)
+        // The magic first, and on the disk: it shows after a kill or a power failure whose file this is. The version last: a
+        // process that finds both finds a complete table.
         try file.write(bytes(of: TableLayout.magic), at: Int(LockByte.mappedBase) + Header.magic)
+        let rest = [UInt8](repeating: 0, count: TableLayout.byteCount - Header.version)
+        try file.write(rest, at: Int(LockByte.mappedBase) + Header.version)
+        try file.synchronizeContent()
+        try file.write(bytes(of: TableLayout.version), at: Int(LockByte.mappedBase) + Header.version)
         return true
     }
 

@@ -24,8 +24,13 @@ public struct StoreHolder: Sendable, Equatable {
         case readLock = "read lock"
     }
 
-    /// The process identifier, as the process itself sees it in its pid namespace.
+    /// The process identifier. If ``isIdentified`` is false, it is the number that the holder has written into the table.
     public let process: Int32
+    /// Whether the system shows that this process uses the store: it holds the lock of the row, has one of SQLite's locks or
+    /// has the lock file open. Each process that may write the lock file can write any number into its row. So a process
+    /// that is not identified must not be ended for its number, which may be that of another one, or one of another pid
+    /// namespace.
+    public let isIdentified: Bool
     /// The short name of its program; nil where the system does not report it.
     public let command: String?
     public let state: ProcessState
@@ -52,8 +57,9 @@ public struct StoreHolder: Sendable, Equatable {
 }
 
 extension StoreHolder: CustomStringConvertible {
-    /// As in `process 4711 (importer, stopped)`.
+    /// As in `process 4711 (importer, stopped)`, or `a process that says to be 4711`.
     public var description: String {
+        if !isIdentified { return "a process that says to be \(process)" }
         let details = [command, state == .unknown ? nil : state.rawValue].compactMap { $0 }
         return "process \(process)" + (details.isEmpty ? "" : " (\(details.joined(separator: ", ")))")
     }
@@ -63,6 +69,7 @@ extension StoreHolder {
     /// A process that is known only by SQLite's locks.
     init(process: Int32, uses: [Use]) {
         self.process = process
+        isIdentified = true
         command = ProcessInspector.commandName(of: process).map(Self.printable)
         state = ProcessInspector.state(of: process)
         row = nil
@@ -82,7 +89,8 @@ extension StoreHolder {
     /// - Parameters:
     ///   - row: The bytes of the row.
     ///   - index: Its place in the table.
-    fileprivate init(row: [UInt8], index: Int, isOwner: Bool, isWaiting: Bool) {
+    ///   - evidence: What the system shows of the processes that use the store.
+    fileprivate init(row: [UInt8], index: Int, isOwner: Bool, isWaiting: Bool, _ evidence: HolderEvidence) {
         func number<T: FixedWidthInteger>(_ offset: Int, _: T.Type = T.self) -> T {
             row.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: T.self) }
         }
@@ -91,10 +99,11 @@ extension StoreHolder {
             return .nanoseconds(Int64(clamping: now >= since ? now - since : 0))
         }
         func total(_ offset: Int) -> Duration { .nanoseconds(Int64(clamping: number(offset, UInt64.self))) }
-        process = number(TableLayout.Row.process)
         let isOurs = number(TableLayout.Row.pidNamespace, UInt64.self) == ProcessInspector.pidNamespace ?? 0
-        command = isOurs ? ProcessInspector.commandName(of: process).map(Self.printable) : nil
-        state = isOurs ? ProcessInspector.state(of: process) : .unknown
+        (process, isIdentified) = evidence.process(
+            ofRow: index, saying: number(TableLayout.Row.process), isOfNamespace: isOurs)
+        command = isIdentified ? ProcessInspector.commandName(of: process).map(Self.printable) : nil
+        state = isIdentified ? ProcessInspector.state(of: process) : .unknown
         self.row = index
         let name = row[TableLayout.Row.label...].prefix { $0 != 0 }
         label = Self.printable(String(decoding: name, as: UTF8.self))
@@ -140,7 +149,8 @@ extension StoreHolder {
 /// for holder in try StoreHolders(of: "/var/lib/app.db") { print(holder, holder.uses) }
 /// ```
 ///
-/// A row of the table is valid only while its holder lives. A process without a row, such as the `sqlcipher` shell, is
+/// A row of the table is valid only while its holder lives. Its number is compared with what the system shows
+/// (``StoreHolder/isIdentified``). A process without a row, such as the `sqlcipher` shell, is
 /// found by SQLite's locks, where the system reports them. A connection holds no lock before its first read; it is
 /// found by having the database open for writing, where this process may see that.
 public struct StoreHolders: Sendable, RandomAccessCollection {
@@ -159,11 +169,11 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
         var holders: [StoreHolder] = []
         if Files.exists(database + "-lock") { holders = try TableReader(path: database + "-lock").holders() }
         for (process, uses) in try Self.sqliteLocks(of: database) {
-            let rows = holders.indices.filter { holders[$0].process == process }
+            let rows = holders.indices.filter { holders[$0].process == process && holders[$0].isIdentified }
             if rows.isEmpty { holders.append(StoreHolder(process: process, uses: uses)) }
             for row in rows { holders[row].uses += uses.filter { $0 != .open } }
         }
-        let known = Set(holders.map(\.process))
+        let known = Set(holders.filter(\.isIdentified).map(\.process))
         self.holders = holders + Self.strangers(of: database).filter { !known.contains($0.process) }
     }
 
@@ -185,9 +195,9 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
         (try? TableReader(path: path).holder(of: number)) ?? nil
     }
 
-    /// The holder of the write turn, or of SQLite's write lock without it.
+    /// The holder of SQLite's write lock, as the system shows it, or else of the write turn.
     public var writer: StoreHolder? {
-        first { $0.uses.contains(.writeTurn) } ?? first { $0.uses.contains(.writeLock) }
+        first { $0.uses.contains(.writeLock) } ?? first { $0.uses.contains(.writeTurn) }
     }
 
     /// The processes that hold SQLite's locks, each with what the locks are for.
@@ -215,8 +225,10 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
 /// Reads the table of holders by `pread` instead of mapped memory, so that truncation of the file does no harm.
 private struct TableReader: ~Copyable {
     private let file: FileDescriptor
+    private let evidence: HolderEvidence
 
     init(path: String) throws(SystemError) {
+        evidence = HolderEvidence(lockFile: path)
         // A pipe in its place waits for nobody.
         file = try FileDescriptor(opening: path, .readOnly, followsLinks: false, waitsForWriter: false)
     }
@@ -260,7 +272,7 @@ private struct TableReader: ~Copyable {
         let waiting: UInt64 = Self.number(header, TableLayout.Header.waiting + number / 64 * 8)
         return StoreHolder(
             row: row, index: number, isOwner: owner.row == number && owner.belongs(to: generation) && !owner.isOffer,
-            isWaiting: waiting & 1 << UInt64(number % 64) != 0)
+            isWaiting: waiting & 1 << UInt64(number % 64) != 0, evidence)
     }
 
     private static func number<T: FixedWidthInteger>(_ bytes: [UInt8], _ offset: Int) -> T {

@@ -9,9 +9,9 @@ package enum TableLayout {
 
     /// The words that all holders share, each group in cache lines of its own.
     enum Header {
-        /// u64; written last when the table is made.
+        /// u64; written first when the table is made.
         static let magic = 0
-        /// u32.
+        /// u32; written last.
         static let version = 8
         /// u32; the holder of the write turn (``OwnerWord``), 0 when it is free.
         static let owner = 64

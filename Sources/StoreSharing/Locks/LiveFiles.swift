@@ -120,6 +120,30 @@ package final class LiveFile: Sendable {
 
     package func status() throws(SystemError) -> FileStatus { try file.status() }
 
+    /// Refuses a file that is mostly holes: reading all of its pages would take for ever.
+    ///
+    /// A filesystem that allocates later shows few blocks for a moment, and no hole.
+    /// - Throws: ``StoreError`` `headerDamaged`; ``SystemError``.
+    package func requireContent() throws {
+        let status = try status()
+        guard status.isMostlyHoles, try hasHole(before: status.byteCount) else { return }
+        throw StoreError(
+            .headerDamaged, what: "\"\(path)\" is mostly holes.",
+            why:
+                "It has \(status.byteCount) bytes, of which only \(status.allocatedBytes) are on the disk: the rest are "
+                + "holes, which no store has.",
+            remedy:
+                "Restore the store from a backup, or copy the part of the file that is not empty. Nothing was changed.")
+    }
+
+    private func hasHole(before end: Int) throws(SystemError) -> Bool {
+        for offset in stride(from: 0, to: end, by: Limits.holeSearchBytes) {
+            guard let data = try nextData(from: offset) else { return true }
+            if data > offset { return true }
+        }
+        return false
+    }
+
     fileprivate var isClosed: Bool { file.isClosed }
 
     /// Whether the file has lost its name.

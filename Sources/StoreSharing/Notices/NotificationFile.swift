@@ -9,9 +9,9 @@ package enum NotificationLayout {
     static let version: UInt32 = 1
 
     enum Header {
-        /// u64; written last when the table is made.
+        /// u64; written first when the table is made.
         static let magic = 0
-        /// u32.
+        /// u32; written last.
         static let version = 8
         static let byteCount = 4096
     }
@@ -107,9 +107,11 @@ package final class NotificationFile: Sendable {
         try file.requireNoSecondName()
         try requireOwn(file)
         try file.reserve(byteCount: NotificationLayout.byteCount)
-        try file.write([UInt8](repeating: 0, count: NotificationLayout.byteCount), at: 0)
-        try file.write(withUnsafeBytes(of: NotificationLayout.version, Array.init), at: Header.version)
+        // As for the table of holders: the magic first, and on the disk.
         try file.write(withUnsafeBytes(of: NotificationLayout.magic, Array.init), at: Header.magic)
+        try file.write([UInt8](repeating: 0, count: NotificationLayout.byteCount - Header.version), at: Header.version)
+        try file.synchronizeContent()
+        try file.write(withUnsafeBytes(of: NotificationLayout.version, Array.init), at: Header.version)
     }
 
     private static func isSound(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {
@@ -121,13 +123,13 @@ package final class NotificationFile: Sendable {
     }
 
     /// Refuses a file of another content, before it is written: another user may have given the name to a file of this user.
-    /// A file that a crash of the machine left has no bytes, zeros, or a table of another version.
+    /// A file that a crash of the machine left has no bytes, zeros throughout, or the magic.
     private static func requireOwn(_ file: borrowing FileDescriptor) throws(SystemError) {
-        let head = try file.read(at: 0, byteCount: NotificationLayout.Header.byteCount)
-        let isTable = head.starts(with: withUnsafeBytes(of: NotificationLayout.magic, Array.init))
-        guard isTable || head.allSatisfy({ $0 == 0 }) else {
-            throw SystemError.foreign("open", file.path, "file of notifications")
-        }
+        let magic = withUnsafeBytes(of: NotificationLayout.magic, Array.init)
+        if try file.read(at: 0, byteCount: magic.count) == magic { return }
+        let isShort = try file.status().byteCount <= NotificationLayout.byteCount
+        if isShort, try LeadingZeros(of: file, limitBytes: NotificationLayout.byteCount) == .throughout { return }
+        throw SystemError.foreign("open", file.path, "file of notifications")
     }
 
     private static func range(_ byte: Int64) -> Range<Int64> { byte..<byte + 1 }

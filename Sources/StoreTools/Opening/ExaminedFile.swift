@@ -64,7 +64,7 @@ package struct ExaminedFile: Sendable {
         guard let status = try Files.status(of: path), status.kind == .regular else {
             throw StoreOpening.noSuchStore(path)
         }
-        guard status.byteCount >= Limits.sparseFileBytes, status.allocatedBytes < status.byteCount / 2 else { return }
+        guard status.isMostlyHoles else { return }
         throw ToolError(
             .sparse, what: "\"\(path)\" is not examined.",
             why:

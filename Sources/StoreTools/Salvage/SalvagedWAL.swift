@@ -74,18 +74,11 @@ struct SalvagedWAL {
 
     /// Whether two files have the same bytes, as a copy of the WAL has while nothing was written since.
     private static func hasSameBytes(_ one: String, _ other: String) throws -> Bool {
-        guard try Files.kind(other) == .regular, let bytes = try Files.byteCount(one),
-            try Files.byteCount(other) == bytes
-        else { return false }
+        guard try Files.kind(other) == .regular else { return false }
         if try Files.identity(one) == Files.identity(other) { return true }
-        let (first, second) = (try RawFile(wal: one), try RawFile(wal: other))
-        for offset in stride(from: 0, to: bytes, by: Limits.copiedBytes) {
-            let count = min(Limits.copiedBytes, bytes - offset)
-            guard try first.bytes(at: offset, count: count) == second.bytes(at: offset, count: count) else {
-                return false
-            }
-        }
-        return true
+        let first = OpenFile(try FileDescriptor(opening: one, .readOnly, mustBeRegular: true))
+        let second = OpenFile(try FileDescriptor(opening: other, .readOnly, mustBeRegular: true))
+        return try first.hasSameBytes(as: second, pieceBytes: Limits.copiedBytes)
     }
 
     /// The commits that could not be read, as a sentence without its full stop; nil where none are missed.

@@ -23,7 +23,8 @@ enum HolderReport {
         .array(
             holders.map { holder in
                 .object([
-                    "pid": .int(holder.process), "command": .optional(holder.command, JSON.string),
+                    "pid": .int(holder.process), "identified": .bool(holder.isIdentified),
+                    "command": .optional(holder.command, JSON.string),
                     "state": .string(holder.state.rawValue), "label": .optional(holder.label, JSON.string),
                     "since": .optional(holder.openedAt) { .real($0 / .seconds(1)) },
                     "uses": .array(holder.uses.map { .string($0.rawValue) }),

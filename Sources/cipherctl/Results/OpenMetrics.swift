@@ -131,7 +131,8 @@ extension OpenMetrics {
                 value(holder).map { value in
                     (
                         [
-                            "store": path, "pid": "\(holder.process)", "command": holder.command ?? "",
+                            "store": path, "pid": holder.isIdentified ? "\(holder.process)" : "",
+                            "command": holder.command ?? "",
                             // Distinguishes the connections of one process.
                             "slot": holder.row.map(String.init) ?? "", "label": holder.label ?? "",
                         ], value

@@ -59,7 +59,7 @@ enum PlanReport {
 
     /// The other processes that have the store open.
     private static func others(_ plan: RotationPlan) -> [StoreHolder] {
-        plan.holders.filter { $0.process != ProcessInspector.currentProcess }
+        plan.holders.filter { $0.isIdentified && $0.process != ProcessInspector.currentProcess }
     }
 
     private static func json(_ finding: RotationPlan.Finding, _ path: String) -> JSON {

@@ -41,6 +41,62 @@ import Testing
         try store.close()
     }
 
+    /// Raises the page count of the database to a length that it has as a hole.
+    private func stretch(to bytes: Int) throws {
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: path))
+        try file.seek(toOffset: 28)
+        try file.write(contentsOf: withUnsafeBytes(of: UInt32(bytes / 4096).bigEndian) { Data($0) })
+        try file.truncate(atOffset: UInt64(bytes))
+        try file.close()
+    }
+
+    // Story: a rotation and a backup read gigabytes of holes, and the plan of the rotation said that it could begin.
+    @Test("a database that is mostly holes is refused by a plan, a rotation and a backup before it is read")
+    func holes() throws {
+        try open().close()
+        try stretch(to: 1 << 28)
+        let store = try open()
+        defer { try? store.close() }
+        let works: [() throws -> Void] = [
+            { _ = try KeyRotation(store, options: KeyRotation.Options()).preflight() },
+            { _ = try KeyRotation(store, options: KeyRotation.Options()).run() },
+            { _ = try KeyRotation(store, options: quick).run() },
+            { try store.backup(toFolder: folder.path("backup")) },
+        ]
+        for work in works {
+            var error: StoreError?
+            let time = ContinuousClock().measure { error = #expect(throws: StoreError.self) { try work() } }
+            #expect(error?.code == .headerDamaged && error?.why.contains("holes") == true, "\(error as Any)")
+            #expect(time < .seconds(2))
+        }
+        #expect(!Files.exists(folder.path("backup")))
+    }
+
+    // Story: a member of the group wrote the number of another process into its row of the table of holders.
+    @Test("a rotation does not advise to end a process that may not be the one that holds the write lock")
+    func foreignNumber() throws {
+        let store = try open()
+        defer { try? store.close() }
+        let row = try #require(try HolderRow.take(path: path + "-lock", label: "nightly-import", roles: .writer))
+        let lock = try FileDescriptor(opening: path + "-lock", .readWrite)
+        let start = 8192 + 128 * row.number
+        let generation = try lock.read(at: start, byteCount: 4).withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
+        let word = UInt32(row.number + 1) | generation << 12
+        try lock.write(withUnsafeBytes(of: Int32(1), Array.init), at: start + 24)
+        try lock.write(withUnsafeBytes(of: word, Array.init), at: 4096 + 64)
+        var options = quick
+        options.busyWait = .milliseconds(200)
+        let error = #expect(throws: StoreError.self) { try KeyRotation(store, options: options).run() }
+        #expect(error?.code == .storeInUse, "\(error as Any)")
+        let saysNumber = error?.why.contains("process 1 ") == true || error?.why.contains("process 1.") == true
+        #expect(!saysNumber, "\(error as Any)")
+        if error?.why.contains("says to be 1") == true {
+            #expect(error?.remedy.contains("or that process") == false, "\(error as Any)")
+        }
+        row.release()
+        #expect(try KeyRotation(store, options: quick).run().toEpoch == 2)
+    }
+
     // Story: the rotation replaced the link, and the file that it led to kept the former keys.
     @Test("a link in the place of a sidecar is refused and left as it is", arguments: ["-sidecar", "-sidecar.bak"])
     func linkedSidecar(ending: String) throws {

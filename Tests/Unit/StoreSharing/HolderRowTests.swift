@@ -152,14 +152,47 @@ struct HolderRowTests {
         }
     }
 
-    @Test("content that is not this table is replaced while nobody uses it, and else left alone", arguments: [0, 8])
-    func foreignContent(offset: Int) throws {
+    @Test("a table of another version is replaced while nobody uses it, and else left alone")
+    func foreignContent() throws {
         let holder = try #require(try take())
-        try overwrite([0xff, 0xfe], at: Self.mapped + offset)
+        try overwrite([0xff, 0xfe], at: Self.mapped + 8)
         #expect(try take() == nil)
         #expect(try holders().isEmpty)
         holder.release()
         #expect(try take() != nil)
+    }
+
+    // Story: such a file was taken for a lock file for the zeros before the table, and overwritten.
+    @Test("content without the magic of the table is never replaced")
+    func contentWithoutMagic() throws {
+        _ = try #require(try take())
+        try overwrite([0xff, 0xfe], at: Self.mapped)
+        let content = FileManager.default.contents(atPath: path)
+        for _ in 0..<2 {
+            let error = #expect(throws: SystemError.self) { try take() }
+            #expect(error?.isAlreadyThere == true)
+            #expect(throws: SystemError.self) { try LockFile(path: path, likeFile: nil) }
+            #expect(throws: SystemError.self) { try LockFile.matchAttributes(of: path, to: database) }
+            #expect(try holders().isEmpty)
+        }
+        #expect(FileManager.default.contents(atPath: path) == content)
+    }
+
+    // Story: a member of the group wrote the number of another user's process into its row and took the write turn: a
+    // rotation advised to end that process.
+    @Test("a row with the number of a process that has nothing to do with the file does not name that process")
+    func foreignNumber() throws {
+        let row = try #require(try take("nightly-import"))
+        #expect(WriterQueue(row).enterIfFree())
+        // The first process of the machine.
+        try overwrite(withUnsafeBytes(of: Int32(1), Array.init), at: Self.mapped + TableLayout.row(row.number) + 24)
+        let holder = try #require(try holders().first)
+        #expect(holder.label == "nightly-import" && holder.uses.contains(.writeTurn))
+        // The system shows who holds the lock of the row where this process may see it.
+        let isNamed = holder.process == ProcessInspector.currentProcess
+        #expect(isNamed || "\(holder)" == "a process that says to be 1", "\(holder)")
+        #expect(isNamed == (holder.command != nil))
+        #expect(try StoreHolders(of: database).writer == holder)
     }
 
     @Test("a file of any length is extended before it is mapped", arguments: [0, 1, 4096, 5000, 139_263])

@@ -101,7 +101,9 @@ struct NotificationFileTests {
     // A file of the user that another member of the group had given this name was overwritten.
     @Test("another content is left alone")
     func foreignContent() throws {
-        for content in [Array("something else".utf8), [UInt8](repeating: 0xff, count: 50_000)] {
+        let image = [UInt8](repeating: 0, count: 8192) + Array("a disk image".utf8)
+        let long = [UInt8](repeating: 0, count: NotificationLayout.byteCount) + [1]
+        for content in [Array("something else".utf8), [UInt8](repeating: 0xff, count: 50_000), image, long] {
             try Data(content).write(to: URL(fileURLWithPath: paths.notifications))
             let error = #expect(throws: SystemError.self) { try NotificationFile.make(paths) }
             #expect(error?.isAlreadyThere == true)
