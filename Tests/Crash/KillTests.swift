@@ -39,9 +39,11 @@ import Testing
     }
 
     /// Expects that the store opens without a repair by the user, is sound, and has at least the acknowledged rows.
-    private func expectSound(_ path: String, _ acknowledged: Int, _ comment: String) {
+    ///
+    /// - Parameter isTorn: Whether the last write was cut, as by a power cut.
+    private func expectSound(_ path: String, _ acknowledged: Int, _ comment: String, isTorn: Bool = false) {
         guard FileManager.default.fileExists(atPath: path) || acknowledged > 0 else { return }
-        let problems = StoreProof.problems(path) { db in
+        let problems = StoreProof.problems(path, afterPowerCut: isTorn) { db in
             guard try db.tableExists("mark") else { return acknowledged == 0 ? [] : ["the table is gone"] }
             let rows = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark WHERE text <> 'migrated'") ?? 0
             return rows >= acknowledged ? [] : ["\(rows) rows of \(acknowledged)"]
@@ -61,7 +63,7 @@ import Testing
             let kinds = torn.isEmpty ? "all" : "write"
             #expect(victim.ask("die-at-call \(folder.url.path)* \(kinds) \(number) \(torn)") == "ok")
             let (acknowledged, isDead) = work(victim, at: path)
-            expectSound(path, acknowledged, "call \(number) \(torn)")
+            expectSound(path, acknowledged, "call \(number) \(torn)", isTorn: !torn.isEmpty)
             if !isDead { break }
             number += Sweep.stride(stride)
         }

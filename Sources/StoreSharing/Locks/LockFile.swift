@@ -236,13 +236,17 @@ package final class LockFile: Sendable {
     /// Refuses a file of another content, before it is locked or written: another user may have given the name to a file
     /// of this user, which would get the table of holders and the mode of the database.
     ///
-    /// A lock file has the magic of the table before anything else is written. Without the magic it is empty, or has zeros
-    /// throughout and at most the length of a table. The beginning alone proves nothing: a disk image begins with zeros.
+    /// A lock file has the magic of the table before anything else is written. Without the magic, as after a write that was
+    /// cut, it begins with zeros and has at most the length of a table. The beginning alone proves nothing: a disk image
+    /// begins with zeros.
     /// - Throws: ``SystemError`` with `EEXIST`.
     static func requireOwn(_ file: borrowing FileDescriptor) throws(SystemError) {
         if isLibrarys(file) { return }
-        let isShort = try file.status().byteCount <= TableLayout.fileBytes
-        if isShort, try LeadingZeros(of: file, limitBytes: TableLayout.fileBytes) == .throughout { return }
+        if try file.status().byteCount <= TableLayout.fileBytes,
+            try file.read(at: 0, byteCount: Int(LockByte.mappedBase)).allSatisfy({ $0 == 0 })
+        {
+            return
+        }
         // Another process may have made the table meanwhile.
         if isLibrarys(file) { return }
         throw SystemError.foreign("open", file.path, "lock file")

@@ -258,16 +258,6 @@ struct CreateTests {
         return run.finish()
     }
 
-    // It said "wrong key", and recommended to look for an older sidecar.
-    @Test("a store that another process creates with another key while the key is asked for is in the way")
-    func otherStore() throws {
-        let place = try Workplace()
-        let outcome = try create(place) { try place.makeStore() }
-        #expect(outcome.status == 64, "\(outcome.errors)")
-        #expect(outcome.errors.contains("Another process has created it meanwhile."))
-        #expect(try place.ctl("verify", place.path("s.db")).status == 0)
-    }
-
     // A creation that failed removed app.db and its log below another program, which had made it while the key was typed.
     @Test(
         "a database that another program makes while the key is asked for is left to it, also in use",
@@ -311,8 +301,9 @@ struct CreateTests {
     func foreignStore() throws {
         let place = try Workplace()
         let outcome = try create(place) { try place.makeStore() }
-        #expect(outcome.status == 77 && outcome.errorJSON["code"] as? String == "wrongKey", "\(outcome.errors)")
-        #expect(!outcome.errors.contains("was created") && outcome.errors.contains("was left as it is"))
+        #expect(outcome.status == 64 && outcome.errorJSON["code"] as? String == "exists", "\(outcome.errors)")
+        #expect(!outcome.errors.contains("was created"))
+        #expect(outcome.errors.contains("Another process has created it meanwhile."))
         #expect(try place.ctl("verify", place.path("s.db")).status == 0)
     }
 

@@ -152,30 +152,14 @@ struct HolderRowTests {
         }
     }
 
-    @Test("a table of another version is replaced while nobody uses it, and else left alone")
-    func foreignContent() throws {
+    @Test("content that is not this table is replaced while nobody uses it, and else left alone", arguments: [0, 8])
+    func foreignContent(offset: Int) throws {
         let holder = try #require(try take())
-        try overwrite([0xff, 0xfe], at: Self.mapped + 8)
+        try overwrite([0xff, 0xfe], at: Self.mapped + offset)
         #expect(try take() == nil)
         #expect(try holders().isEmpty)
         holder.release()
         #expect(try take() != nil)
-    }
-
-    // Story: such a file was taken for a lock file for the zeros before the table, and overwritten.
-    @Test("content without the magic of the table is never replaced")
-    func contentWithoutMagic() throws {
-        _ = try #require(try take())
-        try overwrite([0xff, 0xfe], at: Self.mapped)
-        let content = FileManager.default.contents(atPath: path)
-        for _ in 0..<2 {
-            let error = #expect(throws: SystemError.self) { try take() }
-            #expect(error?.isAlreadyThere == true)
-            #expect(throws: SystemError.self) { try LockFile(path: path, likeFile: nil) }
-            #expect(throws: SystemError.self) { try LockFile.matchAttributes(of: path, to: database) }
-            #expect(try holders().isEmpty)
-        }
-        #expect(FileManager.default.contents(atPath: path) == content)
     }
 
     // Story: a member of the group wrote the number of another user's process into its row and took the write turn: a
