@@ -60,8 +60,9 @@ struct FeatureTests {
             try db.execute(sql: "INSERT INTO t VALUES (1)")
             #expect(probe.take() == ["will run INSERT INTO t VALUES (1)", "did run"])
             try db.execute(sql: "CREATE TABLE u(a)")
-            let creation = ["will run CREATE TABLE u(a)", "will change the schema", "did change the schema", "did run"]
-            #expect(probe.take() == creation)
+            // Full text reads the schema after a change.
+            let creation = probe.take().filter { !$0.hasPrefix("will run SELECT") && $0 != "did run" }
+            #expect(creation == ["will run CREATE TABLE u(a)", "will change the schema", "did change the schema"])
             try db.execute(sql: "VACUUM")
             // Statements of other features run before it.
             let vacuum = probe.take().filter { !$0.hasPrefix("will run") && $0 != "did run" }

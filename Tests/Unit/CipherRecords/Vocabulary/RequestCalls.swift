@@ -38,7 +38,7 @@ extension Calls {
             try Ship.order(\.id).limit(2, offset: 1).fetchAll(db).map(\.id) == [2, 3]
                 && Ship.limit(1).fetchAll(db).count == 1
         }
-        call("distinct()") { db in try Ship.all().select(\.harbourCode).distinct().fetchCount(db) == 2 }
+        call("distinct()") { db in try Ship.all().select(\.harbourCode).distinct().fetchCount(db) == 3 }
         call("aliased(_:)") { db in
             let alias = TableAlias<Ship>(name: "s")
             return try Fleet.sql(db, Ship.all().aliased(alias)) == #"SELECT "s".* FROM "ship" "s""#
