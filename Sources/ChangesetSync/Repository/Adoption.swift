@@ -42,7 +42,7 @@ extension Work {
     }
 
     /// The bit of `adopting` for rows of a store that has joined its repository again without its former commits.
-    static let oldRows = 4
+    static let oldRows = 8
 
     /// Makes a commit of rows that a table had before it was tracked.
     ///

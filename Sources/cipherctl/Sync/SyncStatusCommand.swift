@@ -289,27 +289,21 @@ struct SyncStatusReport {
         ])
     }
 
+    private static func json(_ kind: String, _ table: String, _ column: String, _ rows: Int) -> JSON {
+        .object([
+            "kind": .string(kind), "table": .string(table), "column": .string(column), "rows": .int(rows),
+        ])
+    }
+
     private static func json(_ obstacle: Obstacle) -> JSON {
         switch obstacle {
         case .missingTable(let table, let rows):
             .object(["kind": .string("missingTable"), "table": .string(table), "rows": .int(rows)])
-        case .missingColumn(let table, let column, let rows):
-            .object([
-                "kind": .string("missingColumn"), "table": .string(table), "column": .string(column),
-                "rows": .int(rows),
-            ])
-        case .unknownValues(let table, let column, let rows):
-            .object([
-                "kind": .string("unknownValues"), "table": .string(table), "column": .string(column),
-                "rows": .int(rows),
-            ])
+        case .missingColumn(let table, let column, let rows): json("missingColumn", table, column, rows)
+        case .unknownValues(let table, let column, let rows): json("unknownValues", table, column, rows)
         case .droppedTable(let table, let rows):
             .object(["kind": .string("droppedTable"), "table": .string(table), "rows": .int(rows)])
-        case .droppedColumn(let table, let column, let rows):
-            .object([
-                "kind": .string("droppedColumn"), "table": .string(table), "column": .string(column),
-                "rows": .int(rows),
-            ])
+        case .droppedColumn(let table, let column, let rows): json("droppedColumn", table, column, rows)
         case .unwritableTable(let table):
             .object(["kind": .string("unwritableTable"), "table": .string(table)])
         case .orphans(let table, let parent, let rows):
