@@ -16,7 +16,7 @@ struct ReceivedSnapshots {
 
     // MARK: Receiving
 
-    /// Begins a snapshot, or goes on with one that was begun and never ended; another such one goes.
+    /// Begins a snapshot, or continues one that was begun and never ended; another such one goes.
     ///
     /// - Parameter identity: The same for the same parts alone. It stands in the place of the vector until the end.
     /// - Returns: The number of the snapshot, and how many parts it has.
