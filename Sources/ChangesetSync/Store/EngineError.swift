@@ -69,7 +69,7 @@ extension EngineError: CustomStringConvertible {
         case .unsuitableTable: "The table cannot be tracked. Give it a primary key, or leave it out."
         case .nullKey: "A row has NULL in its primary key. Declare the key NOT NULL."
         case .unknownCommit: "A commit names a commit that its context does not have. Its author wrote it wrongly."
-        case .notAllowed: "A commit removes a member, and its author is no admin."
+        case .notAllowed: "A commit removes a member, and its author is no admin. Remove the author from the members."
         case .notReady: "The commit waits for others. Fetch them, and join it then."
         case .betweenSlices: "A join has begun and has not ended. Join its other slices first."
         case .captureDisabled:
