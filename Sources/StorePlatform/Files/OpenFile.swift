@@ -54,7 +54,7 @@ package final class OpenFile: Sendable {
         return try nextDataAt(number, path, offset)
     }
 
-    /// Whether another file has the same bytes, from a position on. What is a hole in both files is not read.
+    /// Whether another file has the same bytes, from a position on. Holes of both files are not read.
     ///
     /// - Parameter pieceBytes: The bytes that are read at once.
     package func hasSameBytes(

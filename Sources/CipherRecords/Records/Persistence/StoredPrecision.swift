@@ -15,7 +15,7 @@ import Foundation
 // A number has no leading zeros, signs, spaces or final zeros. A text that has them is a code, as of a place or a version,
 // and would come back as another one. A decimal number has none of them.
 extension TypeAffinity {
-    /// What a column would lose of a value.
+    /// The part of a value that a column would lose.
     enum Loss {
         /// Digits of a number.
         case digits
@@ -34,7 +34,7 @@ extension TypeAffinity {
         }
     }
 
-    /// What the column would lose of a value; nil if it stores the value as it is, or in an equal form.
+    /// The part of a value that the column would lose; nil if it stores the value as it is, or in an equal form.
     func loss(of value: DatabaseValue) -> Loss? {
         switch (self, value.storage) {
         case (.real, .int64(let integer)): Int64(exactly: Double(integer)) == integer ? nil : .digits
