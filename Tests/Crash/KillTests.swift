@@ -40,7 +40,7 @@ import Testing
 
     /// Expects that the store opens without a repair by the user, is sound, and has at least the acknowledged rows.
     ///
-    /// - Parameter isTorn: Whether the last write was cut, as by a power cut.
+    /// - Parameter isTorn: Whether the last write was cut. A power cut leaves the same.
     private func expectSound(_ path: String, _ acknowledged: Int, _ comment: String, isTorn: Bool = false) {
         guard FileManager.default.fileExists(atPath: path) || acknowledged > 0 else { return }
         let problems = StoreProof.problems(path, afterPowerCut: isTorn) { db in

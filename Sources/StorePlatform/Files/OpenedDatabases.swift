@@ -33,7 +33,7 @@ package enum OpenedDatabases {
     static func standing(of status: FileStatus, at path: String) -> Standing {
         let noted = identities.withLock { $0[path] }
         if noted == status.identity || !OpenFolder.lendsNames(ofFileAt: path) { return .proved }
-        // A file without a name was replaced for good, as by a rotation of another process.
+        // A file without a name was replaced for good, for example in a rotation by another process.
         guard let noted, let links = OpenFolder.linkCount(ofOpen: noted), links > 0 else {
             return isOfOwner(status, path) ? .proved : .unproved
         }

@@ -1,6 +1,6 @@
 import StorePlatform
 
-/// What the system shows of the processes that use a store, by which the numbers in the table of holders are judged: each
+/// The system shows the processes that use a store, and so judges the numbers in the table of holders. Each
 /// process that may write the lock file can write any number into its row.
 ///
 /// | shown | to | proves |

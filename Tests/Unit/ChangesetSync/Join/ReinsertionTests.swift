@@ -37,7 +37,7 @@ struct ReinsertionTests {
         }
         #expect(try a.repository.verify() == b.repository.verify())
 
-        // The update is of the first insertion, whose death nobody knows any more.
+        // The update is of the first insertion, whose death no device knows.
         try settle([c, a, b])
         for device in [a, b, c] { #expect(try device.rows() == ["player 1 first 77"]) }
         #expect(try a.repository.verify() == c.repository.verify())

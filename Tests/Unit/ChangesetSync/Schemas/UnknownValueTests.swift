@@ -21,7 +21,7 @@ struct UnknownValueTests {
         let sql: String
         /// The rows that a device has which joins by this store alone.
         let rows: [String]
-        /// What other members see that have the former schema.
+        /// The rows on other members that have the former schema.
         var obstacle: String?
         /// The rows of the table that was changed.
         var shown: (query: String, rows: [String])?
