@@ -68,7 +68,7 @@ public enum Obstacle: Hashable, Sendable {
     /// author is removed from the members.
     case clockAhead(author: String, Duration)
 
-    /// Whether a device or a person can end it.
+    /// Whether a person or a device has to act. Obstacles that need no attention are notes.
     public var needsAttention: Bool {
         switch self {
         case .removedMember, .twoContents, .droppedTable, .droppedColumn: false

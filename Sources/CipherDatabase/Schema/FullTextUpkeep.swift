@@ -148,7 +148,8 @@ final class FullTextUpkeep: ConnectionFeature {
                         }
                         notices.append(
                             "the triggers of the full-text table \"\(rows.indexName)\" were made again: an earlier version "
-                                + "had made them, or its table, the keys or the other triggers of that have changed")
+                                + "had made them, or a program has changed its content table, the keys or the triggers "
+                                + "of that table")
                     }
                 }
             }

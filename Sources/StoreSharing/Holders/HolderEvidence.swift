@@ -1,7 +1,7 @@
 import StorePlatform
 
-/// The system shows the processes that use a store, and so judges the numbers in the table of holders. Each
-/// process that may write the lock file can write any number into its row.
+/// The processes that use a store, as the system shows them. Each process that may write the lock file can write any number
+/// into its row of the table of holders, so the numbers there are compared with these.
 ///
 /// | shown | to | proves |
 /// |---|---|---|
