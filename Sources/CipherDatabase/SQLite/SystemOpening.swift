@@ -60,7 +60,7 @@ enum SystemOpening {
         }
         state.withLock { if !$0.refused.isEmpty { $0.refused[name] = nil } }
         if !companionEndings.contains(where: name.hasSuffix), let identity = RegularFile.identity(of: number) {
-            OpenedDatabases.note(name, identity)
+            OpenedDatabases.noteOpened(name, identity)
         }
         return number
     }

@@ -23,6 +23,14 @@ package enum OpenedDatabases {
         }
     }
 
+    /// Notes which file SQLite has opened, unless the process has another one open that had the path before and still has a
+    /// name: then the path was exchanged.
+    package static func noteOpened(_ path: String, _ identity: FileIdentity) {
+        let noted = identities.withLock { $0[path] }
+        if let noted, noted != identity, OpenFolder.linkCount(ofOpen: noted) ?? 0 > 0 { return }
+        note(path, identity)
+    }
+
     /// The relation of a file with the path of a database to the one that this process has opened there.
     enum Standing {
         case proved

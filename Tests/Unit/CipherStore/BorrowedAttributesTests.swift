@@ -13,6 +13,36 @@ import Testing
 
     private func mode(_ name: String) throws -> UInt32 { try #require(try Files.ownStatus(of: name)).permissions }
 
+    /// Puts a copy of the database with another mode and owner in its place.
+    private func exchange() throws {
+        #expect(rename(path, path + "-kept") == 0)
+        try FileManager.default.copyItem(atPath: path + "-kept", toPath: path)
+        #expect(chmod(path, 0o666) == 0 && chown(path, 61_001, 61_001) == 0)
+    }
+
+    // Story: a change of keys gave the sidecar the owner and mode of the planted file, and every user could read it.
+    @Test("a sidecar does not take owner and mode of a file that has the name of the open database for a moment")
+    func sidecar() throws {
+        #expect(chmod(folder.url.path, 0o2770) == 0)
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        defer { try? store.close() }
+        try store.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        let files = SidecarFiles(databasePath: path)
+        let before = try Files.contents(of: files.mainPath, limitBytes: 1 << 16)
+        try exchange()
+        #expect(throws: (any Error).self) {
+            try store.keys.add(.rawKey([UInt8](repeating: 7, count: 32)), label: "second")
+        }
+        for copy in SidecarCopy.allCases {
+            let status = try #require(try Files.ownStatus(of: files.path(of: copy)))
+            #expect(status.owner == 0 && status.permissions == 0o600, "\(copy): \(status)")
+        }
+        #expect(try Files.contents(of: files.mainPath, limitBytes: 1 << 16) == before)
+        #expect(rename(path + "-kept", path) == 0)
+        try store.keys.add(.rawKey([UInt8](repeating: 7, count: 32)), label: "second")
+        #expect(try mode(files.mainPath) == 0o600)
+    }
+
     @Test(
         "no new file may be written by every user; one of another user in a shared folder lends no right to read either"
     )
