@@ -66,7 +66,11 @@ private enum Form: CaseIterable {
         return actor
     }
 
-    private func open() throws -> SharedStore { try SharedStore.open(at: path, unlockedBy: source) }
+    private func open(readers: Int? = nil) throws -> SharedStore {
+        var configuration = Configuration()
+        if let readers { configuration.maximumReaderCount = readers }
+        return try SharedStore.open(at: path, unlockedBy: source, configuration: configuration)
+    }
 
     private func insert(_ store: SharedStore) throws {
         try store.write { try $0.execute(sql: "INSERT INTO mark (process, text) VALUES (0, 'own')") }
@@ -325,7 +329,8 @@ private enum Form: CaseIterable {
     @Test("an observation survives a yield, a switch to another key and the deletion of -wal", arguments: Form.allCases)
     fileprivate func replacedConnections(_ form: Form) throws {
         let other = try actor()
-        let store = try open()
+        // A reader that is opened after the deletion would not find the file that the others still have.
+        let store = try open(readers: 1)
         let (deliveries, cancellable) = start(form, in: store)
         let request = try #require(try YieldRequest.ask(StorePaths(path)))
         let lease = try #require(try request.exclusiveLease(until: .now + .seconds(30)))

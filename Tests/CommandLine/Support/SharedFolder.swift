@@ -102,11 +102,17 @@ final class SharedFolder {
         return try start(as: Self.caller, [program] + arguments + key).finish()
     }
 
-    /// Runs `watch` for a moment.
+    /// Runs `watch` for a moment, and for a longer one where it had not opened the store by then.
     func watch() throws -> CommandRun.Outcome {
-        let timeout = ["timeout", "--preserve-status", "--signal=INT", "1"]
         let watch = [program, "watch", "app.db", "--raw-key-file", "\(home)/raw.key"]
-        return try start(as: Self.caller, timeout + watch).finish()
+        var outcome: CommandRun.Outcome
+        var seconds = 1
+        repeat {
+            let timeout = ["timeout", "--preserve-status", "--signal=INT", "\(seconds)"]
+            outcome = try start(as: Self.caller, timeout + watch).finish()
+            seconds *= 2
+        } while outcome.status == 130 && seconds < 32
+        return outcome
     }
 
     /// Starts a program of the attacker in the shared folder.

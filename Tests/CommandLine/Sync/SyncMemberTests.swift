@@ -191,7 +191,7 @@ struct SyncMemberTests {
         #expect(missing.status == 66 && missing.code == "noDirectory", "\(missing.errors)")
         try place.makeFolder("remote")
         let empty = try place.join("b.db", "app.invitation")
-        #expect(empty.status == 75 && empty.code == "incomplete", "\(empty.errors)")
+        #expect(empty.status == 75 && empty.code == "invitationMissing", "\(empty.errors)")
         #expect(empty.hint.contains("`sync run`"))
         #expect(try place.sync("status", "b.db").code == "noRepository")
         let moved = "dir:" + place.place.path("moved")

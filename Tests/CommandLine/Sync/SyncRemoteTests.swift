@@ -92,7 +92,7 @@ struct SyncRemoteTests {
         }
         try place.makeStore("c.db")
         let early = try place.join("c.db", "c")
-        #expect(early.status == 75 && early.code == "incomplete", "\(early.errors)")
+        #expect(early.status == 75 && early.code == "invitationMissing", "\(early.errors)")
         #expect(early.hint.contains("`sync run` on its own store") && !early.hint.contains("c.db"), "\(early.hint)")
         #expect(try place.sync("run", "a.db").status == 0)
         let joined = try place.join("c.db", "c")
