@@ -10,9 +10,9 @@ extension Database {
     @discardableResult
     public func checkpoint(
         _ mode: CheckpointMode = .passive, on name: String? = "main"
-    ) throws -> (walFrameCount: CInt, checkpointedFrameCount: CInt) {
+    ) throws -> (walFrameCount: Int, checkpointedFrameCount: Int) {
         let result = try copyLog(mode, on: name)
-        return (CInt(clamping: result.walFrameCount), CInt(clamping: result.checkpointedFrameCount))
+        return (result.walFrameCount, result.checkpointedFrameCount)
     }
 
     /// The same, with its result in one value.

@@ -75,7 +75,7 @@ final class Node: SQLFragment, Hashable {
 
     /// The mistake of an expression or request that is deeper.
     static let tooManyLevels =
-        "there are more than \(mostLevels) operators in one another, or more than \(mostLevels / levelsOfQuery) requests: "
+        "there are \(mostLevels) operators in one another, or requests in one another that need as many: "
         + "join long chains with joined(operator:), look for values with contains(_:), and follow long paths with a "
         + "recursive common table expression"
 
