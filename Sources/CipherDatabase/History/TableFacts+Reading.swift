@@ -64,7 +64,8 @@ extension TableFacts {
         if declared.isEmpty {
             guard let rowIDName else {
                 throw HistoryError.unsuitable(
-                    table, because: "it has no primary key, and its columns hide every name of the rowid")
+                    table, because: "it has no primary key, and its columns hide every name of the rowid",
+                    instead: "Give it a primary key, or rename one of its columns rowid, oid and _rowid_.")
             }
             key = [rowIDName]
         } else {

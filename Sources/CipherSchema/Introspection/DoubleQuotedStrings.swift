@@ -20,27 +20,29 @@ package struct DoubleQuotedStrings {
             let (type, name, table, sql): (String, String, String, String?) = (row[0], row[1], row[2], row[3])
             let tokens = SQLToken.tokens(of: sql ?? "")
             guard tokens.contains(where: { $0.kind == .quotedName }) else { continue }
-            let use =
+            let uses =
                 type == "view"
-                ? "SELECT * FROM main.\(name.quotedDatabaseIdentifier)" : try Self.use(of: tokens, on: table, db)
-            guard let use, !Self.compiles(use, db), db.acceptingDoubleQuotedStrings({ Self.compiles(use, db) }) else {
-                continue
+                ? ["SELECT * FROM main.\(name.quotedDatabaseIdentifier)"] : try Self.uses(of: tokens, on: table, db)
+            let needsStrings = uses.contains { use in
+                !Self.compiles(use, db) && db.acceptingDoubleQuotedStrings { Self.compiles(use, db) }
             }
-            objects.append("\(type) \"\(name)\"")
+            if needsStrings { objects.append("\(type) \"\(name)\"") }
         }
     }
 
-    /// A statement that fires a trigger; nil where its definition is not understood.
-    private static func use(of tokens: [SQLToken], on table: String, _ db: Database) throws -> String? {
+    /// Statements that fire a trigger; empty where its definition is not understood.
+    private static func uses(of tokens: [SQLToken], on table: String, _ db: Database) throws -> [String] {
         let name = "main.\(table.quotedDatabaseIdentifier)"
         let event = tokens.dropFirst(3).first { token in ["delete", "insert", "update"].contains(where: token.isWord) }
-        guard let event else { return nil }
-        if event.isWord("delete") { return "DELETE FROM \(name)" }
-        if event.isWord("insert") { return "INSERT INTO \(name) DEFAULT VALUES" }
+        guard let event else { return [] }
+        if event.isWord("delete") { return ["DELETE FROM \(name)"] }
+        if event.isWord("insert") { return ["INSERT INTO \(name) DEFAULT VALUES"] }
         let columns = try String.fetchAll(
             db, sql: "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0", arguments: [table]
         ).map(\.quotedDatabaseIdentifier)
-        return "UPDATE \(name) SET \(columns.map { "\($0) = \($0)" }.joined(separator: ", "))"
+        let changes = columns.map { "\($0) = \($0)" }
+        // SQLite compiles no update of a column to which a foreign key refers that does not fit.
+        return ([changes.joined(separator: ", ")] + changes).map { "UPDATE \(name) SET \($0)" }
     }
 
     private static func compiles(_ sql: String, _ db: Database) -> Bool {

@@ -43,13 +43,27 @@ package enum PlainSource {
             throw needsRecovery(path, error)
         } catch let error as StoreError where [.notEncrypted, .truncated, .headerDamaged].contains(error.code) {
             // The error of an opening recommends an import, which has failed here.
-            throw ToolError(
-                .notPlain, what: "\"\(path)\" cannot be read.",
-                why: "It begins like a plain SQLite database, and is damaged or cut at its end.",
-                remedy:
-                    "Restore it from a backup, or recover its rows with `sqlite3 FILE .recover`. The file was left as "
-                    + "it was.", cause: error)
+            throw unreadable(path, error)
         }
+    }
+
+    /// The error of a file that begins like a plain database. SQLite's message tells a page that is damaged from an entry of
+    /// the schema that SQLite cannot parse.
+    private static func unreadable(_ path: String, _ cause: StoreError) -> ToolError {
+        var reason: String?
+        do throws(DatabaseError) {
+            _ = try StockConnection.countSchema(of: path, key: nil, isImmutable: true)
+        } catch {
+            reason = error.message
+        }
+        let file = ShellWord.path(path)
+        return ToolError(
+            .notPlain, what: "\"\(path)\" cannot be read.",
+            why: "It begins like a plain SQLite database"
+                + (reason.map { ", and SQLite refuses it: \($0)." } ?? ", and is damaged or cut at its end."),
+            remedy: "Restore it from a backup. If SQLite names a part of the schema, correct its entry in a copy "
+                + "(`PRAGMA writable_schema = ON`). Otherwise recover the rows with `sqlite3 \(file) .recover`. The file "
+                + "was left as it was.", cause: cause)
     }
 
     /// The longest value that is read from a plain database or computed from one, in bytes. No row is longer than the file;

@@ -196,7 +196,8 @@ final class SalvageCopy {
             if let table = VirtualTable(entry) {
                 let lost = try table.shadowTables.first { try !db.tableExists($0, in: "main") }
                 if let lost {
-                    outcome.notCreated.append("table \"\(entry.name)\": its table \"\(lost)\" is lost")
+                    outcome.notCreated.append(
+                        "table \"\(entry.name)\": its table \"\(lost)\" is lost" + (try advice(for: table)))
                     continue
                 }
                 virtual.append(table)
@@ -220,14 +221,23 @@ final class SalvageCopy {
         guard !tables.isEmpty else { return }
         // SQLite reads the schema again.
         try db.execute(sql: "PRAGMA writable_schema = RESET")
-        let failures = try tables.compactMap { table in try table.failure(in: db).map { (table.name, $0) } }
+        let failures = try tables.compactMap { table in try table.failure(in: db).map { (table, $0) } }
+        let advices = try failures.map { table, _ in try advice(for: table) }
         try db.execute(sql: "PRAGMA writable_schema = ON")
-        for (name, reason) in failures {
-            outcome.notCreated.append("table \"\(name)\": \(reason)")
+        for ((table, reason), advice) in zip(failures, advices) {
+            outcome.notCreated.append(
+                "table \"\(table.name)\": SQLite cannot use what is left of it (\(reason))\(advice)")
             try db.execute(
                 sql: "DELETE FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0 AND name = ?",
-                arguments: [name])
+                arguments: [table.name])
         }
+    }
+
+    /// The sentence that says where the texts of a full-text table are; empty for none.
+    private func advice(for table: VirtualTable) throws -> String {
+        guard let content = table.contentTable, try db.tableExists(content, in: "main") else { return "" }
+        return
+            ". Its rows are in the table \"\(content)\": create a full-text table of another name, and insert them there"
     }
 
     // MARK: Pages below lost ones

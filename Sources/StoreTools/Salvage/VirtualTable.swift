@@ -40,6 +40,11 @@ struct VirtualTable {
         return endings.map { "\(name)_\($0)" }
     }
 
+    /// The shadow table with the rows of a full-text table that keeps its texts; nil for any other virtual table.
+    var contentTable: String? {
+        ["fts3", "fts4", "fts5"].contains(module) && !has("content") ? "\(name)_content" : nil
+    }
+
     /// An index of another table, or of none, has no table with the texts.
     private var ownContent: [String] { has("content") ? [] : ["content"] }
 

@@ -21,8 +21,9 @@ struct HistoryRecordCommand: Command {
         notes: [
             "Triggers record each change in the transaction that makes it, also the changes of other programs. A table that "
                 + "is changed or renamed keeps its triggers. --all includes tables that are created later.",
-            "--all leaves out tables that cannot be recorded, and names each. The exit code is 2 where the reason is a "
-                + "function or a collation that only the program of the store has: let that program record the table.",
+            "--all leaves out tables that cannot be recorded, and names each. The exit code is 2 if one of them is an "
+                + "ordinary table. Where the reason is a function or a collation that only the program of the store has, let "
+                + "that program record the table.",
             "A second run for a table adds to what is recorded of the table. `cipherctl history stop` forgets --columns "
                 + "and --keep.",
             "Recording makes writes slower: inserting rows in bulk takes up to twice as long.",
@@ -86,9 +87,11 @@ struct HistoryRecordCommand: Command {
         let all = try ProgramTables(db)
         let unsuitable = try all.names.filter { !recorded.contains($0) }.map { name in
             let reason = try lacking[name] ?? db.obstacleToHistory(of: name) ?? "\"\(name)\" was not recorded"
-            return LeftOutTable(name: name, reason: reason, isLacking: lacking[name] != nil)
+            let kind = try String.fetchOne(
+                db, sql: "SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ?", arguments: [name])
+            return LeftOutTable(name: name, reason: reason, isOrdinary: kind == "table")
         }
-        return all.leftOut.map { LeftOutTable(name: $0.name, reason: $0.reason, isLacking: false) } + unsuitable
+        return all.leftOut.map { LeftOutTable(name: $0.name, reason: $0.reason, isOrdinary: false) } + unsuitable
     }
 }
 
@@ -128,8 +131,8 @@ struct HistoryStopCommand: Command {
 private struct LeftOutTable {
     let name: String
     let reason: String
-    /// Whether a program that has more than this one could record it.
-    let isLacking: Bool
+    /// Whether it is neither virtual nor a part of a virtual table.
+    let isOrdinary: Bool
 }
 
 /// Which tables the two commands are about.
@@ -175,6 +178,6 @@ private struct RecordedTables {
                 "left_out": .array(missing.map { .string($0.name) }),
             ]),
             lines: [recorded.isEmpty ? "no table is recorded" : "recorded: \(CountText.list(recorded))"])
-        return missing.contains(where: \.isLacking) ? .needsAttention : .ok
+        return missing.contains(where: \.isOrdinary) ? .needsAttention : .ok
     }
 }

@@ -114,13 +114,18 @@ struct ErrorReport {
         if error.isFailedRead { return "Try again. If it fails again, check the disk, as the log of the system says." }
         return switch error.resultCode {
         case .SQLITE_BUSY, .SQLITE_LOCKED: "Another process holds the lock; try again."
-        case .SQLITE_FULL: "Free space on the filesystem and try again; nothing was lost."
+        case .SQLITE_FULL: fullHint
         case .SQLITE_CORRUPT where error.extendedResultCode == .SQLITE_CORRUPT_VTAB:
             "\(DatabaseError.virtualTableHint). `cipherctl verify` names a full-text index and the command for it."
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: "Run `cipherctl verify` to see what is damaged."
         default: nil
         }
     }
+
+    // SQLite has one code for three causes.
+    private static let fullHint =
+        "Nothing was lost. Free space on the filesystem and try again. If it has space, the database is at a limit of its own: "
+        + "the table has a row with the largest row id (9223372036854775807), or `PRAGMA max_page_count` was set."
 
     private static let memoryHint =
         "There is too little memory: end other programs, or raise the limit of this one (ulimit -v, MemoryMax=), and try "
