@@ -122,6 +122,19 @@ import Testing
         }
     }
 
+    // It was called damaged or cut, and the advice recovered nothing.
+    @Test("a plain database with a definition that SQLite cannot parse is refused with SQLite's reason")
+    func unparsableSchema() throws {
+        try make("CREATE TABLE t (a INT PRIMARY KEY)")
+        try rewrite("CREATE TABLE t (a INT, )")
+        let error = #expect(throws: ToolError.self) {
+            try StoreImport(of: fixture.plain, to: fixture.store, unlockedBy: fixture.source).run()
+        }
+        #expect(
+            error?.code == .notPlain && error?.why.contains("malformed database schema (t)") == true, "\(error as Any)")
+        #expect(error?.remedy.contains("writable_schema") == true, "\(error as Any)")
+    }
+
     /// Replaces the definition of the table `t` as text.
     private func rewrite(_ definition: String) throws {
         var configuration = Configuration()

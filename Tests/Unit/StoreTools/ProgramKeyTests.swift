@@ -479,6 +479,9 @@ struct ProgramKeyTests {
                     CREATE TRIGGER fine_ad AFTER DELETE ON "fine" BEGIN DELETE FROM "t" WHERE "id" = old."id"; END;
                     CREATE VIEW v AS SELECT id, "word" AS w FROM t;
                     CREATE VIEW names AS SELECT "id" FROM "t";
+                    CREATE TABLE parent (a, b);
+                    CREATE TABLE child (p, q REFERENCES parent (a));
+                    CREATE TRIGGER parent_au AFTER UPDATE ON parent BEGIN UPDATE fine SET k = "b" WHERE k = "dq"; END;
                     """)
         }
         try plain.close()
@@ -487,7 +490,7 @@ struct ProgramKeyTests {
             $0.prefix { $0 != " " } + " "
                 + $0.split(separator: "\"")[1]
         }
-        #expect(named == ["view v", "trigger t_ai", "trigger t_au"], "\(report.notices)")
+        #expect(named == ["view v", "trigger t_ai", "trigger t_au", "trigger parent_au"], "\(report.notices)")
         let store = try fixture.openStore()
         defer { try? store.close() }
         try store.write { db in
