@@ -22,10 +22,32 @@ package final class LockedDatabase {
 
     /// Locks the bytes of the file at this path.
     ///
-    /// - Returns: nil when a program has the database open.
+    /// A process that was killed releases its locks one by one, those of the database first. While it still holds the index
+    /// of the WAL, the next connection would use that index, and with it the frames of a WAL that the switch replaces. So
+    /// this waits a moment for the locks of the index.
+    ///
+    /// - Returns: nil when a program has the database or the index open.
     package static func lock(_ path: String) throws(SystemError) -> LockedDatabase? {
         let file = try LiveFiles.descriptor(of: path)
-        return try file.tryLockSQLiteBytes() ? LockedDatabase(file, path: path) : nil
+        guard try file.tryLockSQLiteBytes() else { return nil }
+        let database = LockedDatabase(file, path: path)
+        let deadline = ContinuousClock.now + Limits.indexWait
+        while try isIndexLocked(of: path) {
+            guard ContinuousClock.now < deadline else {
+                database.release()
+                return nil
+            }
+            Pause.sleep(for: Limits.indexPause)
+        }
+        return database
+    }
+
+    /// Whether a process has the index of the WAL open. This one has no connection, so it may open and close the index.
+    private static func isIndexLocked(of path: String) throws(SystemError) -> Bool {
+        let index = StorePaths(path).sharedMemory
+        guard try Files.kindOfName(index) == .regular else { return false }
+        return try FileDescriptor(opening: index, .readOnly, followsLinks: false)
+            .isLocked(WALLockByte.write..<WALLockByte.open + 1)
     }
 
     /// Whether the path still names the locked file.

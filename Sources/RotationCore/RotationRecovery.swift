@@ -269,4 +269,7 @@ enum Limits {
     static let recoveryWait = Duration.seconds(30)
     /// The interval between two attempts to lock the database.
     static let lockPause = Duration.milliseconds(20)
+    /// How long a switch waits for a process that is ending and still has the index of the WAL open, and how often it checks.
+    static let indexWait = Duration.milliseconds(100)
+    static let indexPause = Duration.milliseconds(1)
 }

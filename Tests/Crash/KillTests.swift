@@ -40,10 +40,11 @@ import Testing
 
     /// Expects that the store opens without a repair by the user, is sound, and has at least the acknowledged rows.
     ///
-    /// - Parameter isTorn: Whether the last write was cut. A power cut leaves the same.
+    /// - Parameter isTorn: Whether the process was killed in the middle of a write: the kernel ends the write of a killed
+    ///   process between two pages of the system. No commit was acknowledged then, and the notice of it says so.
     private func expectSound(_ path: String, _ acknowledged: Int, _ comment: String, isTorn: Bool = false) {
         guard FileManager.default.fileExists(atPath: path) || acknowledged > 0 else { return }
-        let problems = StoreProof.problems(path, afterPowerCut: isTorn) { db in
+        let problems = StoreProof.problems(path, afterTornWrite: isTorn) { db in
             guard try db.tableExists("mark") else { return acknowledged == 0 ? [] : ["the table is gone"] }
             let rows = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark WHERE text <> 'migrated'") ?? 0
             return rows >= acknowledged ? [] : ["\(rows) rows of \(acknowledged)"]

@@ -71,7 +71,7 @@ extension Exchange {
         return try store.hash(of: other, at: branch.number) == branch.hash
     }
 
-    /// Segments that the remote had at the last exchange and lacks.
+    /// Segments that the remote had at the last exchange and lacks, or has damaged.
     private func forgetVanished() throws -> [String: [ClosedRange<UInt64>]] {
         let present = Set(listed.map(\.text))
         var lost: [String: [ClosedRange<UInt64>]] = [:]
@@ -79,6 +79,11 @@ extension Exchange {
         for (text, state) in memory where state == .held && !present.contains(text) {
             guard let name = ObjectName(text) else { continue }
             remember(name, nil)
+            if case .segment(let author, let first, let last, _, _, _) = name.content {
+                lost[author, default: []].append(first...last)
+            }
+        }
+        for name in report.damaged.compactMap(ObjectName.init) {
             if case .segment(let author, let first, let last, _, _, _) = name.content {
                 lost[author, default: []].append(first...last)
             }

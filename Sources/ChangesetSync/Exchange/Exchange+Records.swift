@@ -1,6 +1,6 @@
 import StoreCrypto
 
-/// Member records and complaints.
+/// Member records, damage and complaints.
 extension Exchange {
     func fetchRecords() throws {
         var found: [MemberRecord] = []
@@ -101,6 +101,39 @@ extension Exchange {
         return isThere ? damaged : []
     }
 
+    /// Leaves damaged segments and snapshots out of the report if the remote has their commits in other objects, as after
+    /// this exchange has put them again.
+    func leaveOutReplacedCommits() throws {
+        guard !report.damaged.isEmpty else { return }
+        let held = heldSegments()
+        let isWhole = report.unsent == 0 && report.failures.isEmpty
+        report.damaged = try report.damaged.filter { text in
+            guard let name = ObjectName(text) else { return true }
+            switch name.content {
+            case .segment(let author, let first, let last, let tip, _, _):
+                return try !(held[author] ?? []).contains { try has($0, first...last, tip) }
+            case .snapshot, .snapshotPart:
+                guard isWhole, let vectors = damagedSnapshots[text] else { return true }
+                return try vectors.contains { try store.lacks($0) }
+            case .memberRecord, .complaint: return true
+            }
+        }
+    }
+
+    /// Whether a segment has the commits of another one, of the same author.
+    private func has(_ segment: HeldSegment, _ range: ClosedRange<UInt64>, _ tip: String) throws -> Bool {
+        guard segment.range.lowerBound <= range.lowerBound, range.upperBound <= segment.range.upperBound else {
+            return false
+        }
+        if segment.range.upperBound == range.upperBound { return segment.tip == tip }
+        return try store.branches().contains { branch in
+            guard let end = try store.hash(of: branch, at: segment.range.upperBound),
+                let inner = try store.hash(of: branch, at: range.upperBound)
+            else { return false }
+            return try tag(ofTip: end) == segment.tip && tag(ofTip: inner) == tip
+        }
+    }
+
     // MARK: Complaints
 
     /// Says that an object is damaged, for those who have the content.
@@ -132,6 +165,15 @@ extension Exchange {
         }
     }
 
+    /// The vectors of the snapshots that an object is, or is a part of; nil for another object.
+    private func snapshots(with name: ObjectName) -> [VersionVector]? {
+        let found = manifests.filter { manifest in
+            manifest.key == name
+                || name.content == .snapshotPart && manifest.value.parts.contains { $0 == name.digest }
+        }
+        return found.isEmpty ? nil : found.map(\.value.vector)
+    }
+
     private func examine(_ name: ObjectName) throws {
         guard memory[name.text] == .held else { return }
         let bytes = try remote.get(name)
@@ -139,6 +181,7 @@ extension Exchange {
         if isDamaged {
             report.damaged.append(name.text)
             remember(name, .damaged)
+            damagedSnapshots[name.text] = snapshots(with: name)
             manifests[name] = nil
             return
         }

@@ -25,6 +25,8 @@ package final class Exchange {
     /// The names of records that were sealed.
     var recordDigests: [RecordHash: String] = [:]
     private var objectKeys: [CommitTag: ObjectKey] = [:]
+    /// The commits of snapshots that this exchange has found damaged, by the damaged object.
+    var damagedSnapshots: [String: [VersionVector]] = [:]
     private var lastListing: Set<String> = []
     /// The revision of the store after a run that ended in both directions.
     private var lastRevision: UInt64?
@@ -63,6 +65,7 @@ package final class Exchange {
         }
         self.now = now
         report = ExchangeReport()
+        damagedSnapshots = [:]
         lastRevision = nil
         listed = Set(listing.lazy.compactMap { ObjectName($0.name) })
         try loadMembers()
@@ -77,6 +80,7 @@ package final class Exchange {
             if direction != .fetching { try putAll() }
         }
         try leaveOutReplacedRecords()
+        try leaveOutReplacedCommits()
         report.waiting = waiting.map { ExchangeReport.Problem(name: $0.key.text, error: $0.value) }
             .sorted { $0.name < $1.name }
         try keepMemory()

@@ -20,7 +20,7 @@ package struct ExchangeReport: Sendable {
     var sentObjects = 0
     package internal(set) var sentBytes = 0
     package internal(set) var deletedObjects = 0
-    /// Commits that the remote had and lacks. They were sent again, unless ``unsent`` has them.
+    /// Commits that the remote had and lacks, or has in a damaged object alone. They were sent again, unless ``unsent`` has them.
     package internal(set) var lostCommits: UInt64 = 0
     /// Objects that wait for an entry of the list of members, a secret, or a later version of this library.
     var waiting: [Problem] = []

@@ -37,6 +37,9 @@ enum Limits {
     static let framesBeforeRetry = 50
     /// How long a writer trusts that the WAL and its index are in place, in nanoseconds.
     static let logCheckInterval: UInt64 = 2_000_000
+    /// How long an opening waits for a process that is ending and still has the WAL open, and how often it checks.
+    static let emptiedLogWait = Duration.seconds(2)
+    static let emptiedLogPause = Duration.milliseconds(2)
     /// How often a snapshot pool is begun again because others have committed meanwhile: before they have to wait, and
     /// by a database that only reads.
     static let snapshotAttempts = 8

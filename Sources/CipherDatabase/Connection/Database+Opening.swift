@@ -192,6 +192,7 @@ extension Database {
         // store it is the first read in WAL mode, which creates -wal and -shm. They stay, for users who may not create
         // them.
         try verifyLength(fileKey: fileKey)
+        if wal, !fileKey.isInMemory { restartEmptiedLog() }
         guard fileKey.sidecar?.state == .creating else { return }
         CrashPoint.reach(.firstPageWritten)
         try fileKey.recordCreated()

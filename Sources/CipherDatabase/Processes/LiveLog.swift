@@ -15,7 +15,8 @@ struct LiveLog {
         /// The index has lost its content.
         case indexTruncated(String)
         /// The WAL is shorter than its committed frames.
-        case logTruncated(String, frames: UInt32, bytes: Int)
+        /// - isCopied: Whether the database has all of them.
+        case logTruncated(String, frames: UInt32, bytes: Int, isCopied: Bool)
     }
 
     private let database: String
@@ -82,7 +83,8 @@ struct LiveLog {
             if header.frames == 0 || bytes >= header.logBytes { return nil }
             let after = handle.walIndex
             if after?.frames == header.frames, after?.salts == header.salts {
-                return .logTruncated(path, frames: header.frames, bytes: bytes)
+                return .logTruncated(
+                    path, frames: header.frames, bytes: bytes, isCopied: header.checkpointedFrames >= header.frames)
             }
             before = after
         }
@@ -117,14 +119,16 @@ extension LiveLog.Fault {
                 .logDamaged, what: "\"\(path)\" was cut while the store was open.",
                 why: "It has the place of each page in the WAL, and is shorter than it must be.",
                 remedy: Self.reopen)
-        case .logTruncated(let path, let frames, let bytes):
+        case .logTruncated(let path, let frames, let bytes, let isCopied):
             StoreError(
                 .logDamaged, what: "\"\(path)\" was cut or removed while the store was open.",
                 why: "It has \(CountText.text(bytes, "byte")), and its index lists "
-                    + "\(CountText.text(Int(frames), "frame")).",
-                remedy: "Close the store in every process: one that still has the removed file copies its commits "
-                    + "then. Verify the store: `cipherctl verify`. Commits of a file that was cut are lost: restore a "
-                    + "backup if they matter.")
+                    + "\(CountText.text(Int(frames), "frame"))\(isCopied ? ", all of which the database has" : "").",
+                remedy: isCopied
+                    ? Self.reopen
+                    : "Close the store in every process: one that still has the removed file copies its commits "
+                        + "then. Verify the store: `cipherctl verify`. Commits of a file that was cut are lost: restore a "
+                        + "backup if they matter.")
         }
     }
 

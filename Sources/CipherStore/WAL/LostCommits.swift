@@ -23,13 +23,13 @@ enum LostCommits {
         else { return }
         let note = loss.note
         // A kill in the last commit leaves a damaged frame too, and no commit behind it.
-        if case .afterFrame = loss, !hasCommit(paths.wal, behind: loss),
+        if loss.damagedFrame != nil, !hasCommit(paths.wal, behind: loss),
             try !WALContent.recheck({ try WALContent(of: pool.path).hasChangedEnd(key) })
         {
             return
         }
         guard let start = try WALContent(of: pool.path).readableLoss(of: pool.path, key) else {
-            if case .afterFrame = loss { fileKey.opening.report(["\(note): compare with the last backup"]) }
+            if loss.damagedFrame != nil { fileKey.opening.report(["\(note): compare with the last backup"]) }
             return
         }
         let copy: String
@@ -50,7 +50,7 @@ enum LostCommits {
     private static func isLost(_ loss: WALContent.Loss, behind committed: UInt32) -> Bool {
         switch loss {
         case .allContent: committed == 0
-        case .afterFrame(let broken): committed < broken
+        case .afterFrame(let broken), .lastCommit(let broken): committed < broken
         case .fromFrame, .unknownVersion, .foreignKey, .otherState: false
         }
     }
@@ -76,7 +76,7 @@ enum LostCommits {
 
     /// Whether a frame of this run of the WAL ends a transaction behind the damaged one.
     private static func hasCommit(_ wal: String, behind loss: WALContent.Loss) -> Bool {
-        guard case .afterFrame(let broken) = loss, let file = try? RawFile(wal: wal), let header = header(of: file),
+        guard let broken = loss.damagedFrame, let file = try? RawFile(wal: wal), let header = header(of: file),
             let bytes = try? file.byteCount, let frames = try? WALFrames(header, file, bytes: bytes, nil)
         else { return false }
         var frame = broken + 1

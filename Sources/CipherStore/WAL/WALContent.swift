@@ -158,6 +158,9 @@ extension WALContent {
         case allContent
         /// A frame is damaged that is of a commit or has some after it, and SQLite ends the WAL before it.
         case afterFrame(UInt32)
+        /// The frame that ends the last commit is damaged, or was written in part: a process that is killed in a commit
+        /// leaves the same.
+        case lastCommit(UInt32)
         /// From some frame on, no frame belongs to any commit.
         case fromFrame(UInt32)
         /// The WAL has another format version: SQLite refuses to open the database.
@@ -167,7 +170,7 @@ extension WALContent {
         package var preventsOpening: Bool {
             switch self {
             case .unknownVersion, .foreignKey, .otherState: true
-            case .allContent, .afterFrame, .fromFrame: false
+            case .allContent, .afterFrame, .lastCommit, .fromFrame: false
             }
         }
 
@@ -175,7 +178,15 @@ extension WALContent {
         var isForeign: Bool {
             switch self {
             case .foreignKey, .otherState: true
-            case .unknownVersion, .allContent, .afterFrame, .fromFrame: false
+            case .unknownVersion, .allContent, .afterFrame, .lastCommit, .fromFrame: false
+            }
+        }
+
+        /// The frame before which SQLite ends the WAL; nil for another loss.
+        var damagedFrame: UInt32? {
+            switch self {
+            case .afterFrame(let frame), .lastCommit(let frame): frame
+            case .allContent, .fromFrame, .unknownVersion, .foreignKey, .otherState: nil
             }
         }
 
@@ -192,7 +203,7 @@ extension WALContent {
                 "put back database and WAL of one state; if the database is the right one, move the WAL away: its commits "
                     + "are then missing"
             case .fromFrame: "compare with the last backup"
-            case .allContent, .afterFrame:
+            case .allContent, .afterFrame, .lastCommit:
                 "copy what can be read of these commits into another store: `cipherctl salvage \(ShellWord.path(path)) "
                     + "NEW`; and compare with the last backup"
             }
@@ -210,6 +221,10 @@ extension WALContent {
             case .afterFrame(let frame):
                 "the WAL has commits that do not count, because frame \(frame) is damaged or was written in part: what "
                     + "of them is not yet in the database file is lost"
+            case .lastCommit(let frame):
+                "the last commit in the WAL does not count, because frame \(frame) is damaged or was written in part. If a "
+                    + "process was killed while it wrote this commit, no caller was told of a success, and nothing is lost. "
+                    + "Otherwise the pages of the commit that are not yet in the database file are lost"
             case .fromFrame(let frame):
                 "the WAL has bytes from frame \(frame) on that are no frames: commits that were there and not yet in the "
                     + "database file are lost if they were damaged"

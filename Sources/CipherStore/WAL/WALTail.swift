@@ -31,10 +31,13 @@ struct WALTail {
     func loss() throws -> WALContent.Loss? {
         guard let found = try frameHeader(broken) else { return nil }
         if let original = try frames.original(of: broken, found, after: before) {
-            let isLoss = try original.endsTransaction || hasCommit(from: broken + 1, isKnown: false)
-            return isLoss ? .afterFrame(broken) : nil
+            if try hasCommit(from: broken + 1, isKnown: false) { return .afterFrame(broken) }
+            guard original.endsTransaction else { return nil }
+            return try isProved(found) ? .afterFrame(broken) : .lastCommit(broken)
         }
-        if try hasCommit(from: broken, isKnown: true), try !isLeftover(broken) { return .afterFrame(broken) }
+        if try hasCommit(from: broken, isKnown: true), try !isLeftover(broken) {
+            return try hasCommit(from: broken + 1, isKnown: true) ? .afterFrame(broken) : .lastCommit(broken)
+        }
         let first = try firstForeign(from: broken)
         return try isNoFrame(from: first) ? .fromFrame(first) : nil
     }
@@ -51,18 +54,23 @@ struct WALTail {
     /// | has zeros only | a power cut |
     /// | is page 1 with clear bytes that SQLite did not write; is none of these | a changed frame |
     ///
-    /// A kill in the middle of the page looks like a changed frame.
+    /// A kill in the middle of the page looks like a changed frame: the kernel ends the write of a killed process between two
+    /// pages of the system, and a page in a WAL is in two of them.
     ///
     /// - Throws: `SystemError`, `PageFormatError`.
     func hasChangedEnd() throws -> Bool {
         guard let found = try frameHeader(broken), frames.isOfRun(found) else { return false }
         if let original = try frames.original(of: broken, found, after: before) {
-            // A header that was written in part has salts of two runs, and no checksum proves the page.
-            let isProved = try found.salts == header.salts || frames.follows(broken, before)
-            return original.endsTransaction && isProved
+            return try original.endsTransaction && isProved(found)
         }
         guard found.salts == header.salts, found.endsTransaction else { return false }
         return try !frames.isWrittenPage(broken)
+    }
+
+    /// Whether the first frame that SQLite does not accept was written as a whole, by its header: one that was written in part
+    /// has salts of two runs, and no checksum proves the page.
+    private func isProved(_ found: WALFrameHeader) throws -> Bool {
+        try found.salts == header.salts || frames.follows(broken, before)
     }
 
     // MARK: Commits

@@ -45,7 +45,8 @@ extension KeyAdministration {
                         "The new key is not the data key, with which its pages are encrypted: a direct store has no "
                         + "other key.",
                     remedy: "Give the data key, whose digits `cipherctl key reveal` prints, as a raw key of 32 bytes. "
-                        + "Once the store is direct, `cipherctl rotate` can give it a passphrase.")
+                        + "Once the store is direct, `cipherctl rotate --backup DIR --new-key-file F` can give it a passphrase."
+                )
             }
             var next = sidecar
             next.scheme = .direct

@@ -74,21 +74,9 @@ public struct StoreAdoption: StoreTool {
         let key = try key.unlocked()
         let found = try prove(key, kind, target)
         // A file that cannot be adopted gets no lock file.
-        let opening = try place.lockOpening(likeFile: target.path)
-        defer { opening.release() }
-        guard try Self.examine(target) == kind else {
-            throw AdoptedFile.inUse(target.path, "It changed a moment ago.")
+        let result = try place.withOpeningLock(likeFile: target.path) {
+            try replace(target, kind, key, found, place, run)
         }
-        try place.removeAbandoned(.adopting, whose: "a killed adoption had left")
-        try run.check()
-        var result: FileAdoption.Result?
-        if case .standard(let salt) = kind {
-            result = try FileAdoption(
-                target: target, salt: salt, key: key, found: found, version: sqlCipherVersion, program: configuration,
-                run: run
-            ).adopt()
-        }
-        opening.release()
         let store = try complete(result, key, run)
         defer { try? store.close() }
         for notice in store.notices { run.notice(notice) }
@@ -98,6 +86,25 @@ public struct StoreAdoption: StoreTool {
             path: path, storeID: store.storeID, contentHash: result?.hash, original: result?.original,
             leftOut: result?.leftOut ?? [], damagedIndexes: result?.damagedIndexes ?? [], duration: .now - start,
             notices: run.notices)
+    }
+
+    /// Puts the store in the place of the file; the caller holds the lock of openings.
+    ///
+    /// - Returns: nil where an earlier adoption has done so.
+    private func replace(
+        _ target: AdoptionTarget, _ kind: AdoptionTarget.Kind, _ key: UnlockedKey, _ found: CipherProbe.Found?,
+        _ place: TargetPlace, _ run: ToolRun
+    ) throws -> FileAdoption.Result? {
+        guard try Self.examine(target) == kind else {
+            throw AdoptedFile.inUse(target.path, "It changed a moment ago.")
+        }
+        try place.removeAbandoned(.adopting, whose: "a killed adoption had left")
+        try run.check()
+        guard case .standard(let salt) = kind else { return nil }
+        return try FileAdoption(
+            target: target, salt: salt, key: key, found: found, version: sqlCipherVersion, program: configuration,
+            run: run
+        ).adopt()
     }
 
     /// A store beside the folder of a killed adoption lacks the last steps: the line in the key log, and the keyslots.

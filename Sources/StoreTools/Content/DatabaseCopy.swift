@@ -32,9 +32,15 @@ struct DatabaseCopy {
         let schema = try SchemaEntry.all(source)
         let tables = schema.filter { $0.isStoredTable }
         self.tables = Dictionary(tables.map { ($0.name.lowercased(), $0.sql ?? "") }) { first, _ in first }
+        let indexes = schema.filter { $0.type == "index" }
+        let computed = try computedIndexes()
+        // SQLite computes their values in any case.
+        let computing = Set(
+            indexes.filter { $0.sql != nil && computed.contains($0.name) }.map { $0.table.lowercased() })
         for table in tables where table.name != Self.sequenceTable {
             let shape = try TableShape(table.name, in: source)
-            if let values = try ValueTable(shape, in: source, computesNothing: true) {
+            let computesNothing = !computing.contains(table.name.lowercased())
+            if let values = try ValueTable(shape, in: source, computesNothing: computesNothing) {
                 if let obstacle = values.obstacle {
                     let names = try MissingParts(of: source, table: table.name).names
                     throw ToolError.missingPart(table: table.name, names.joined(separator: ", "), because: obstacle)
@@ -46,8 +52,6 @@ struct DatabaseCopy {
             }
         }
         try createSequenceTableIfLeftBehind(tables)
-        let indexes = schema.filter { $0.type == "index" }
-        let computed = try computedIndexes()
         for index in indexes where computed.contains(index.name) && valueTables[index.table] == nil {
             try createIndex(index)
         }
@@ -64,7 +68,9 @@ struct DatabaseCopy {
         try enterDefinitions(tables)
         let built = try Set(SchemaEntry.all(target).filter { $0.type == "index" }.map(\.name)).union(
             leftOut.map(\.name))
-        for index in indexes where index.sql != nil && !built.contains(index.name) { try createIndex(index) }
+        for index in indexes where index.sql != nil && !built.contains(index.name) {
+            try createIndex(index, isComputed: computed.contains(index.name))
+        }
         try enterWithoutPages(schema)
         for pragma in ["user_version", "application_id"] {
             let value = try Int64.fetchOne(source, sql: "PRAGMA main.\(pragma)") ?? 0
@@ -87,6 +93,21 @@ struct DatabaseCopy {
                     WHERE t.type = 'table' AND t.rootpage > 0 AND c.key AND (c.cid = -2
                         OR c.cid IN (SELECT cid FROM pragma_table_xinfo(t.name, 'main') WHERE hidden IN (2, 3)))
                     """))
+    }
+
+    /// Refuses an index over longer generated values than the file may have: the table has its rows, because it needs what
+    /// only the program has, and SQLite sorts the values of such an index in memory.
+    ///
+    /// - Throws: `DatabaseError` `SQLITE_CORRUPT`.
+    private func requireBoundedValues(of index: SchemaEntry) throws {
+        let columns = try String.fetchAll(
+            source, sql: "SELECT name FROM pragma_index_xinfo(?) WHERE key AND cid >= 0", arguments: [index.name])
+        let list = columns.map(\.quotedIdentifier).joined(separator: ", ")
+        guard !columns.isEmpty,
+            let rows = try? target.makeStatement(sql: "SELECT \(list) FROM main.\(index.table.quotedIdentifier)")
+        else { return }
+        var bound = try RowBound(source)
+        try rows.forEachLentRow { try bound.addComputed($0) }
     }
 
     // Compiled as one statement: a schema that was tampered with cannot add another.
@@ -122,7 +143,10 @@ struct DatabaseCopy {
     }
 
     /// Builds an index, unless it needs what only the program has: its entries would be in a wrong order.
-    private mutating func createIndex(_ index: SchemaEntry) throws {
+    ///
+    /// - Parameter isComputed: Whether SQLite sorts values in memory that are not stored in the rows.
+    private mutating func createIndex(_ index: SchemaEntry, isComputed: Bool = false) throws {
+        if isComputed { try requireBoundedValues(of: index) }
         do {
             try refusingEqualKeys(index.table) { try create(index) }
         } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {

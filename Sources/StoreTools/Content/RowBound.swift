@@ -52,9 +52,19 @@ struct RowBound {
         guard error.resultCode == .SQLITE_FULL, let free = try? Files.freeBytes(at: folder),
             free > Limits.freeBytesOfFullCopy
         else { return nil }
-        return damage(
+        return tooMuchComputed
+    }
+
+    private static var tooMuchComputed: DatabaseError {
+        damage(
             "its definitions compute values or indexes of more than \(2 * Limits.contentsInFile) times the length of the file"
         )
+    }
+
+    /// Counts values that the definitions of a row compute.
+    mutating func addComputed(_ row: LentRow) throws {
+        bytes -= row.valueBytes
+        if bytes < 0 { throw Self.tooMuchComputed }
     }
 
     /// Counts a row.

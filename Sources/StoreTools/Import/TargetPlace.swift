@@ -67,6 +67,27 @@ struct TargetPlace {
             .opening, .exclusive, deadline: .now + Limits.openingWait, isCancelled: { run.isCancelled })
     }
 
+    /// Runs a block under the lock of openings. If the block fails and no store is there, a lock file that was made for it
+    /// is removed.
+    ///
+    /// - Parameters:
+    ///   - model: The file whose mode and owner a new lock file gets.
+    ///   - body: Its error is thrown.
+    func withOpeningLock<T>(likeFile model: String, _ body: () throws -> T) throws -> T {
+        let wasThere = try Files.entryExists(paths.lock)
+        let opening = try lockOpening(likeFile: model)
+        defer { opening.release() }
+        do {
+            return try body()
+        } catch {
+            // The lock is still held: a process that waits for it finds that the path names another file.
+            if !wasThere, SidecarFiles(databasePath: paths.database).read().areAbsent {
+                _ = try? LockFile(path: paths.lock, likeFile: nil).removeUnlessCoordinated()
+            }
+            throw error
+        }
+    }
+
     // MARK: Putting in place
 
     /// Publishes a finished store: database, sidecar, second copy, each by a link that replaces nothing.
@@ -76,8 +97,10 @@ struct TargetPlace {
     func publish(_ staging: StagingDirectory) throws {
         let name = staging.fileName
         try staging.synchronize(name)
-        let opening = try lockOpening(likeFile: staging.filePath)
-        defer { opening.release() }
+        try withOpeningLock(likeFile: staging.filePath) { try publish(name, of: staging) }
+    }
+
+    private func publish(_ name: String, of staging: StagingDirectory) throws {
         try requireFree()
         var published: [(path: String, name: OwnedName)] = []
         do {

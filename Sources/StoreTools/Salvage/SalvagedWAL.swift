@@ -45,7 +45,7 @@ struct SalvagedWAL {
             return SalvagedWAL(file: nil, isMixed: false, note: (loss?.note ?? "") + reading, loss: nil)
         case .otherState:
             return SalvagedWAL(file: file, isMixed: true, note: loss?.note, loss: nil)
-        case .allContent, .afterFrame, .fromFrame, .unknownVersion, nil:
+        case .allContent, .afterFrame, .lastCommit, .fromFrame, .unknownVersion, nil:
             return SalvagedWAL(file: file, isMixed: false, loss: loss)
         }
     }

@@ -169,6 +169,12 @@ package struct KeyHealth: Sendable {
         return logNotes.isEmpty ? "sound" : "older than the sidecar"
     }
 
+    /// The command that gives the store another data key. A direct store needs a new key for that.
+    private var rotation: String {
+        let isDirect = sidecar.map { $0.slotted == nil } ?? false
+        return "cipherctl rotate --backup DIR" + (isDirect ? " --new-key-file F" : "")
+    }
+
     private func keyFindings(_ policy: KeyPolicy) -> [Finding] {
         var findings: [Finding] = []
         if let bound = policy.keySeconds {
@@ -177,13 +183,13 @@ package struct KeyHealth: Sendable {
                     Finding(
                         .risk, "keyOld",
                         "the data key is \(AgeText.text(keyAge)) old, and at most \(AgeText.text(bound)) is allowed",
-                        remedy: "rotate it: cipherctl rotate --backup DIR"))
+                        remedy: "rotate it: \(rotation)"))
             } else if keyCreated == nil, policy.isKeyBoundGiven {
                 findings.append(
                     Finding(
                         .risk, "keyAgeUnknown",
                         "the age of the data key is known neither from the sidecar nor from the key log",
-                        remedy: "rotate it, which the key log records: cipherctl rotate --backup DIR"))
+                        remedy: "rotate it, which the key log records: \(rotation)"))
             }
         }
         return findings
@@ -211,7 +217,7 @@ package struct KeyHealth: Sendable {
     /// Times in the future: ages that are counted from them mean nothing.
     private var clockFindings: [Finding] {
         let times = [
-            ("the data key", keyCreated, "rotate the key: cipherctl rotate --backup DIR"),
+            ("the data key", keyCreated, "rotate the key: \(rotation)"),
             ("the last verified backup", backupVerified, "make another backup: cipherctl backup"),
             ("the last line of the key log", lastLogged, "make a backup, which adds a line: cipherctl backup"),
         ]

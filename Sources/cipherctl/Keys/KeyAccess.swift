@@ -53,13 +53,15 @@ struct KeyAccess {
         try other.secret.openedSlot(of: sidecar, knowing: key.secret, opened: openedBy)
     }
 
+    /// - Parameter changesKey: Whether a rotation of a direct store does what the command was to do.
     /// - Throws: ``CommandFailure`` for a direct store.
-    func requireSlots() throws {
+    func requireSlots(changesKey: Bool = false) throws {
         guard sidecar.slotted == nil else { return }
         throw CommandFailure(
             .usage, "noSlots", what: "\"\(path)\" has no keyslots.",
             why: "It is a direct store: its data key is its one key, or comes from its one passphrase.",
-            hint: "Give it slots with `cipherctl key convert --to slots`, or another key with `cipherctl rotate`.")
+            hint: "Give it slots with `cipherctl key convert --to slots`"
+                + (changesKey ? ", or another key with `cipherctl rotate --backup DIR --new-key-file F`." : "."))
     }
 
     /// Called before the command makes or prompts for a key for which there could be no keyslot.
@@ -137,10 +139,16 @@ struct KeyAccess {
         return number
     }
 
+    static var missingSlot: UsageError {
+        UsageError(
+            "--slot is missing.",
+            hint: "Give the number of a keyslot with --slot N. The numbers are listed by: cipherctl key list STORE")
+    }
+
     /// - Throws: ``UsageError`` when `--slot` is missing.
     static func requiredSlot(_ arguments: ParsedArguments) throws(UsageError) -> UInt64 {
         guard let slot = try slot(arguments) else {
-            throw UsageError("--slot is missing.", hint: "See the numbers with: cipherctl key list STORE")
+            throw missingSlot
         }
         return slot
     }

@@ -63,7 +63,9 @@ struct KeyConvertCommand: Command {
             ]),
             lines: toSlots
                 ? ["\(path) has keyslots now"] + SlotReport.lines(sidecar?.slots ?? [], openedBy: nil) + [
-                    "until the data key is rotated, the former key opens the database with any SQLCipher: cipherctl rotate"
+                    SuggestedCommand.completing(
+                        "until the data key is rotated, the former key opens the database with any SQLCipher: "
+                            + "cipherctl rotate")
                 ]
                 : ["\(path) is a direct store now: its one key is \(provedBy ?? "the data key")"])
         return .ok
@@ -104,7 +106,8 @@ struct KeyConvertCommand: Command {
                     hint:
                         "Write the data key into a file and give it with --new-raw-key-file: (umask 077; "
                         + "cipherctl key reveal \(ShellWord.path(path)) --json | jq -r .key | xxd -r -p > data.key). "
-                        + "Once the store is direct, `cipherctl rotate` can give it a passphrase.")
+                        + "Once the store is direct, `cipherctl rotate --backup DIR --new-key-file F` can give it "
+                        + "a passphrase.")
             }
         }
         return (converted, name)

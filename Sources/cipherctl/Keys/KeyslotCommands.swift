@@ -79,10 +79,8 @@ struct KeyChangeCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let access = try KeyAccess(path, arguments, console)
-        try access.requireSlots()
-        guard let id = try KeyAccess.slot(arguments) ?? access.openedBy?.id else {
-            throw UsageError("--slot is missing.", hint: "See the numbers with: cipherctl key list STORE")
-        }
+        try access.requireSlots(changesKey: true)
+        guard let id = try KeyAccess.slot(arguments) ?? access.openedBy?.id else { throw KeyAccess.missingSlot }
         try access.requireSlot(id)
         let new = try NewKey(arguments, console)
         try new.requireUnused(in: access)
@@ -91,7 +89,9 @@ struct KeyChangeCommand: Command {
             json: .object(["store": .string(path), "changed": SlotReport.json(slot)]),
             lines: [
                 "changed \(SlotReport.name(slot)): its former secret opens neither copy of the sidecar",
-                "if others may know that secret: cipherctl rotate --compromised (cipherctl help keys)",
+                SuggestedCommand.completing(
+                    "if others may know that secret: cipherctl rotate --compromised (cipherctl help keys)",
+                    hasKey: access.openedBy?.id != id),
             ])
         return .ok
     }
@@ -184,7 +184,8 @@ struct KeyRemoveCommand: Command {
             lines: [
                 "removed \(SlotReport.name(found))",
                 "copies of sidecar and store that were taken before still open with its secret; if others may know it:",
-                "cipherctl rotate --compromised (cipherctl help keys)",
+                SuggestedCommand.completing(
+                    "cipherctl rotate --compromised (cipherctl help keys)", hasKey: !isOwn),
             ])
         return .ok
     }

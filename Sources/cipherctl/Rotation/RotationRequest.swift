@@ -75,7 +75,9 @@ struct RotationRequest {
         if isCompromised, KeyOptions.isNewGiven(arguments) {
             throw UsageError(
                 "--compromised and a new key were given.",
-                hint: "Stores with slots keep their keys: change a slot with `cipherctl key change` first.")
+                hint:
+                    "For a direct store, leave out --compromised. A store with slots keeps their keys: change a slot with "
+                    + "`cipherctl key change` first, and leave out the new key.")
         }
         if work == nil, KeyOptions.isGiven(arguments) {
             throw UsageError("--status needs no key.", hint: "Leave the key out.")

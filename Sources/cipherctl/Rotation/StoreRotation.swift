@@ -125,8 +125,13 @@ struct StoreRotation {
     }
 
     private func directMode(_ sidecar: Sidecar) throws -> KeyRotation.Mode {
-        if let new = secrets.new { return .newKey(new.source) }
         let forms = KeyOptions.new.map(\.form).joined(separator: ", ")
+        if request.isCompromised, work != .resume {
+            throw UsageError(
+                "\"\(path)\" is a direct store: it has no keyslots that --compromised could renew.",
+                hint: "Leave out --compromised, and give its new key by one of: \(forms).")
+        }
+        if let new = secrets.new { return .newKey(new.source) }
         guard work == .resume else {
             throw UsageError(
                 "\"\(path)\" is a direct store: it needs a new key, and none was given.",

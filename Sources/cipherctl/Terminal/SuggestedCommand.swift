@@ -119,6 +119,14 @@ private struct Mention {
         end = last.trimmingPunctuation.endIndex
     }
 
+    /// Whether it is a rotation that is refused as it stands, because it says nothing about a backup.
+    private var lacksBackup: Bool {
+        syntax.name == "rotate"
+            && !["--backup", "--no-backup", "--status", "--abort", "--dry-run"].contains {
+                options.contains($0) || given.contains($0)
+            }
+    }
+
     /// The command line with its operands and the key.
     ///
     /// - Parameter key: The options of the key; nil for a command that works without it, as far as that is possible.
@@ -137,7 +145,7 @@ private struct Mention {
         let isKeyless = hasKey || ["--no-key", "--status", "--plain"].contains(where: given.contains)
         let needsKey = !isKeyless && !["--no-key", "--status", "--plain"].contains(where: options.contains)
         let takesKey = syntax.options.contains { $0.name == KeyOptions.all[0].name }
-        let words = given.isEmpty ? operands + options : [given]
+        let words = (given.isEmpty ? operands + options : [given]) + (lacksBackup ? ["--backup DIR"] : [])
         let keyless = syntax.option("--no-key").map { [$0.name] } ?? []
         return ([syntax.name] + words + (needsKey && takesKey ? key ?? keyless : [])).joined(separator: " ")
     }

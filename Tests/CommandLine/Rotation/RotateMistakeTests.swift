@@ -84,6 +84,15 @@ struct RotateMistakeTests {
         #expect(outcome.status == 64 && outcome.errors.contains("--new-key-file F"), "\(outcome.errors)")
     }
 
+    // Story: "--compromised" was answered by "give a new key", and both together by "leave the new key out".
+    @Test("a direct store has no keyslots that --compromised could renew")
+    func compromisedDirect() throws {
+        #expect(try place.ctl("create", place.path("d.db"), "--scheme", "direct").status == 0)
+        let outcome = try place.ctl("rotate", place.path("d.db"), "--compromised", "--no-backup")
+        #expect(outcome.status == 64 && outcome.errors.contains("no keyslots"), "\(outcome.errors)")
+        #expect(outcome.errors.contains("Leave out --compromised, and give its new key"), "\(outcome.errors)")
+    }
+
     @Test("a wrong key, a store that is not there and one that is too young each get their code, and one summary")
     func fleet() throws {
         let stores = [place.path("s.db"), place.path("none.db")]

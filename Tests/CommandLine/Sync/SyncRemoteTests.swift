@@ -75,7 +75,8 @@ struct SyncRemoteTests {
             #expect(try place.players("b.db").contains("1,Ann,1"))
         }
         let repaired = try place.sync("run", "a.db")
-        #expect(repaired.status == 0 || repaired.attention.contains("is damaged"), "\(repaired.output)")
+        #expect(repaired.status == 0 && repaired.attention.isEmpty, "\(repaired.output)")
+        #expect(repaired.json["repaired"] as? Int == 1, "\(repaired.output)")
         _ = try place.sync("run", "b.db")
         #expect(try place.players("b.db").contains("1,Ann,2"))
         #expect(try place.hash("a.db") == place.hash("b.db"))

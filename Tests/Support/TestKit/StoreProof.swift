@@ -12,14 +12,16 @@ public enum StoreProof {
     /// - Parameters:
     ///   - wasPowerCut: Whether the machine lost its power, and not only processes were killed: a later commit that was not
     ///     synced may have reached the disk before an earlier one.
+    ///   - wasTorn: Whether a process was killed in the middle of a write.
     ///   - body: Looks at the content.
     /// - Returns: What is wrong; empty when nothing is.
     public static func problems(
-        _ path: String, afterPowerCut wasPowerCut: Bool = false, _ body: (Database) throws -> [String] = { _ in [] }
+        _ path: String, afterPowerCut wasPowerCut: Bool = false, afterTornWrite wasTorn: Bool = false,
+        _ body: (Database) throws -> [String] = { _ in [] }
     ) -> [String] {
         do {
             let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
-            var problems = store.notices.filter { !isTraceOfInterruption($0, wasPowerCut) }
+            var problems = store.notices.filter { !isTraceOfInterruption($0, wasPowerCut, wasTorn) }
             problems += try store.read { db in
                 try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" } + body(db)
             }
@@ -32,11 +34,13 @@ public enum StoreProof {
         }
     }
 
-    /// A second copy of the sidecar that is missing or a version behind, and was made anew, is what a kill leaves. Commits
-    /// behind a gap in the WAL are what only a power cut leaves.
-    private static func isTraceOfInterruption(_ notice: String, _ wasPowerCut: Bool) -> Bool {
+    /// A second copy of the sidecar that is missing or a version behind, and was made anew, is what a kill leaves. A
+    /// last commit without the end of its last page is what a torn write leaves, by a kill or a power cut. Commits behind a
+    /// gap in the WAL are what only a power cut leaves.
+    private static func isTraceOfInterruption(_ notice: String, _ wasPowerCut: Bool, _ wasTorn: Bool) -> Bool {
         notice.contains("backup copy of the sidecar is missing")
             || notice.contains("backup copy of the sidecar is an older version")
+            || (wasPowerCut || wasTorn) && notice.contains("the last commit in the WAL does not count")
             || wasPowerCut && notice.contains("the WAL has commits that do not count")
     }
 

@@ -31,6 +31,18 @@ import Testing
         #expect(try locks.tryLock(.lease, .shared) != nil)
     }
 
+    // Story: the next connection took the index of the WAL that the switch had replaced for that of the new one.
+    @Test("a database is locked only when nobody has the index of its WAL open")
+    func index() throws {
+        let index = try FileDescriptor(opening: path + "-shm", .readOnly)
+        let bytes = WALLockByte.open..<WALLockByte.open + 1
+        #expect(try index.tryLock(bytes, .shared))
+        #expect(try LockedDatabase.lock(path) == nil)
+        try index.unlock(bytes)
+        let database = try #require(try LockedDatabase.lock(path))
+        database.release()
+    }
+
     @Test("a connection that no lease tells of shows by SQLite's own locks")
     func foreignConnection() throws {
         let file = try FileDescriptor(opening: path, .readWrite)

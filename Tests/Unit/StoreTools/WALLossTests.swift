@@ -146,7 +146,13 @@ struct WALLossTests {
             }
         }
         let hasNoFrames = [.zerosToEnd, .noiseToEnd, .zerosFromWithin].contains(damage)
-        let expected: WALContent.Loss = hasNoFrames ? .fromFrame(UInt32(broken)) : .afterFrame(UInt32(broken))
+        let expected: WALContent.Loss =
+            if damage == .pageOfLast {
+                // As after a kill in the middle of the page.
+                .lastCommit(UInt32(broken))
+            } else {
+                hasNoFrames ? .fromFrame(UInt32(broken)) : .afterFrame(UInt32(broken))
+            }
         #expect(try loss(log, key()) == expected)
         // Only the key shows that a page was changed which no checksum of a later frame covers, and what is no frame.
         if ![.pagesToEnd, .everySecondPage, .noiseToEnd].contains(damage) { #expect(try loss(log, nil) == expected) }
