@@ -20,10 +20,6 @@ enum Limits {
     static let manifestBytes = 64 * 1024
     /// The most names of a staging directory: this library makes about ten.
     static let stagedFiles = 100
-    /// How long what a WAL says is read again before it is believed: another process may be writing it.
-    static let recheckTime = Duration.milliseconds(100)
-    /// The pause between two such reads.
-    static let recheckPause = Duration.milliseconds(5)
     /// The names of copies of a damaged WAL that are tried where others are taken.
     static let triedNames = 20
     /// The bytes of a WAL that are copied at once.

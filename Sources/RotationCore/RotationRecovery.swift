@@ -226,11 +226,10 @@ package struct RotationRecovery {
     /// Locks every connection of every program out of the database. A process that has a lease and no connection does
     /// not prevent this.
     private func lockDatabase() throws -> LockedDatabase {
+        var polling = Polling(first: Limits.lockPause, until: deadline, isCancelled: isCancelled)
         while true {
             if let locked = try LockedDatabase.lock(paths.database) { return locked }
-            if isCancelled?() == true { throw CancellationError() }
-            guard ContinuousClock.now < deadline else { throw try inUse() }
-            Pause.sleep(for: Limits.lockPause)
+            guard try polling.next() else { throw try inUse() }
         }
     }
 

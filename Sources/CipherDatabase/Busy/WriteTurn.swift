@@ -351,3 +351,14 @@ extension Database {
         String(format: "%.1f s", duration / .seconds(1))
     }
 }
+
+extension WriteTurn {
+    /// Wakes the other processes that watch commits, after one that may concern them.
+    ///
+    /// - Parameter always: Whether it counts as one that does.
+    @inline(__always)
+    func noticeCommit(always: Bool = false) {
+        if content != .quiet || always { queue?.holderRow.noticeCommit() }
+        content = .unknown
+    }
+}

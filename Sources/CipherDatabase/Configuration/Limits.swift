@@ -43,8 +43,6 @@ enum Limits {
     static let readonlySnapshotAttempts = 1_000
     /// The pause between two interruptions of a read that is too old, in nanoseconds.
     static let oldReadPause: UInt64 = 20_000_000
-    /// How long a failed check of the file is repeated before its result counts, in milliseconds.
-    static let recheckMilliseconds = 100
     /// The time in which SQLite repeats a refused opening for reading only, and in which a refusal explains an error.
     static let repeatedOpening = Duration.seconds(1)
     static let recentRefusal = Duration.seconds(10)

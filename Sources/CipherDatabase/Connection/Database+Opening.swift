@@ -12,27 +12,13 @@ enum ConnectionRole {
     case checkpointer
 }
 
-/// Where the key of a connection comes from.
-package enum KeyOrigin: Sendable {
-    /// From the functions of ``Configuration/prepareDatabase(_:)``.
-    case byHand
-    /// From a key source that was read already; a store that does not exist is created with these settings.
-    case material(Secret, creatingWith: CipherSettings)
-    /// From the file key, which has the keys of an earlier opening (``FileKey/successor()``); nothing is created.
-    case held
-    /// A random one that is not stored, for a temporary file; keys that preparing functions set are not used.
-    case throwaway
-
-    fileprivate var isByHand: Bool { if case .byHand = self { true } else { false } }
-}
-
 /// Decides whether a failed opening is repeated because the store was replaced meanwhile, for example by a switch to a
 /// new key.
 private struct OpeningRetry {
     private let fileKey: FileKey
     /// Whether to wait for a switch that is under way. A shared store has a lease, and so never meets one.
     private let waitsForSwitch: Bool
-    private let deadline = ContinuousClock.now + Limits.switchWait
+    private var polling = Polling(first: Limits.switchLookTime, until: .now + Limits.switchWait)
     private var replacements = Limits.replacementsWhileOpening
     private var hasSeenEnd = false
 
@@ -56,19 +42,20 @@ private struct OpeningRetry {
     /// Waits while the process that switches the store is alive and has not changed the sidecar: an earlier attempt
     /// would fail again, and call the program's functions for a key each time. An interrupted switch is not waited for.
     private mutating func waitForSwitch() -> Bool {
-        while true {
-            guard ContinuousClock.now < deadline, !fileKey.opening.isEnded else { return false }
+        repeat {
+            if fileKey.opening.isEnded { return false }
             if fileKey.sidecarCache?.hasChanged == true {
                 hasSeenEnd = false
                 return true
             }
-            guard fileKey.opening.isRotating else { break }
+            guard fileKey.opening.isRotating else {
+                // The switch may have ended between the failure and this check: one more attempt shows it.
+                defer { hasSeenEnd = true }
+                return !hasSeenEnd
+            }
             hasSeenEnd = false
-            Pause.sleep(for: Limits.switchLookTime)
-        }
-        // The switch may have ended between the failure and this check: one more attempt shows it.
-        defer { hasSeenEnd = true }
-        return !hasSeenEnd
+        } while polling.sleep()
+        return false
     }
 }
 

@@ -114,7 +114,8 @@ package final class PageSnapshot: @unchecked Sendable {
     /// - Throws: ``StoreError`` `truncated` when the file ends before them; ``SystemError``.
     package func read(firstPage: UInt32, count: Int, into buffer: UnsafeMutableRawBufferPointer) throws {
         let wanted = UnsafeMutableRawBufferPointer(rebasing: buffer[..<(count * pageBytes)])
-        let got = try file.read(at: (Int(firstPage) - 1) * pageBytes, into: wanted)
+        let got = try file.read(
+            at: PageLayout.offset(ofPage: firstPage, pageBytes: pageBytes), into: wanted)
         for place in 0..<count {
             let number = firstPage + UInt32(place)
             let page = UnsafeMutableRawBufferPointer(
@@ -227,11 +228,10 @@ extension WALPosition {
 extension Database {
     /// The header of the wal-index. Other processes may write it at any moment, each time for less than a microsecond.
     fileprivate func requireWALIndex() throws -> WALIndex {
-        let deadline = ContinuousClock.now + .milliseconds(Limits.recheckMilliseconds)
+        var polling = Polling.untilSettled()
         repeat {
             if let index = handle.walIndex { return index }
-            CurrentThread.pause(microseconds: Limits.restartPauseMicroseconds)
-        } while ContinuousClock.now < deadline
+        } while polling.sleep()
         throw StoreError(
             .logMissing, what: "The WAL index of \"\(path)\" cannot be read.",
             why: "None of its headers matches its checksum.",

@@ -68,17 +68,16 @@ struct FileDiagnosis {
     func verifyFirstPage(_ key: PageKey, sidecar: Sidecar?) throws {
         let settings = key.settings
         var codec = try PageCodec(dataKey: key.dataKey.secret, salt: key.salt.bytes, settings: settings)
-        let deadline = ContinuousClock.now + .milliseconds(Limits.recheckMilliseconds)
+        var polling = Polling.untilSettled()
         var problem: (any Error)?
         repeat {
-            if problem != nil { Pause.sleep(for: .milliseconds(2)) }
             let (first, size) = try beginning(settings.pageBytes)
             if size == 0 { return }
             problem = judge(first, size: size, codec: &codec, key: key, sidecar: sidecar)
             if problem == nil { return }
             // An error in a file that was replaced does not apply to the store: its opener starts again with the new
             // file.
-        } while ContinuousClock.now < deadline && !file.hasMoved
+        } while !file.hasMoved && polling.sleep()
         guard let problem else { return }
         if try mayBePlayedBack() { return }
         // A power failure in the middle of the first page of a new store leaves the journal of an empty database.

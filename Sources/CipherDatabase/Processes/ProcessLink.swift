@@ -121,14 +121,3 @@ extension Database {
         writing.writeTurn?.noticeCommit(always: gating.gateRest == .raw)
     }
 }
-
-extension WriteTurn {
-    /// Wakes the other processes that watch commits, after one that may concern them.
-    ///
-    /// - Parameter always: Whether it counts as one that does.
-    @inline(__always)
-    func noticeCommit(always: Bool = false) {
-        if content != .quiet || always { queue?.holderRow.noticeCommit() }
-        content = .unknown
-    }
-}

@@ -235,67 +235,12 @@ final class ExternalPoll {
     /// The work that is left to do on that thread after the access.
     private(set) var actions: [() -> Void] = []
     /// Whether there were such commits.
-    fileprivate(set) var isFound = false
+    var isFound = false
 
     /// Whether the poll has kept others from the writing connection for long.
     var isLong: Bool { MonotonicTime.now &- start > Limits.longestPoll }
 
     func afterAccess(_ action: @escaping () -> Void) { actions.append(action) }
-}
-
-extension ObservationBroker {
-    /// Begins to poll for commits of other connections, where an observer wants to know of them.
-    func followOthers(_ observer: any TransactionObserver, on db: Database) {
-        guard let observer = observer as? any RegionObserver, let link = db.processLink else { return }
-        if let monitor, !monitor.isStopped { return monitor.add(observer) }
-        let monitor = ProcessMonitor(link)
-        monitor.add(observer)
-        // After the registration of the monitor: its first poll sees every commit in between.
-        others.begin(db)
-        self.monitor = monitor
-        monitor.start()
-    }
-
-    /// Tells the observers of regions of commits of other connections since the last call, where there were any.
-    func pollForOthers(_ db: Database, _ poll: ExternalPoll) {
-        removeOld()
-        guard observations.contains(where: \.isRegionObserver) else {
-            if observations.isEmpty { db.setObserver(nil) }
-            return
-        }
-        if let loss = db.lossOfFile {
-            // Not in the access: functions for errors may use the store.
-            poll.afterAccess { [monitor] in monitor?.fail(loss) }
-            return
-        }
-        let schema = others.schemaVersion
-        // An error, as of a lock that somebody holds, comes back at the next poll, or is gone then.
-        guard !db.isInsideTransaction, let change = try? others.poll(db) else { return }
-        if case .nothing = change { return }
-        poll.isFound = true
-        // No row needs to have changed for other values then, and the regions of observers may lack columns.
-        let isSchemaChanged = others.schemaVersion != schema
-        if isSchemaChanged {
-            for observation in observations { observation.regionObserver?.regionMayBeObsolete() }
-        }
-        report(isSchemaChanged ? .everything : change, poll, on: db)
-    }
-
-    private func report(_ change: ExternalChange, _ poll: ExternalPoll, on db: Database) {
-        for observation in observations where observation.isExternalCommitObserver {
-            (observation.observer as? any ExternalCommitObserver)?.othersDidCommit()
-        }
-        let told = observations.filter { observation in
-            guard let observer = observation.regionObserver else { return false }
-            return change.touches(observer.region)
-        }
-        for observation in told {
-            guard let observer = observation.observer else { continue }
-            telling(observation) { observer.databaseDidChange() }
-            observation.isStopped = false
-        }
-        for observation in told { observation.regionObserver?.othersDidChangeRegion(db, poll) }
-    }
 }
 
 /// How long the monitor sleeps before it polls by itself: short after it was woken or a file has changed, and long after

@@ -24,7 +24,7 @@ enum LostCommits {
         let note = loss.note
         // A kill in the last commit leaves a damaged frame too, and no commit behind it.
         if case .afterFrame = loss, !hasCommit(paths.wal, behind: loss),
-            try !WALContent.recheck({ try WALContent(of: pool.path).hasChangedEnd(key) })
+            try !Polling.holds({ try WALContent(of: pool.path).hasChangedEnd(key) })
         {
             return
         }

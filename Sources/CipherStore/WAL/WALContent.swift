@@ -112,7 +112,7 @@ package struct WALContent {
     /// - Throws: `SystemError`.
     package static func lengthFault(of path: String, pageBytes: Int) throws -> LengthFault? {
         var fault: LengthFault?
-        _ = try recheck {
+        _ = try Polling.holds {
             fault = try lengthFaultNow(of: path, pageBytes: pageBytes)
             return fault != nil
         }
@@ -136,15 +136,6 @@ package struct WALContent {
         }
     }
 
-    /// Whether a condition holds repeatedly, because a writer or a checkpoint may be active.
-    package static func recheck(_ isSo: () throws -> Bool) throws -> Bool {
-        let deadline = ContinuousClock.now + Limits.recheckTime
-        while try isSo() {
-            if ContinuousClock.now >= deadline { return true }
-            Pause.sleep(for: Limits.recheckPause)
-        }
-        return false
-    }
 }
 
 extension WALContent {
@@ -234,7 +225,7 @@ extension WALContent {
     /// - Throws: `SystemError`.
     package static func loss(of path: String, _ key: PageKey?) throws -> Loss? {
         var loss: Loss?
-        _ = try recheck {
+        _ = try Polling.holds {
             loss = try WALContent(of: path).loss(of: path, key)
             return loss != nil
         }

@@ -197,7 +197,9 @@ package final class WALFrames {
         guard try Files.kind(path) == .regular else { return !last.isEmpty }
         let database = try RawFile(path)
         return try last.contains { number, frame in
-            try database.bytes(at: (Int(number) - 1) * header.pageBytes, count: header.pageBytes) != page(frame)
+            try database.bytes(
+                at: PageLayout.offset(ofPage: number, pageBytes: header.pageBytes), count: header.pageBytes)
+                != page(frame)
         }
     }
 

@@ -217,7 +217,7 @@ struct PageChecks {
             let key = PageKey(try DataKey(former.secret), salt: former.salt, settings: settings)
             var codec = try PageCodec(keys: PageKeys(key))
             for page in damaged.ranges.lazy.joined().prefix(Limits.formerKeyPages) {
-                let offset = (Int(page) - 1) * settings.pageBytes
+                let offset = PageLayout.offset(ofPage: page, pageBytes: settings.pageBytes)
                 let bytes = try file.file.bytes(at: offset, count: settings.pageBytes)
                 if bytes.withUnsafeBytes({ codec.verify($0, number: page) }) { found.insert(page) }
             }

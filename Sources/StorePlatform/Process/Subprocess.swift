@@ -189,11 +189,9 @@ package enum Subprocess {
     private static func waitForEnd(
         of process: pid_t, deadline: ContinuousClock.Instant, _ timeout: Duration
     ) throws(Failure) {
-        var pause = Limits.firstExitPause
+        var polling = Polling(first: Limits.firstExitPause, longest: Limits.longestExitPause, until: deadline)
         while try !hasEnded(process) {
-            guard ContinuousClock.now < deadline else { throw .timedOut(timeout) }
-            Pause.sleep(for: pause)
-            pause = min(pause * 2, Limits.longestExitPause)
+            guard polling.sleep() else { throw .timedOut(timeout) }
         }
     }
 

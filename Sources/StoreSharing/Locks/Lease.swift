@@ -33,14 +33,12 @@ package final class Lease: Sendable {
         for paths: StorePaths, label: String?, readonly: Bool, deadline: ContinuousClock.Instant? = nil,
         isCancelled: (() -> Bool)? = nil
     ) throws -> Lease? {
-        let deadline = deadline ?? .now + Limits.leaseWait
-        var pause = Limits.firstLeasePause
+        var polling = Polling(
+            first: Limits.firstLeasePause, longest: Limits.longestSharedPause,
+            until: deadline ?? .now + Limits.leaseWait, isCancelled: isCancelled)
         while true {
             if case .taken(let lease) = try attempt(for: paths, label: label, readonly: readonly) { return lease }
-            if isCancelled?() == true { throw CancellationError() }
-            if ContinuousClock.now >= deadline { throw timeout(paths) }
-            Pause.sleep(for: pause)
-            pause = min(pause * 2, Limits.longestSharedPause)
+            guard try polling.next() else { throw timeout(paths) }
         }
     }
 

@@ -81,12 +81,12 @@ package enum SidecarAge: Sendable {
     // MARK: Reading the row
 
     private static func remembered(_ path: String, _ choice: AuthenticatedSidecar) throws -> UInt64? {
-        let deadline = ContinuousClock.now + Limits.recheckTime
+        var polling = Polling.untilSettled()
         while true {
             do {
                 return try RollbackTable.generation(of: choice.sidecar.storeID, in: StorePages(path, choice).tables)
-            } catch  where ContinuousClock.now < deadline {
-                Pause.sleep(for: Limits.recheckPause)
+            } catch {
+                guard polling.sleep() else { throw error }
             }
         }
     }
@@ -146,7 +146,7 @@ final class StorePages {
 
     private func place(of number: UInt32) -> (source: RawFile, offset: Int) {
         guard let log, let frames, let frame = frames.lastFrames[number] else {
-            return (file, (Int(number) - 1) * settings.pageBytes)
+            return (file, PageLayout.offset(ofPage: number, pageBytes: settings.pageBytes))
         }
         return (log, frames.pageOffset(ofFrame: frame))
     }

@@ -212,7 +212,7 @@ extension StoreStatus.Report {
         lengthFault = try (sidecar?.settings.pageBytes).flatMap { try WALContent.lengthFault(of: path, pageBytes: $0) }
         var names = UInt64(1)
         // A name that another program has for a moment is none that matters.
-        _ = try WALContent.recheck {
+        _ = try Polling.holds {
             names = try Files.status(of: path)?.linkCount ?? 1
             return names > 1
         }
@@ -307,14 +307,12 @@ extension StoreStatus.Report {
         var codec = try choice.dataKey.withSecret { secret in
             try PageCodec(dataKey: secret, salt: choice.sidecar.salt.bytes, settings: choice.sidecar.settings)
         }
-        let deadline = ContinuousClock.now + Limits.recheckTime
+        var polling = Polling.untilSettled()
         // A checkpoint may be writing the page.
-        while true {
+        repeat {
             let page = try RawFile(path).bytes(at: 0, count: choice.sidecar.settings.pageBytes)
             if page.withUnsafeBytes({ codec.verify($0, number: 1) }) { return true }
-            if ContinuousClock.now >= deadline { break }
-            Pause.sleep(for: Limits.recheckPause)
-        }
+        } while polling.sleep()
         // If a checkpoint was interrupted, the WAL has the page.
         return try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey).page(1) != nil
     }

@@ -104,7 +104,7 @@ package final class AuthenticPages {
             let isOlder = frames?.isPassed(number, after: frame) ?? false
             return (try decrypted(number), Origin(frame: frame, isOlder: isOlder))
         }
-        let offset = (Int(number) - 1) * layout.pageBytes
+        let offset = PageLayout.offset(ofPage: number, pageBytes: layout.pageBytes)
         guard let file, try readAuthentic(number, { try file.read(at: offset, into: $0) }) else { return nil }
         let isOlder = frame != nil || frames?.isPassed(number, after: 0) == true
         return (try decrypted(number), Origin(frame: 0, isOlder: isOlder))
@@ -115,7 +115,8 @@ package final class AuthenticPages {
     /// - Throws: `SystemError`.
     func isZero(_ number: UInt32) throws -> Bool {
         guard let file, frames?.last[number] == nil else { return false }
-        let bytes = try file.bytes(at: (Int(number) - 1) * layout.pageBytes, count: layout.pageBytes)
+        let bytes = try file.bytes(
+            at: PageLayout.offset(ofPage: number, pageBytes: layout.pageBytes), count: layout.pageBytes)
         return bytes.allSatisfy { $0 == 0 }
     }
 

@@ -142,11 +142,11 @@ package struct StoreScan {
         var failing = pages
         var codec = try PageCodec(keys: keys)
         let pageBytes = key.settings.pageBytes
-        let deadline = ContinuousClock.now + Limits.recheckTime
-        while !failing.isEmpty, ContinuousClock.now < deadline {
-            Pause.sleep(for: Limits.recheckPause)
+        var polling = Polling.untilSettled()
+        while !failing.isEmpty, polling.sleep() {
             failing = try failing.filter { number in
-                let page = try file.bytes(at: (Int(number) - 1) * pageBytes, count: pageBytes)
+                let page = try file.bytes(
+                    at: PageLayout.offset(ofPage: number, pageBytes: pageBytes), count: pageBytes)
                 return !page.withUnsafeBytes { codec.verify($0, number: number) }
             }
         }
@@ -159,12 +159,11 @@ package struct StoreScan {
     private func checkLog(
         _ keys: borrowing PageKeys, _ moment: CommitPosition?, _ report: inout Report
     ) throws -> Set<UInt32> {
-        let deadline = ContinuousClock.now + Limits.recheckTime
+        var polling = Polling.untilSettled()
         while true {
             let pages = try checkLogOnce(keys, moment, &report)
             // A WAL that is reset while it is read returns frames of two runs.
-            if report.damagedFrames.isEmpty || ContinuousClock.now >= deadline { return pages }
-            Pause.sleep(for: Limits.recheckPause)
+            if report.damagedFrames.isEmpty || !polling.sleep() { return pages }
         }
     }
 
@@ -251,7 +250,8 @@ public struct PageRanges: Hashable, Sendable {
     /// One line for each range, as in `pages 5 to 9 are missing (bytes 16384 to 36863)`.
     package func lines(_ state: String, pageBytes: Int) -> [String] {
         ranges.map { range in
-            let bytes = "bytes \((Int(range.lowerBound) - 1) * pageBytes) to \(Int(range.upperBound) * pageBytes - 1)"
+            let first = PageLayout.offset(ofPage: range.lowerBound, pageBytes: pageBytes)
+            let bytes = "bytes \(first) to \(Int(range.upperBound) * pageBytes - 1)"
             return range.count == 1
                 ? "page \(range.lowerBound) is \(state) (\(bytes))"
                 : "pages \(range.lowerBound) to \(range.upperBound) are \(state) (\(bytes))"
