@@ -73,7 +73,7 @@ final class RotationCopy: Sendable {
     func write(firstPage: UInt32, _ pages: UnsafeRawBufferPointer) throws {
         try file.write(at: PageLayout.offset(ofPage: firstPage, pageBytes: pageBytes), pages)
         let waiting = bytesInMemory.add(pages.count, ordering: .relaxed).newValue
-        if waiting >= Limits.writebackBytes { writeBack() }
+        if waiting >= RotationLimits.writebackBytes { writeBack() }
     }
 
     private func writeBack() {

@@ -46,7 +46,7 @@ extension Database {
     /// even where the configuration would not.
     func installSetUpBusyMode() {
         if case .immediateError = waits.busyMode {
-            waitForLocks(seconds: Limits.setUpWait)
+            waitForLocks(seconds: DatabaseLimits.setUpWait)
         } else {
             installBusyMode()
         }
@@ -141,7 +141,7 @@ package struct LockWaitWatch: Sendable {
 final class WatchedLockWait {
     private let watch: LockWaitWatch
     private let path: String
-    private let reportTime = ContinuousClock.now + Limits.waitBeforeReport
+    private let reportTime = ContinuousClock.now + DatabaseLimits.waitBeforeReport
     private var hasReported = false
 
     init(_ watch: LockWaitWatch, path: String) {

@@ -18,8 +18,8 @@ private struct OpeningRetry {
     private let fileKey: FileKey
     /// Whether to wait for a switch that is under way. A shared store has a lease, and so never meets one.
     private let waitsForSwitch: Bool
-    private var polling = Polling(first: Limits.switchLookTime, until: .now + Limits.switchWait)
-    private var replacements = Limits.replacementsWhileOpening
+    private var polling = Polling(first: DatabaseLimits.switchLookTime, until: .now + DatabaseLimits.switchWait)
+    private var replacements = DatabaseLimits.replacementsWhileOpening
     private var hasSeenEnd = false
 
     init(fileKey: FileKey, waitsForSwitch: Bool) {
@@ -65,7 +65,7 @@ extension Database {
     /// Every connection takes the steps that `Docs/Architecture.md` lists ("Opening a connection").
     static func open(
         path: String, label: String, configuration: Configuration, fileKey: FileKey, role: ConnectionRole,
-        key: KeyOrigin = .byHand, wal: Bool = false
+        key: KeyOrigin = .fromPrepareDatabase, wal: Bool = false
     ) throws -> Database {
         try SQLiteLibrary.requireCipher()
         func attempt() throws -> Database {
@@ -75,7 +75,7 @@ extension Database {
         }
         // The other connections of the pool have the moved file open.
         guard fileKey.pageKey == nil else { return try attempt() }
-        var retry = OpeningRetry(fileKey: fileKey, waitsForSwitch: key.isByHand)
+        var retry = OpeningRetry(fileKey: fileKey, waitsForSwitch: key.isFromPrepareDatabase)
         while true {
             do {
                 return try attempt()
@@ -111,7 +111,7 @@ extension Database {
             db.handle.setCheckpointOnClose(false)
             let isMoved = db.isOfMovedFile(fileKey) || fileKey.isSuperseded(error)
             let refusal = fileKey.opening.refusal(explaining: error)
-            let fault = isMoved || fileKey.isInMemory ? nil : refusal ?? db.logFault(explaining: error)
+            let fault = isMoved || fileKey.isInMemory ? nil : refusal ?? db.walFault(explaining: error)
             db.discard()
             throw isMoved ? StoreError.moved(path) : fault ?? error
         }
@@ -129,11 +129,11 @@ extension Database {
         installSetUpBusyMode()
         hooks.authorize = { [connectionKey] in connectionKey.authorize($0) }
         hooks.isInternal = { [connectionKey] in connectionKey.isInternal }
-        hooks.didCommitToLog = { [unowned self] in didCommitToLog(frames: $0) }
+        hooks.didCommitToWAL = { [unowned self] in didCommitToWAL(frames: $0) }
         handle.installAuthorizer(hooks)
         // Before the hook: SQLite makes its own checkpoints by the same hook, and disabling them removes it.
         handle.disableAutomaticCheckpoints()
-        handle.installLogHook(hooks)
+        handle.installWALHook(hooks)
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
         handle.setTrustedSchema(configuration.trustsSchema)
@@ -144,7 +144,7 @@ extension Database {
         try runInternally("PRAGMA temp_store = MEMORY")
         // A page whose cells overlap is reported as it is read, and not followed.
         try runInternally("PRAGMA cell_size_check = ON")
-        try connectionKey.give(key, on: self)
+        try connectionKey.apply(key, on: self)
         for prepare in configuration.preparations { try prepare(self) }
         try connectionKey.finish(on: self)
         // SQL cannot make an encrypted database unreadable.
@@ -195,7 +195,7 @@ extension Database {
             }
         }
         try runInternally("PRAGMA synchronous = NORMAL")
-        try runInternally("PRAGMA journal_size_limit = \(Limits.keptLogBytes)")
+        try runInternally("PRAGMA journal_size_limit = \(DatabaseLimits.keptWALBytes)")
     }
 
     /// Compares the length of an existing file with what header and WAL require.

@@ -303,7 +303,7 @@ extension Database {
     }
 
     /// Whether the WAL is so long that a checkpoint should follow.
-    var isCheckpointDue: Bool { writing.logFrames >= writing.checkpointDueFrames }
+    var isCheckpointDue: Bool { writing.walFrames >= writing.checkpointDueFrames }
 }
 
 extension DatabaseError {

@@ -81,7 +81,7 @@ final class WALFile: Sendable {
 
     private func damaged(frame: UInt32) -> StoreError {
         StoreError(
-            .logDamaged, what: "The WAL of \"\(database)\" is damaged.",
+            .walDamaged, what: "The WAL of \"\(database)\" is damaged.",
             why: "Frame \(frame) was committed, but its checksum or its salts do not continue those of the frames "
                 + "before it.",
             remedy: "Run cipherctl verify on the store. The last commits may have to be restored from a backup.")
@@ -89,7 +89,7 @@ final class WALFile: Sendable {
 
     private func exchanged(_ why: String) -> StoreError {
         StoreError(
-            .logDamaged, what: "The WAL of \"\(database)\" does not match its index.",
+            .walDamaged, what: "The WAL of \"\(database)\" does not match its index.",
             why: "\(why.prefix(1).uppercased())\(why.dropFirst()).",
             remedy: "Try again. If the error persists, another program has changed the WAL: run cipherctl verify.")
     }

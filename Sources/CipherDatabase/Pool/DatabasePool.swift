@@ -30,7 +30,7 @@ public final class DatabasePool: DatabaseWriter {
         // Once: a second thread may change the current directory.
         let path = MemoryPath.absolute(path)
         let fileKey = FileKey(path: path, configuration: configuration)
-        try self.init(path: path, configuration: configuration, fileKey: fileKey, key: .byHand)
+        try self.init(path: path, configuration: configuration, fileKey: fileKey, key: .fromPrepareDatabase)
     }
 
     /// - Parameter carryOver: The state of a pool that was closed for a pause, in whose place this one is opened.

@@ -295,7 +295,7 @@ final class SerialConnection: @unchecked Sendable {
         }
         guard isRunning else { return }
         Self.repeater.asyncAfter(deadline: .now() + .milliseconds(milliseconds)) { [weak self] in
-            self?.interrupt(only: cancellation, pause: min(2 * milliseconds, Limits.interruptionPause))
+            self?.interrupt(only: cancellation, pause: min(2 * milliseconds, DatabaseLimits.interruptionPause))
         }
     }
 

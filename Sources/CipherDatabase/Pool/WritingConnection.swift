@@ -49,7 +49,7 @@ final class WritingConnection: @unchecked Sendable {
         ) { try open(.checkpointer, ".checkpoint") }
         let equipment = Equipment(
             opening: fileKey.opening, writeTurn: writeTurn, observers: observers, checkpointer: checkpointer)
-        equipment.give(db)
+        equipment.equip(db)
         let reopen: SerialConnection.Reopening = { former in
             let wasLocked = fileKey.opening.isLocked
             defer { if !wasLocked { fileKey.opening.release() } }
@@ -74,7 +74,7 @@ final class WritingConnection: @unchecked Sendable {
         let observers: ObserverKeeper
         let checkpointer: Checkpointer
 
-        func give(_ db: Database) {
+        func equip(_ db: Database) {
             db.writing.writeTurn = writeTurn
             if let writeTurn { db.gating.gate.connect(writeTurn) }
             db.writing.checkpointer = checkpointer
@@ -90,7 +90,7 @@ final class WritingConnection: @unchecked Sendable {
             tell(former) { $0.connectionWillBeReplaced(former) }
             do {
                 let next = try open()
-                give(next)
+                equip(next)
                 return next
             } catch {
                 tell(former) { $0.connectionDidReplace(former) }
@@ -214,7 +214,7 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
-        try connection.syncWrite { try $0.copyLog(mode) }
+        try connection.syncWrite { try $0.copyWAL(mode) }
     }
 
     /// Copies the database into a file that does not exist yet, without free pages. The same secret opens it; of the

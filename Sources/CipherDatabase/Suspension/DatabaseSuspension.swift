@@ -132,7 +132,7 @@ package final class DatabaseSuspension: Sendable {
 
     /// Applies the last notification of an initiator.
     func follow(_ initiator: Initiator, _ isSuspended: () -> Bool) {
-        let deadline = ContinuousClock.now + Limits.suspensionWait
+        let deadline = ContinuousClock.now + DatabaseLimits.suspensionWait
         let (action, suspends) = handle(by: initiator, isSuspended)
         perform(action, until: deadline)
         // A suspension that has begun is waited for, whichever thread began it.

@@ -30,7 +30,7 @@ public struct Passphrase: Sendable {
 
     private static func objection(to bytes: UnsafeRawBufferPointer) -> String? {
         if bytes.isEmpty { return "It is empty." }
-        if bytes.count > Limits.keySourceBytes { return "It is longer than 64 KiB." }
+        if bytes.count > CustodyLimits.keySourceBytes { return "It is longer than 64 KiB." }
         // SQLCipher would read it as a raw key in hexadecimal, or silently as a mixture of both.
         let isKeyspec = bytes.count >= 2 && [0x78, 0x58].contains(bytes[0]) && bytes[1] == UInt8(ascii: "'")
         return isKeyspec ? "It begins with x', which SQLCipher takes for a raw key." : nil
@@ -231,7 +231,7 @@ private enum OpenedSlots {
 
     static func note(_ slot: UInt64, of store: StoreID) {
         slots.withLock { slots in
-            if slots.count >= Limits.rememberedSlots { slots.removeAll() }
+            if slots.count >= CustodyLimits.rememberedSlots { slots.removeAll() }
             slots[store] = slot
         }
     }

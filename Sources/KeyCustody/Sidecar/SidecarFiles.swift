@@ -96,10 +96,10 @@ package struct SidecarFiles: Sendable {
     private func readFile(_ path: String) -> SidecarContent {
         let bytes: [UInt8]
         do {
-            bytes = try Files.contents(of: path, limitBytes: Limits.sidecarBytes)
+            bytes = try Files.contents(of: path, limitBytes: CustodyLimits.sidecarBytes)
         } catch {
             if error.isNotFound { return .absent }
-            return error.isTooLarge ? .damaged(.tooLong(limitBytes: Limits.sidecarBytes)) : .unreadable(error)
+            return error.isTooLarge ? .damaged(.tooLong(limitBytes: CustodyLimits.sidecarBytes)) : .unreadable(error)
         }
         do {
             return .present(try UnauthenticatedSidecar.parse(bytes))

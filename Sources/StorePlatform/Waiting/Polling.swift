@@ -35,7 +35,9 @@ package struct Polling {
     /// For what looks wrong while another process writes it, such as a page that a checkpoint is copying or two copies of a
     /// sidecar: it is read again for 100 ms before it is believed.
     package static func untilSettled() -> Polling {
-        Polling(first: Limits.firstSettlingPause, longest: Limits.longestSettlingPause, until: .now + Limits.settlingTime)
+        Polling(
+            first: PlatformLimits.firstSettlingPause, longest: PlatformLimits.longestSettlingPause,
+            until: .now + PlatformLimits.settlingTime)
     }
 
     /// Sleeps before the next attempt.

@@ -55,7 +55,7 @@ package final class SharedTable: Sendable {
 
     /// Waits a bounded time for the lock of the process that creates the table.
     private static func lockTable(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {
-        var polling = Polling(first: Limits.firstLockPause, until: .now + Limits.tableWait)
+        var polling = Polling(first: SharingLimits.firstLockPause, until: .now + SharingLimits.tableWait)
         while true {
             if try file.tryLock(LockByte.table.range, .exclusive) { return true }
             guard polling.sleep() else { return false }

@@ -26,7 +26,7 @@ package final class Lease: Sendable {
     ///
     /// - Parameters:
     ///   - label: The name of a reader in the table of holders, if it may write the lock file; nil for no row.
-    ///   - deadline: When to give up; nil waits ``Limits/leaseWait``, as long as a switch to a new key may take.
+    ///   - deadline: When to give up; nil waits ``SharingLimits/leaseWait``, as long as a switch to a new key may take.
     ///   - isCancelled: Called while it waits; true ends the wait with `CancellationError`.
     /// - Throws: `StoreError` `storeInUse` at the deadline; `SystemError` where the lock file cannot be used.
     package static func take(
@@ -34,8 +34,8 @@ package final class Lease: Sendable {
         isCancelled: (() -> Bool)? = nil
     ) throws -> Lease? {
         var polling = Polling(
-            first: Limits.firstLeasePause, longest: Limits.longestSharedPause,
-            until: deadline ?? .now + Limits.leaseWait, isCancelled: isCancelled)
+            first: SharingLimits.firstLeasePause, longest: SharingLimits.longestSharedPause,
+            until: deadline ?? .now + SharingLimits.leaseWait, isCancelled: isCancelled)
         while true {
             if case .taken(let lease) = try attempt(for: paths, label: label, readonly: readonly) { return lease }
             guard try polling.next() else { throw timeout(paths) }

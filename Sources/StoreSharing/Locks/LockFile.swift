@@ -58,7 +58,8 @@ package final class LockFile: Sendable {
         isCancelled: (() -> Bool)? = nil, onWait: (() -> Void)? = nil
     ) throws -> HeldLock? {
         var polling = Polling(
-            first: Limits.firstLockPause, longest: Limits.longestLockPause, until: deadline, isCancelled: isCancelled,
+            first: SharingLimits.firstLockPause, longest: SharingLimits.longestLockPause, until: deadline,
+            isCancelled: isCancelled,
             onWait: onWait)
         while true {
             if let lock = try tryLock(byte, kind) { return lock }

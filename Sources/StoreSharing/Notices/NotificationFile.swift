@@ -138,7 +138,7 @@ package final class NotificationFile: Sendable {
     private static func lock(
         _ file: borrowing FileDescriptor, _ byte: Int64, _ kind: LockKind
     ) throws(SystemError) {
-        var polling = Polling(first: Limits.firstLockPause, until: .now + Limits.tableWait)
+        var polling = Polling(first: SharingLimits.firstLockPause, until: .now + SharingLimits.tableWait)
         while try !file.tryLock(range(byte), kind) {
             guard polling.sleep() else { throw SystemError.stale("fcntl(F_OFD_SETLK)", file.path) }
         }

@@ -50,7 +50,7 @@ package final class YieldRequest: Sendable {
         until deadline: ContinuousClock.Instant, isCancelled: (() -> Bool)? = nil
     ) throws -> HeldLock? {
         var polling = Polling(
-            first: Limits.firstLeasePause, longest: Limits.longestExclusivePause, until: deadline,
+            first: SharingLimits.firstLeasePause, longest: SharingLimits.longestExclusivePause, until: deadline,
             isCancelled: isCancelled)
         while true {
             if let lease = try lockFile.tryLock(.lease, .exclusive) { return lease }

@@ -42,17 +42,10 @@ struct KeyChange {
     ) throws(StoreError) {
         let newest = isInPlace ? present?.sidecar ?? copies.newestClaimed : copies.newestClaimed
         if let newest, newest.storeID == former.storeID, newest.epoch > former.epoch {
-            throw rotated(former, to: newest.epoch)
+            throw StoreError.rotatedDuringCheck(path, from: former.epoch, to: newest.epoch)
         }
         guard isInPlace else { throw ExaminedFile.moved(path) }
         if present?.sidecar.state == .switching { throw ExaminedFile.rotating(path) }
-    }
-
-    private func rotated(_ former: Sidecar, to epoch: UInt64) -> StoreError {
-        StoreError(
-            .keyRotated(from: former.epoch, to: epoch),
-            what: "\"\(path)\" was given another key (epoch \(former.epoch) -> \(epoch)).",
-            why: "That happened during the check.", remedy: "Run the check again.")
     }
 
     /// The findings about the two copies of the sidecar. Those that a moment explains are left out: a change of keys
@@ -91,7 +84,7 @@ struct KeyChange {
     }
 
     private func afterSwitch<Success>(_ run: ToolRun, _ read: () throws -> Success) throws -> Success {
-        var polling = Polling(first: Limits.switchPause, until: .now + Limits.switchWait)
+        var polling = Polling(first: ToolLimits.switchPause, until: .now + ToolLimits.switchWait)
         while true {
             do {
                 return try read()

@@ -59,7 +59,9 @@ package enum SidecarAge: Sendable {
     static func fitsNoPage(_ path: String, _ choice: AuthenticatedSidecar) throws -> Bool {
         let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey)
         guard pages.pageCount > 0 else { return false }
-        for number in 1...min(pages.pageCount, Limits.firstPages) where try pages.page(number) != nil { return false }
+        for number in 1...min(pages.pageCount, ToolLimits.firstPages) where try pages.page(number) != nil {
+            return false
+        }
         return true
     }
 

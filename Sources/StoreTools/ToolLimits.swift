@@ -1,5 +1,5 @@
 /// Every bound of this module.
-enum Limits {
+enum ToolLimits {
     /// How long a tool waits for other processes that open or create the store at its target.
     static let openingWait = Duration.seconds(30)
     /// How long a rotation that replaces the file at this moment is waited for.

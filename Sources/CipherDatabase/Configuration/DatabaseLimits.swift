@@ -1,7 +1,7 @@
 import Dispatch
 
 /// Every bound of this module.
-enum Limits {
+enum DatabaseLimits {
     /// How often Linux is polled for memory pressure.
     static let pressureInterval = DispatchTimeInterval.seconds(10)
     /// The memory pressure, in percent of the last ten seconds spent waiting, from which databases release memory.
@@ -36,7 +36,7 @@ enum Limits {
     /// Frames after which a checkpoint that another writer prevented is tried again.
     static let framesBeforeRetry = 50
     /// How long a writer trusts that the WAL and its index are in place, in nanoseconds.
-    static let logCheckInterval: UInt64 = 2_000_000
+    static let walCheckInterval: UInt64 = 2_000_000
     /// How often a snapshot pool is begun again because others have committed meanwhile: before they have to wait, and
     /// by a database that only reads.
     static let snapshotAttempts = 8
@@ -68,11 +68,11 @@ enum Limits {
     /// Pages that a backup copies between two checks for a suspension.
     static let backupPages: CInt = 256
     /// The most changes of others that observers look at row by row; of more, only the tables count.
-    static let listedForeignChanges = 1_000
+    static let listedExternalChanges = 1_000
     /// How long the poster of a suspension waits for connections that are inside a call into SQLite.
     static let suspensionWait = Duration.milliseconds(500)
     /// The length to which the WAL is truncated after a reset, in bytes.
-    static let keptLogBytes = 4 << 20
+    static let keptWALBytes = 4 << 20
     /// Memory that the kept rows of one result share, in bytes.
     static let rowBlockBytes = 16 << 10
     /// The longest text or blob in such memory, in bytes.

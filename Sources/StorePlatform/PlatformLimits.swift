@@ -1,5 +1,5 @@
 /// Every bound of this module.
-package enum Limits {
+enum PlatformLimits {
     /// The most names that `OpenFolder.makePrivate` reads in a new folder. Other processes of this user may have made
     /// some, because they took the folder for an abandoned one.
     static let newFolderNames = 64

@@ -1,5 +1,5 @@
 /// Every bound of this module.
-enum Limits {
+enum StoreLimits {
     /// How long an opening waits for a switch to a new key to end: for its lease, or for the process that completes it.
     static let switchWait = Duration.seconds(30)
     /// How long a process that is about to be stopped waits for its stores to release their locks.
