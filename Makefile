@@ -63,7 +63,7 @@ soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 obse
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests|JournalReplayTests' \
 	--filter 'BesideRotationTests|PromptTests|InterruptedRestorationTests|LostCopyTests|RecoveryCrashTests|ReplicaOverServerTests' \
 	--filter 'ChangesetSyncTests|PostgreSQLFaultTests|ServerAccessTests|SyncProcessTests|SyncSoakTests|SyncCrashTests' \
-	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|OpeningTests|WakeUpTests|RotationCrashTests'
+	--filter 'PowerCutTests|WALResetTests|MishapTests|CrowdTests|OpeningTests|WakeUpTests|RotationCrashTests'
 
 simulation: setup  ## SCHEDULES=20000 seeded schedules of stores that sync, from FIRST=0 on, by JOBS processes (REPLAY=N, SHRINK=N)
 	$(SWIFT) build -c release --product SyncSimulator

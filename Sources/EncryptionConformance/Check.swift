@@ -215,7 +215,7 @@ public struct CheckResult: Sendable {
     init(_ check: Check, _ verdict: Verdict, _ evidence: [String], remedy: String? = nil) {
         self.check = check
         self.verdict = verdict
-        let shown = evidence.prefix(Limits.evidenceLines)
+        let shown = evidence.prefix(ConformanceLimits.evidenceLines)
         let rest = evidence.count - shown.count
         self.evidence = shown + (rest > 0 ? ["... and \(rest) more"] : [])
         self.remedy = remedy

@@ -86,7 +86,7 @@ struct OtherConnections {
     ///
     /// - Returns: The error that names these processes; nil without any.
     func openForWriting() -> StoreError? {
-        let strangers = StoreHolders.strangers(of: paths.database)
+        let strangers = StoreHolders.unleased(of: paths.database)
         return strangers.isEmpty ? nil : .foreignConnection(paths.database, strangers)
     }
 

@@ -13,7 +13,7 @@ enum IntegrityCheck {
         let snapshot = try store.makeSnapshot()
         defer { try? snapshot.close() }
         let watch = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "CipherStore.IntegrityCheck"))
-        watch.schedule(deadline: .now(), repeating: Limits.cancellationInterval / .seconds(1))
+        watch.schedule(deadline: .now(), repeating: RotationLimits.cancellationInterval / .seconds(1))
         // Nothing else uses the snapshot, so nothing else is interrupted.
         watch.setEventHandler { if isCancelled() { snapshot.interrupt() } }
         watch.resume()
@@ -21,7 +21,8 @@ enum IntegrityCheck {
         do {
             return try lines(
                 snapshot.read { db in
-                    let rows = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Limits.integrityProblems))")
+                    let rows = try String.fetchAll(
+                        db, sql: "PRAGMA integrity_check(\(RotationLimits.integrityProblems))")
                     if rows != ["ok"] { try db.requireNoFailedRead() }
                     return rows
                 })

@@ -51,11 +51,11 @@ struct KeptWALs {
                 + "salvage reads the copy with that backup afterwards.")
     }
 
-    /// - Throws: ``StoreError`` `logDamaged` where there is a copy.
+    /// - Throws: ``StoreError`` `walDamaged` where there is a copy.
     func require() throws {
         guard let obstacle else { return }
         throw StoreError(
-            .logDamaged, what: "\"\(path)\" was not rotated.", why: obstacle.what,
+            .walDamaged, what: "\"\(path)\" was not rotated.", why: obstacle.what,
             remedy: obstacle.remedy + " Nothing was changed.")
     }
 }

@@ -33,7 +33,7 @@ extension KeyRotation {
         options: Options = Options(), isCancelled: (@Sendable () -> Bool)? = nil,
         progress: (@Sendable (RotationProgress) -> Void)? = nil
     ) throws -> RotationReport? {
-        try ForeignLink.refuse(path)
+        try OtherUserLink.refuse(path)
         let paths = StorePaths(path)
         let (journal, again) = try journal(paths, source)
         var newKey: Secret?
@@ -62,7 +62,7 @@ extension KeyRotation {
         path: String, unlockedBy source: KeySource, isCancelled: (@Sendable () -> Bool)? = nil,
         onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil
     ) throws -> Bool {
-        try ForeignLink.refuse(path)
+        try OtherUserLink.refuse(path)
         let paths = StorePaths(path)
         // A file that is no store is refused before a lock file is made beside it.
         if SidecarFiles(databasePath: paths.database).read().areAbsent, try !Files.entryExists(paths.rotationCopy) {
@@ -101,10 +101,8 @@ extension KeyRotation {
         guard try Files.kind(paths.database) == .regular, let bytes = try Files.byteCount(paths.database) else {
             if let reason = try MissingDatabase.reason(paths) { throw reason }
             let isThere = try Files.kind(paths.database) != nil
-            throw StoreError(
-                .noSuchStore, what: "There is no store at \"\(path)\".",
-                why: isThere ? "The path names a folder or a device." : "There is no such file.",
-                remedy: "Check the path.")
+            throw StoreError.noStore(
+                at: path, why: isThere ? "The path names a folder or a device." : "There is no such file.")
         }
         let copies = SidecarFiles(databasePath: paths.database).read()
         guard let sidecar = copies.newestClaimed else {
@@ -118,7 +116,7 @@ extension KeyRotation {
             state: RotationStatus.State(sidecar.state), isRunning: isRunning, process: rotator(of: paths.database),
             epoch: sidecar.epoch, databaseBytes: bytes,
             copyBytes: try Files.byteCount(paths.rotationCopy),
-            logBytes: try Files.byteCount(paths.wal) ?? 0)
+            walBytes: try Files.byteCount(paths.wal) ?? 0)
     }
 
     /// Why neither copy of a sidecar can be read.
@@ -157,7 +155,7 @@ extension KeyRotation {
         // A change of keyslots takes milliseconds.
         guard
             let lock = try file.tryLock(
-                .admin, .exclusive, until: .now + Limits.adminWait, isCancelled: isCancelled)
+                .admin, .exclusive, until: .now + RotationLimits.adminWait, isCancelled: isCancelled)
         else {
             throw StoreError.rotationRuns(
                 paths.database, by: rotator(of: paths.database), file.nameOwner(of: .admin))
@@ -171,7 +169,7 @@ extension KeyRotation {
     static func takeOpening(_ paths: StorePaths, _ watch: LockFileWatch) throws -> HeldLock {
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
         return try file.lock(
-            .opening, .exclusive, deadline: .now + Limits.openingWait, isCancelled: watch.question(about: file))
+            .opening, .exclusive, deadline: .now + RotationLimits.openingWait, isCancelled: watch.question(about: file))
     }
 
     /// The process that rotates a store, if the table of holders lists it and the system shows that it is that process.
@@ -195,7 +193,7 @@ struct LockFileWatch {
     /// The closure that a wait calls between two attempts; it returns whether the wait must end. The wait begins with
     /// this call. The closure reports it once, when it is long.
     func question(about file: LockFile) -> () -> Bool {
-        let reportTime = ContinuousClock.now + Limits.waitBeforeReport
+        let reportTime = ContinuousClock.now + RotationLimits.waitBeforeReport
         var hasReported = false
         return {
             if isCancelled() { return true }

@@ -52,7 +52,7 @@ public struct KeyRotation: Sendable {
     ///     `CancellationError`, and the store stays as it was.
     ///   - progress: Called with the progress, on any thread, up to ten times a second.
     /// - Throws: `StoreError`: `storeInUse` when another rotation runs, when a process does not pause, or when writers
-    ///   are faster than the copy; `pageDamaged`, `truncated`; `logDamaged` without a backup, if a copy of a damaged WAL
+    ///   are faster than the copy; `pageDamaged`, `truncated`; `walDamaged` without a backup, if a copy of a damaged WAL
     ///   is beside the store that only the present key reads; `rotationPending` when a file that is no copy has the
     ///   copy's name, and when a step failed after the switch was announced. After a failed step, the next opening
     ///   for writing completes the rotation. The error says which keys of a direct store must be kept: both, or only
@@ -182,38 +182,5 @@ struct RotationBeginning {
             paths, LockFileWatch(isCancelled: isCancelled, onLongWait: options.onLongOpeningWait))
         defer { opening.release() }
         _ = try KeyRotation.abandonInterrupted(paths, journal)
-    }
-}
-
-extension KeyRotation.Options {
-    /// The keys of the next epoch. It reads the key sources of the mode, and derives keys.
-    ///
-    /// - Throws: `StoreError` `modeConflict` where the mode does not fit the store or keyslots would be dropped,
-    ///   `invalidKey`, `wrongKey`, `lastSlot`; the errors of the sources.
-    func proposal(for store: SharedStore, _ journal: RotationJournal) throws -> RotationProposal {
-        switch mode {
-        case .newDataKey: return try journal.prepare(.newDataKey)
-        case .newKey(let source): return try journal.prepare(.direct(source.read()))
-        case .compromised(let dropsOthers, let sources):
-            var kept = try sources.map { try $0.read() }
-            if let own = try store.rotationSecret() { kept.append(own) }
-            let proposal = try journal.prepare(.compromised(kept: kept))
-            guard dropsOthers || proposal.droppedSlots.isEmpty else {
-                throw StoreError.slotsWouldBeDropped(store.path, proposal.droppedSlots.map(\.id))
-            }
-            return proposal
-        }
-    }
-
-    /// Makes the backup, if one is requested. It opens with the present keys, also while another key is pending.
-    ///
-    /// - Returns: The folder of the backup; nil without one.
-    func backUp(
-        _ store: SharedStore, _ reporter: ProgressReporter, isCancelled: @escaping @Sendable () -> Bool
-    ) throws -> String? {
-        guard let folder = backupFolder else { return nil }
-        reporter.begin(.backup)
-        try store.backup(toFolder: folder, onLongWait: onLongWait, isCancelled: isCancelled)
-        return folder
     }
 }

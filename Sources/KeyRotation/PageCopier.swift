@@ -26,7 +26,7 @@ final class PageCopier {
     private let workers: Int
     private var acceptsZeroPages = false
     /// The time to carry over one page, as last measured.
-    private(set) var pageCost = Limits.assumedPageCost
+    private(set) var pageCost = RotationLimits.assumedPageCost
     /// The speed of the whole copy.
     private(set) var bytesPerSecond = 0
 
@@ -159,12 +159,12 @@ final class PageCopier {
     private func isAutoVacuum(_ view: PageSnapshot) throws -> Bool {
         let page = UnsafeMutableRawBufferPointer.allocate(byteCount: pageBytes, alignment: 16)
         defer { page.deallocate() }
-        for _ in 0..<Limits.rereads {
+        for _ in 0..<RotationLimits.rereads {
             try view.read(firstPage: 1, count: 1, into: page)
             do {
                 return try reencryption.isAutoVacuum(firstPage: page)
             } catch is PageReencryptionError {
-                Pause.sleep(for: Limits.rereadPause)
+                Pause.sleep(for: RotationLimits.rereadPause)
             }
         }
         throw StoreError.damagedPage(paths.database, 1)
@@ -173,8 +173,8 @@ final class PageCopier {
     private func flow(_ throttle: Throttle?) -> PageReencryption.Flow {
         var flow = PageReencryption.Flow()
         flow.workers = workers
-        flow.rereads = Limits.rereads
-        flow.pause = { Pause.sleep(for: Limits.rereadPause) }
+        flow.rereads = RotationLimits.rereads
+        flow.pause = { Pause.sleep(for: RotationLimits.rereadPause) }
         flow.isCancelled = isCancelled
         if let throttle { flow.pace = { [isCancelled] in throttle.take($0, isCancelled: isCancelled) } }
         return flow

@@ -62,7 +62,7 @@ final class RotationCopy: Sendable {
 
     /// Fills the buffer with pages.
     func read(firstPage: UInt32, into pages: UnsafeMutableRawBufferPointer) throws {
-        let count = try file.read(at: (Int(firstPage) - 1) * pageBytes, into: pages)
+        let count = try file.read(at: PageLayout.offset(ofPage: firstPage, pageBytes: pageBytes), into: pages)
         // Bytes that are missing at the end get a value that fails the verification.
         if count < pages.count {
             UnsafeMutableRawBufferPointer(rebasing: pages[count...]).initializeMemory(as: UInt8.self, repeating: 0xff)
@@ -71,9 +71,9 @@ final class RotationCopy: Sendable {
 
     /// Writes pages.
     func write(firstPage: UInt32, _ pages: UnsafeRawBufferPointer) throws {
-        try file.write(at: (Int(firstPage) - 1) * pageBytes, pages)
+        try file.write(at: PageLayout.offset(ofPage: firstPage, pageBytes: pageBytes), pages)
         let waiting = bytesInMemory.add(pages.count, ordering: .relaxed).newValue
-        if waiting >= Limits.writebackBytes { writeBack() }
+        if waiting >= RotationLimits.writebackBytes { writeBack() }
     }
 
     private func writeBack() {

@@ -19,7 +19,7 @@ extension StoreError {
     static func notPaused(_ path: String, _ holders: [StoreHolder], after time: Duration) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: it was in use all the time.",
-            why: "For \(seconds(time)) no pause was possible: \(list(holders)) did not release it.",
+            why: "For \(CountText.seconds(time)) no pause was possible: \(list(holders)) did not release it.",
             remedy: (holders.allSatisfy(\.isIdentified)
                 ? "End long reads and snapshots there, resume or end stopped processes, or let "
                 : unidentified + "End its long reads and snapshots, or let ")
@@ -28,8 +28,10 @@ extension StoreError {
 
     static func budgetTooShort(_ path: String, _ budget: Duration, after time: Duration) -> StoreError {
         StoreError(
-            .storeInUse, what: "\"\(path)\" was not rotated: no pause was possible within \(seconds(budget)).",
-            why: "No other process prevented it in \(seconds(time)): this process needs longer to close its own "
+            .storeInUse,
+            what: "\"\(path)\" was not rotated: no pause was possible within \(milliseconds(budget)).",
+            why:
+                "No other process prevented it in \(CountText.seconds(time)): this process needs longer to close its own "
                 + "connections, or a read of its own lasts longer.",
             remedy: "Allow a longer pause with --pause-budget (pauseBudget in a program), or end the reads of this "
                 + "process. Nothing was changed.")
@@ -38,7 +40,8 @@ extension StoreError {
     static func writeLocked(_ path: String, _ writer: StoreHolder?, for time: Duration) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: its write lock was not available.",
-            why: "For \(seconds(time)) \(writer?.description ?? "a process that cannot be identified") has held it.",
+            why:
+                "For \(CountText.seconds(time)) \(writer?.description ?? "a process that cannot be identified") has held it.",
             remedy: (writer?.isIdentified == true
                 ? "End the transaction there, or that process." : unidentified + "End its transaction.")
                 + " Nothing was changed.")
@@ -65,10 +68,10 @@ extension StoreError {
                 + "DatabaseQueue. Nothing was changed.")
     }
 
-    static func outrun(_ path: String, logBytes: Int, limitBytes: Int) -> StoreError {
+    static func outrun(_ path: String, walBytes: Int, limitBytes: Int) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: its writers are too fast.",
-            why: "The WAL has grown to \(logBytes) bytes meanwhile; \(limitBytes) are allowed.",
+            why: "The WAL has grown to \(walBytes) bytes meanwhile; \(limitBytes) are allowed.",
             remedy: "Rotate when less is written, without a throttle, or allow a longer WAL. Nothing was changed.")
     }
 
@@ -185,12 +188,14 @@ extension StoreError {
         return names.isEmpty ? "a process that cannot be identified" : names.joined(separator: ", ")
     }
 
+    /// A budget for pauses, which is a fraction of a second.
+    private static func milliseconds(_ budget: Duration) -> String {
+        CountText.text(Int((budget / .milliseconds(1)).rounded()), "millisecond")
+    }
+
     private static func capitalized(_ holder: StoreHolder) -> String {
         let text = holder.description
         return text.prefix(1).uppercased() + text.dropFirst()
     }
 
-    private static func seconds(_ time: Duration) -> String {
-        time.formatted(.units(allowed: [.hours, .minutes, .seconds, .milliseconds], width: .wide))
-    }
 }

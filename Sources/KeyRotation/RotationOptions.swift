@@ -1,4 +1,5 @@
 import CipherStore
+import KeyCustody
 import StoreSharing
 
 extension KeyRotation {
@@ -43,13 +44,13 @@ extension KeyRotation {
         /// The limit for reading and writing the copy, together; nil for no limit. The later rounds are not throttled.
         public var throttleBytesPerSecond: Int?
         /// The longest WAL allowed during the rotation; nil for half of the space that the copy leaves free.
-        public var logLimitBytes: Int?
+        public var walLimitBytes: Int?
         /// How many threads re-encrypt; nil for one per core of the machine.
         public var workers: Int?
         /// A folder for a backup that is made and verified before any page is copied; nil for none. `resume` makes it
         /// too.
         ///
-        /// Without a backup a rotation is refused (`logDamaged`) while a copy of a damaged WAL is beside the store that
+        /// Without a backup a rotation is refused (`walDamaged`) while a copy of a damaged WAL is beside the store that
         /// only the present key reads.
         public var backupFolder: String?
         /// Whether the preflight is made before it is known whether there will be a backup.
@@ -69,8 +70,41 @@ extension KeyRotation {
         public var onLongOpeningWait: (@Sendable (StoreHolder?) -> Void)?
 
         /// The longest wait for the write lock while no process is paused.
-        var busyWait = Limits.busyWait
+        var busyWait = RotationLimits.busyWait
 
         public init(mode: Mode = .newDataKey) { self.mode = mode }
+    }
+}
+
+extension KeyRotation.Options {
+    /// The keys of the next epoch. It reads the key sources of the mode, and derives keys.
+    ///
+    /// - Throws: `StoreError` `modeConflict` where the mode does not fit the store or keyslots would be dropped,
+    ///   `invalidKey`, `wrongKey`, `lastSlot`; the errors of the sources.
+    func proposal(for store: SharedStore, _ journal: RotationJournal) throws -> RotationProposal {
+        switch mode {
+        case .newDataKey: return try journal.prepare(.newDataKey)
+        case .newKey(let source): return try journal.prepare(.direct(source.read()))
+        case .compromised(let dropsOthers, let sources):
+            var kept = try sources.map { try $0.read() }
+            if let own = try store.rotationSecret() { kept.append(own) }
+            let proposal = try journal.prepare(.compromised(kept: kept))
+            guard dropsOthers || proposal.droppedSlots.isEmpty else {
+                throw StoreError.slotsWouldBeDropped(store.path, proposal.droppedSlots.map(\.id))
+            }
+            return proposal
+        }
+    }
+
+    /// Makes the backup, if one is requested. It opens with the present keys, also while another key is pending.
+    ///
+    /// - Returns: The folder of the backup; nil without one.
+    func backUp(
+        _ store: SharedStore, _ reporter: ProgressReporter, isCancelled: @escaping @Sendable () -> Bool
+    ) throws -> String? {
+        guard let folder = backupFolder else { return nil }
+        reporter.begin(.backup)
+        try store.backup(toFolder: folder, onLongWait: onLongWait, isCancelled: isCancelled)
+        return folder
     }
 }

@@ -27,9 +27,9 @@ public struct RotationPlan: Sendable {
     /// Bytes of the database.
     public internal(set) var databaseBytes: Int
     /// Bytes of the WAL now.
-    public internal(set) var logBytes: Int
+    public internal(set) var walBytes: Int
     /// The longest WAL allowed during the rotation.
-    public internal(set) var logLimitBytes: Int
+    public internal(set) var walLimitBytes: Int
     /// Bytes that are free for this process on the filesystem.
     public internal(set) var freeBytes: Int
     /// The speed at which sample pages were re-encrypted in memory, on all threads.
@@ -70,5 +70,5 @@ public struct RotationPlan: Sendable {
 
 extension RotationPlan {
     /// Bytes for the copy, and for the growth of the WAL during the rotation.
-    var neededBytes: Int { databaseBytes + Limits.smallestLogGrowthBytes }
+    var neededBytes: Int { databaseBytes + RotationLimits.smallestLogGrowthBytes }
 }

@@ -78,11 +78,11 @@ struct RotationPreflight {
         let (speed, badPage) = measures ? try sampledSpeed(keys, sidecar) : (0, nil)
         let log = Result { try KeyLog(databasePath: paths.database).verify() }
         let usable = max(1, min(speed, options.throttleBytesPerSecond ?? .max))
-        let seconds = Double(bytes) / Double(usable) * (1 + Limits.verificationShare)
+        let seconds = Double(bytes) / Double(usable) * (1 + RotationLimits.verificationShare)
         var plan = RotationPlan(
             epoch: sidecar.epoch, hasSlots: sidecar.slotted != nil, pages: bytes / sidecar.settings.pageBytes,
-            databaseBytes: bytes, logBytes: try Files.byteCount(paths.wal) ?? 0,
-            logLimitBytes: options.logLimitBytes ?? max(Limits.smallestLogLimitBytes, (free - bytes) / 2),
+            databaseBytes: bytes, walBytes: try Files.byteCount(paths.wal) ?? 0,
+            walLimitBytes: options.walLimitBytes ?? max(RotationLimits.smallestWALLimitBytes, (free - bytes) / 2),
             freeBytes: free, sampleBytesPerSecond: speed, workers: options.workerCount,
             expectedDuration: measures ? .milliseconds(Int64(seconds * 1000)) : .zero,
             holders: Array(try StoreHolders(of: paths.database)), filesystem: filesystem.name,
@@ -204,7 +204,7 @@ struct RotationPreflight {
     ///
     /// - Returns: Bytes per second, and the damaged page at which it ended, if any.
     private func sampledSpeed(
-        _ keys: SidecarKeys, _ sidecar: Sidecar, bytes: Int = Limits.sampleBytes
+        _ keys: SidecarKeys, _ sidecar: Sidecar, bytes: Int = RotationLimits.sampleBytes
     ) throws -> (Int, badPage: UInt32?) {
         guard let dataKey = try keys.dataKey(of: sidecar) else { throw StoreError.noKeys(paths.database) }
         let trial = try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
@@ -219,8 +219,8 @@ struct RotationPreflight {
         var flow = PageReencryption.Flow()
         flow.workers = options.workerCount
         flow.isCancelled = isCancelled
-        flow.rereads = Limits.rereads
-        flow.pause = { Pause.sleep(for: Limits.rereadPause) }
+        flow.rereads = RotationLimits.rereads
+        flow.pause = { Pause.sleep(for: RotationLimits.rereadPause) }
         let begin = ContinuousClock.now
         do {
             let isDone = try reencryption.copy(

@@ -56,8 +56,8 @@ final class ProgressReporter: Sendable {
             state.progress.pagesTotal = pages
             state.pageBytes = pageBytes
             state.begin = .now
-            state.nextReport = .now + Limits.progressInterval
-            state.sharesBehind = phase == .copying ? Limits.verificationShare : 0
+            state.nextReport = .now + RotationLimits.progressInterval
+            state.sharesBehind = phase == .copying ? RotationLimits.verificationShare : 0
             return state.progress
         }
         report(progress)
@@ -71,7 +71,7 @@ final class ProgressReporter: Sendable {
             state.progress.pagesDone = done
             let now = ContinuousClock.now
             guard now >= state.nextReport || done == state.progress.pagesTotal else { return nil }
-            state.nextReport = now + Limits.progressInterval
+            state.nextReport = now + RotationLimits.progressInterval
             state.estimate(now - state.begin)
             return state.progress
         }

@@ -174,11 +174,11 @@ final class RotationRun {
     /// The pause checks it again. Without this check, the rotation would copy everything before it is refused. A program
     /// that has released the write lock may close its connection now.
     private func requireNoStranger() throws {
-        let deadline = ContinuousClock.now + Limits.closingWait
+        let deadline = ContinuousClock.now + RotationLimits.closingWait
         while let stranger = connections.openForWriting() {
             if ContinuousClock.now >= deadline { throw stranger }
             try requireNotCancelled()
-            Pause.sleep(for: Limits.cancellationInterval)
+            Pause.sleep(for: RotationLimits.cancellationInterval)
         }
     }
 
@@ -201,14 +201,16 @@ final class RotationRun {
     ///   - wait: The longest wait for each lock.
     ///   - watch: May end the wait for the write lock earlier.
     /// - Throws: As making the view does; `SQLITE_BUSY` when a lock was not available.
-    func makeView(waiting wait: Duration = Limits.busyWait, _ watch: LockWaitWatch? = nil) throws -> PageSnapshot {
+    func makeView(waiting wait: Duration = RotationLimits.busyWait, _ watch: LockWaitWatch? = nil) throws
+        -> PageSnapshot
+    {
         var configuration = Configuration.ofTool()
         configuration.label = KeyRotation.holderLabel
         configuration.busyMode = .timeout(wait / .seconds(1))
         configuration.persistentWAL = true
         let fileKey = FileKey(path: paths.database, configuration: configuration, holding: storeKeys)
         return try PageSnapshot(
-            path: paths.database, configuration: configuration, fileKey: fileKey, key: .held, until: .now + wait,
+            path: paths.database, configuration: configuration, fileKey: fileKey, key: .knownKeys, until: .now + wait,
             watch: watch)
     }
 
@@ -237,9 +239,9 @@ final class RotationRun {
     /// - Returns: How long another round would take.
     private func catchUp(_ copy: PageCopier, _ view: PageSnapshot) throws -> Duration {
         let delta = try view.delta(since: copy.position)
-        let limit = try logLimit()
+        let limit = try walLimit()
         if delta.walBytes > limit {
-            throw StoreError.outrun(paths.database, logBytes: delta.walBytes, limitBytes: limit)
+            throw StoreError.outrun(paths.database, walBytes: delta.walBytes, limitBytes: limit)
         }
         try carry(delta, copy, view)
         // All of it is written to disk now, so that little is left to write in the pause.
@@ -266,10 +268,10 @@ final class RotationRun {
         try FileDescriptor(opening: paths.wal, .readWrite, followsLinks: false).synchronizeContent()
     }
 
-    private func logLimit() throws -> Int {
-        if let limit = options.logLimitBytes { return limit }
+    private func walLimit() throws -> Int {
+        if let limit = options.walLimitBytes { return limit }
         let free = try Files.freeBytes(at: Files.directory(of: paths.database))
-        return max(Limits.smallestLogLimitBytes, free / 2)
+        return max(RotationLimits.smallestWALLimitBytes, free / 2)
     }
 
     // MARK: The pause
@@ -280,7 +282,7 @@ final class RotationRun {
         let isCancelled = isCancelled
         let begin = ContinuousClock.now
         // A connection that has not read yet holds no lock, so the later checks would not find it.
-        if let stranger = connections.openForWriting() { return foreignHolder(stranger) }
+        if let stranger = connections.openForWriting() { return unleasedHolder(stranger) }
         let first = firstRequest ?? begin
         firstRequest = first
         guard
@@ -315,7 +317,7 @@ final class RotationRun {
 
     private func carryRest(_ copy: PageCopier, _ view: PageSnapshot, _ pause: ExclusivePause) throws -> State.Event {
         // Checked before the view is closed: while it is open, commits of other programs can still be found.
-        if let foreign = try connections.locked() { return foreignHolder(foreign) }
+        if let foreign = try connections.locked() { return unleasedHolder(foreign) }
         let deadline = pause.begin + options.pauseBudget
         do {
             // Without a frame in the WAL, commits of other programs after the view is closed could not be detected.
@@ -337,9 +339,9 @@ final class RotationRun {
         return .carried
     }
 
-    private func foreignHolder(_ obstacle: StoreError) -> State.Event {
+    private func unleasedHolder(_ obstacle: StoreError) -> State.Event {
         self.obstacle = obstacle
-        return .foreignHolder
+        return .unleasedHolder
     }
 
     private func withheld() -> State.Event {
@@ -350,7 +352,7 @@ final class RotationRun {
     /// Proves that no connection exists, and that the WAL ends where the copy does. From then on the store does not
     /// change.
     func prove(_ copy: FileIdentity, at position: WALPosition) throws -> State.Event {
-        guard let database = try LockedDatabase.lock(paths.database) else { return foreignHolder(connections.any()) }
+        guard let database = try LockedDatabase.lock(paths.database) else { return unleasedHolder(connections.any()) }
         var isProved = false
         // A withdrawal of the pause opens the database, so it must be unlocked.
         defer { if !isProved { database.release() } }
@@ -413,7 +415,7 @@ final class RotationRun {
         // Made while no other process writes: once one does, the WAL may be reset.
         let view: PageSnapshot
         do {
-            view = try makeView(waiting: Limits.pausedBusyWait)
+            view = try makeView(waiting: RotationLimits.pausedBusyWait)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             // A program that cannot be asked to pause is writing. The paused processes must not wait for it.
             end(pause)
@@ -427,8 +429,8 @@ final class RotationRun {
     }
 
     private func rest(_ attempt: Int) throws {
-        let pause = Limits.firstWithdrawal * (1 << min(attempt - 1, 10))
-        let end = ContinuousClock.now + min(pause, Limits.longestWithdrawal)
+        let pause = RotationLimits.firstWithdrawal * (1 << min(attempt - 1, 10))
+        let end = ContinuousClock.now + min(pause, RotationLimits.longestWithdrawal)
         while ContinuousClock.now < end {
             try requireNotCancelled()
             Pause.sleep(for: min(.milliseconds(20), end - .now))

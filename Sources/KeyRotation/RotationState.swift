@@ -81,7 +81,7 @@ struct RotationState<R: RotationResources> {
         /// No pause was possible: a process kept reading or writing, or a commit came in between.
         case withheld(isPatienceOver: Bool)
         /// A program that cannot be asked to pause has a connection to the database.
-        case foreignHolder
+        case unleasedHolder
         /// The processes have resumed.
         case withdrawn(R.View)
         /// The same, but commits since the last round are lost to the view: the WAL was reset while there was no view.
@@ -103,7 +103,7 @@ struct RotationState<R: RotationResources> {
         var roundsBeforeLongRest = 6
         /// The rotation ends when this many attempts met a connection that cannot be asked to pause. Such a connection
         /// may be short, so one is not enough.
-        var foreignHolders = 3
+        var unleasedHolders = 3
         /// How many requests to pause may end long reads.
         var insistingAttempts = 3
     }
@@ -115,7 +115,7 @@ struct RotationState<R: RotationResources> {
     private let bounds: Bounds
     /// Rounds since the copy was verified, or since the last request.
     private var rounds = 0
-    private var foreignHolders = 0
+    private var unleasedHolders = 0
     /// Attempts that end long reads; 0 while the rotation waits for them.
     private var insistingAttempts = 0
     private var insists = false
@@ -161,7 +161,7 @@ struct RotationState<R: RotationResources> {
             return .finish(copy, pause, databaseSwitch)
         case (.finish, .done), (.undo, .done), (.leave, .done): return .ended
         case (_, .withheld(let isPatienceOver)): return withheld(isPatienceOver)
-        case (_, .foreignHolder): return foreignHolder()
+        case (_, .unleasedHolder): return unleasedHolder()
         case (_, .failed): return failed()
         default: return nil
         }
@@ -184,10 +184,10 @@ struct RotationState<R: RotationResources> {
         return withdrawal
     }
 
-    private mutating func foreignHolder() -> Step? {
+    private mutating func unleasedHolder() -> Step? {
         guard let withdrawal else { return nil }
-        foreignHolders += 1
-        return foreignHolders >= bounds.foreignHolders ? .undo(held) : withdrawal
+        unleasedHolders += 1
+        return unleasedHolders >= bounds.unleasedHolders ? .undo(held) : withdrawal
     }
 
     /// The step that lets the processes resume with the present key until the next attempt; nil where they run anyway,

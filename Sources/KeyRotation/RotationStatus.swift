@@ -29,7 +29,7 @@ public struct RotationStatus: Sendable, Equatable {
     /// Bytes of the copy so far; nil when there is none.
     public internal(set) var copyBytes: Int?
     /// Bytes of the WAL.
-    public internal(set) var logBytes: Int
+    public internal(set) var walBytes: Int
 
     /// Whether a rotation was interrupted, so that the next opening for writing undoes or completes it.
     public var isInterrupted: Bool { state != .none && !isRunning }

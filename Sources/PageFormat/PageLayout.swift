@@ -44,6 +44,9 @@ package struct PageLayout: Hashable, Sendable {
         codeBytes = settings.hmacHash.digestBytes
     }
 
+    /// The offset of a page in a database with pages of a size; pages count from 1.
+    package static func offset(ofPage number: UInt32, pageBytes: Int) -> Int { (Int(number) - 1) * pageBytes }
+
     /// Whether SQLite supports pages of this size.
     package static func isPageSize(_ bytes: Int) -> Bool {
         (smallestPageBytes...largestPageBytes).contains(bytes) && bytes & (bytes - 1) == 0

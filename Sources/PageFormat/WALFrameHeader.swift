@@ -31,6 +31,19 @@ package struct WALFrameHeader: Hashable, Sendable {
         checksum = WALChecksum(bytes, at: Offset.checksum1)
     }
 
+    /// Reads the header of a whole frame that continues a WAL; nil for the frame that ends it.
+    ///
+    /// - Parameter checksum: The running checksum before the frame; after it on return.
+    package init?(_ frame: UnsafeRawBufferPointer, continuing checksum: inout WALChecksum, of header: WALHeader) {
+        guard let found = WALFrameHeader(frame), found.belongs(to: header) else { return nil }
+        checksum.add(frame: frame, bigEndian: header.checksumsAreBigEndian)
+        guard checksum == found.checksum else { return nil }
+        self = found
+    }
+
+    /// Whether the salts are those of a WAL, and the frame has a page.
+    func belongs(to header: WALHeader) -> Bool { salts == header.salts && pageNumber > 0 }
+
     /// Whether the frame ends a transaction.
     package var endsTransaction: Bool { databasePages > 0 }
 }

@@ -85,9 +85,14 @@ package struct WALHeader: Hashable, Sendable {
     /// Bytes from one frame to the next.
     package var frameStrideBytes: Int { WALFrameHeader.headerBytes + pageBytes }
 
+    /// The offset of a frame in a WAL with pages of a size; frames count from 1.
+    package static func offset(ofFrame frame: UInt32, pageBytes: Int) -> Int {
+        headerBytes + (Int(frame) - 1) * (WALFrameHeader.headerBytes + pageBytes)
+    }
+
     /// The offset of a frame; frames count from 1.
     package func frameOffset(_ frame: UInt32) -> Int {
-        WALHeader.headerBytes + (Int(frame) - 1) * frameStrideBytes
+        Self.offset(ofFrame: frame, pageBytes: pageBytes)
     }
 
     /// The offset of a frame's page; frames count from 1.

@@ -128,7 +128,7 @@ package struct WALIndex: Hashable, Sendable {
     }
 
     /// The bytes that the WAL has at least: its header and the committed frames.
-    package var logBytes: Int { WALHeader.headerBytes + Int(frames) * (WALFrameHeader.headerBytes + pageBytes) }
+    package var walBytes: Int { WALHeader.headerBytes + Int(frames) * (WALFrameHeader.headerBytes + pageBytes) }
 
     /// Whether readers of a mark keep frames of the WAL from being copied into the database file.
     package func blocksCheckpoints(readMark index: Int) -> Bool {

@@ -1,5 +1,5 @@
 /// The walk of ``WALScan``: the committed frames so far, and those that wait for their commit.
-struct WALWalk {
+package struct WALWalk {
     let header: WALHeader
     let checking: WALScan.Checking
 
@@ -33,23 +33,39 @@ struct WALWalk {
     private mutating func runWholeFrames(
         limit: UInt32, read: WALScan.Reader, visit: (UInt32, WALFrameHeader) throws -> Void
     ) throws {
+        if limit == 0 { return }
+        _ = try Self.wholeFrames(1...limit, of: header, read: read) { _, frame in
+            guard let frameHeader = WALFrameHeader(frame, continuing: &checksum, of: header) else { return false }
+            try take(frameHeader, visit: visit)
+            return true
+        }
+    }
+
+    /// Reads frames in batches, each frame with its page.
+    ///
+    /// - Parameter visit: Is given the number and the bytes of each frame; false ends the walk.
+    /// - Returns: The first frame that was not visited, or that ended the walk: it is not in the file.
+    package static func wholeFrames(
+        _ frames: ClosedRange<UInt32>, of header: WALHeader, read: WALScan.Reader,
+        visit: (UInt32, UnsafeRawBufferPointer) throws -> Bool
+    ) throws -> UInt32 {
         let stride = header.frameStrideBytes
-        let framesPerBatch = max(1, WALWalk.batchBytes / stride)
+        let framesPerBatch = max(1, batchBytes / stride)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: framesPerBatch * stride, alignment: 4096)
         defer { buffer.deallocate() }
-        var next = UInt32(1)
-        while next <= limit {
-            let wanted = min(framesPerBatch, Int(limit - next) + 1) * stride
+        var next = frames.lowerBound
+        while next <= frames.upperBound {
+            let wanted = min(framesPerBatch, Int(frames.upperBound - next) + 1) * stride
             let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])
             let got = min(max(try read(header.frameOffset(next), piece), 0), wanted) / stride
             for index in 0..<got {
                 let frame = UnsafeRawBufferPointer(rebasing: piece[index * stride..<(index + 1) * stride])
-                guard let frameHeader = accept(frame) else { return }
-                try take(frameHeader, visit: visit)
+                guard try visit(next, frame) else { return next }
+                next += 1
             }
-            if got * stride < wanted { return }
-            next += UInt32(got)
+            if got * stride < wanted { break }
         }
+        return next
     }
 
     private mutating func runHeaders(
@@ -61,25 +77,12 @@ struct WALWalk {
         var next = UInt32(1)
         while next <= limit {
             guard try read(header.frameOffset(next), buffer) == bytes,
-                let frameHeader = accept(UnsafeRawBufferPointer(buffer))
+                let frameHeader = WALFrameHeader(UnsafeRawBufferPointer(buffer)), frameHeader.belongs(to: header)
             else { return }
+            checksum = frameHeader.checksum
             try take(frameHeader, visit: visit)
             next += 1
         }
-    }
-
-    /// The header of a frame that belongs to this WAL; nil for the frame that ends the walk.
-    private mutating func accept(_ frame: UnsafeRawBufferPointer) -> WALFrameHeader? {
-        guard let frameHeader = WALFrameHeader(frame), frameHeader.salts == header.salts, frameHeader.pageNumber > 0
-        else { return nil }
-        switch checking {
-        case .saltsOnly:
-            checksum = frameHeader.checksum
-        case .checksums:
-            checksum.add(frame: frame, bigEndian: header.checksumsAreBigEndian)
-            if checksum != frameHeader.checksum { return nil }
-        }
-        return frameHeader
     }
 
     private mutating func take(

@@ -31,13 +31,13 @@ package final class LockedDatabase {
         let file = try LiveFiles.descriptor(of: path)
         guard try file.tryLockSQLiteBytes() else { return nil }
         let database = LockedDatabase(file, path: path)
-        let deadline = ContinuousClock.now + Limits.indexWait
+        let deadline = ContinuousClock.now + RecoveryLimits.indexWait
         while try isIndexLocked(of: path) {
             guard ContinuousClock.now < deadline else {
                 database.release()
                 return nil
             }
-            Pause.sleep(for: Limits.indexPause)
+            Pause.sleep(for: RecoveryLimits.indexPause)
         }
         return database
     }

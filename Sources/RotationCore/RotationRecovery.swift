@@ -58,7 +58,7 @@ package struct RotationRecovery {
         if claimed == .creating { return Outcome() }
         let recovery = RotationRecovery(
             paths: paths, journal: RotationJournal(databasePath: paths.database, unlock: unlock), evidence: evidence,
-            deadline: .now + (wait ?? Limits.recoveryWait), isCancelled: isCancelled, onStatus: onStatus)
+            deadline: .now + (wait ?? RecoveryLimits.recoveryWait), isCancelled: isCancelled, onStatus: onStatus)
         // Tried without a wait: the holder of this lock may wait for the opening lock. While pages are copied the store
         // is used normally; after a switch it has another key.
         guard let admin = try LockFile(path: paths.lock, likeFile: paths.database).tryLock(.admin, .exclusive) else {
@@ -226,11 +226,10 @@ package struct RotationRecovery {
     /// Locks every connection of every program out of the database. A process that has a lease and no connection does
     /// not prevent this.
     private func lockDatabase() throws -> LockedDatabase {
+        var polling = Polling(first: RecoveryLimits.lockPause, until: deadline, isCancelled: isCancelled)
         while true {
             if let locked = try LockedDatabase.lock(paths.database) { return locked }
-            if isCancelled?() == true { throw CancellationError() }
-            guard ContinuousClock.now < deadline else { throw try inUse() }
-            Pause.sleep(for: Limits.lockPause)
+            guard try polling.next() else { throw try inUse() }
         }
     }
 
@@ -264,7 +263,7 @@ package struct RotationRecovery {
 }
 
 /// Every bound of this module.
-enum Limits {
+enum RecoveryLimits {
     /// How long a recovery waits for connections of other programs.
     static let recoveryWait = Duration.seconds(30)
     /// The interval between two attempts to lock the database.

@@ -129,3 +129,10 @@ public struct ToolError: Error, Sendable {
 extension ToolError: CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(what) \(why) \(remedy)" }
 }
+
+extension ToolError {
+    /// The file that a tool shall read does not exist.
+    static func noFile(
+        _ path: String, why: String = "The path does not exist.", remedy: String = "Check the path."
+    ) -> ToolError { ToolError(.noSuchFile, what: "There is no file \"\(path)\".", why: why, remedy: remedy) }
+}

@@ -81,9 +81,9 @@ enum ExitCode: Int32, CaseIterable {
             switch code {
             case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .hardLinked:
                 .unsupported
-            case .invalidKey, .wrongKey, .keyMissing, .logMissing, .backupReadOnly, .notOwner: .notPermitted
+            case .invalidKey, .wrongKey, .keyMissing, .walMissing, .backupReadOnly, .notOwner: .notPermitted
             case .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar, .settingsConflict,
-                .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing, .logDamaged,
+                .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing, .walDamaged,
                 .backupDamaged:
                 .damagedData
             case .noSuchStore: .noSuchStore

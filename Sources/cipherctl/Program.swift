@@ -102,7 +102,7 @@ enum Program {
         let prepared = try command.init(parsed)
         if command.needsCryptography { try SQLiteLibrary.requireAlgorithms() }
         if prepared.changesFiles {
-            try refuseForeignLink(parsed)
+            try refuseOtherUserLink(parsed)
             IgnoredSignals.outliveReaders()
             console.output.isKeptUntilEnd = true
         }
@@ -114,10 +114,10 @@ enum Program {
 
     /// Refuses a link of another user here, because commands for keys do not open the database. A path that cannot be
     /// looked at is left to the command, which says why.
-    private static func refuseForeignLink(_ arguments: ParsedArguments) throws {
+    private static func refuseOtherUserLink(_ arguments: ParsedArguments) throws {
         guard let store = arguments.store else { return }
         do {
-            try ForeignLink.refuse(store)
+            try OtherUserLink.refuse(store)
         } catch is SystemError {}
     }
 

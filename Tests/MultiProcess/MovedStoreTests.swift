@@ -149,7 +149,7 @@ import Testing
         #expect(actor.ask("mark 1") == "ok")
         let other = try ActorProcess()
         let answer = other.ask("open \(path) raw") ?? "died"
-        #expect(answer.hasPrefix("error logDamaged") && answer.contains("-wal"), "\(answer)")
+        #expect(answer.hasPrefix("error walDamaged") && answer.contains("-wal"), "\(answer)")
         waitForNextCheck()
         // That process has made an empty file of the name.
         #expect(actor.ask("mark 1")?.hasPrefix("error storeMoved") == true)
@@ -169,7 +169,7 @@ import Testing
         try FileHandle(forWritingTo: URL(fileURLWithPath: path + ending)).truncate(atOffset: UInt64(bytes))
         waitForNextCheck()
         let answer = actor.ask("mark 1") ?? "died"
-        #expect(answer.hasPrefix("error logDamaged") && answer.contains(ending), "\(answer)")
+        #expect(answer.hasPrefix("error walDamaged") && answer.contains(ending), "\(answer)")
         let total = try total(after: actor)
         #expect(ending == "-shm" ? total == "ok 5" : ["ok 2", "ok 3", "ok 4"].contains(total), "\(total)")
     }

@@ -263,14 +263,14 @@ import Testing
             let bytes = try Data(contentsOf: URL(fileURLWithPath: path + name))
             try FileManager.default.removeItem(atPath: path + name)
             let before = FolderSnapshot(of: folder)
-            let answer = try stranger("error logMissing").answer
+            let answer = try stranger("error walMissing").answer
             #expect(answer.contains("app.db\(name)") && answer.contains("Open the store once for writing"))
             #expect(before.changes(until: FolderSnapshot(of: folder)).isEmpty)
             try bytes.write(to: URL(fileURLWithPath: path + name))
         }
         try FileManager.default.removeItem(atPath: path + "-wal")
         try FileManager.default.removeItem(atPath: path + "-shm")
-        _ = try stranger("error logMissing")
+        _ = try stranger("error walMissing")
         // The remedy helps. The schema of this test is not the process's, hence nil.
         let store = try SharedStore.open(at: path, unlockedBy: source)
         try store.close()

@@ -64,7 +64,7 @@ import Testing
         for end in ["", "-lock", "-sidecar", "-sidecar.bak"] { chmod(path + end, 0o644) }
         chmod(folder.url.path, 0o755)
         #expect(stranger.ask("become 65534") == "ok")
-        try expect(stranger.ask("open-read-only \(path) raw") ?? "died", leadsTo: "logMissing")
+        try expect(stranger.ask("open-read-only \(path) raw") ?? "died", leadsTo: "walMissing")
         try open().close()
         for end in ["-wal", "-shm"] { chmod(path + end, 0o644) }
         let said = stranger.ask("open-read-only \(path) raw") ?? "died"

@@ -300,7 +300,7 @@ extension Database {
     private func releaseWriteTurnIfDone(_ writeTurn: WriteTurn, _ keeping: Bool) {
         if waits.hasLockDeadline { waits.lockDeadline = nil }
         if !isClosed && handle.mainTransactionState == .writing { return }
-        if keeping && writing.endsWithCommit && writing.logFrames >= writing.checkpointDueFrames && !isClosed { return }
+        if keeping && writing.endsWithCommit && writing.walFrames >= writing.checkpointDueFrames && !isClosed { return }
         writeTurn.leave(label: writing.writeLabel)
         writing.writeLabel = nil
     }
@@ -316,7 +316,7 @@ extension Database {
     func acquireWriteTurnForCheckpoint() {
         guard let writeTurn = writing.writeTurn, !writeTurn.isHeld, !gating.gate.isSuspended, !writeTurn.enterIfFree()
         else { return }
-        _ = writeTurn.enter(within: Limits.checkpointTurnWait) { false }
+        _ = writeTurn.enter(within: DatabaseLimits.checkpointTurnWait) { false }
     }
 
     // MARK: Errors
@@ -334,7 +334,7 @@ extension Database {
     func lockedOut(_ writeTurn: WriteTurn, sql: String) -> any Error {
         writeTurn.recordTimeout()
         let holder = writeTurn.otherHolder.map { holder in
-            ": \(holder) is writing" + (holder.writingFor.map { " for \(Self.seconds($0))" } ?? "")
+            ": \(holder) is writing" + (holder.writingFor.map { " for \(CountText.shortSeconds($0))" } ?? "")
         }
         return error(.SQLITE_BUSY, message: "database is locked" + (holder ?? ""), sql: sql)
     }
@@ -347,7 +347,15 @@ extension Database {
         return "\(message): \(holder) holds the write lock"
     }
 
-    private static func seconds(_ duration: Duration) -> String {
-        String(format: "%.1f s", duration / .seconds(1))
+}
+
+extension WriteTurn {
+    /// Wakes the other processes that watch commits, after one that may concern them.
+    ///
+    /// - Parameter always: Whether it counts as one that does.
+    @inline(__always)
+    func noticeCommit(always: Bool = false) {
+        if content != .quiet || always { queue?.holderRow.noticeCommit() }
+        content = .unknown
     }
 }

@@ -12,7 +12,7 @@ final class WritingState {
     /// The label of the write under way; nil uses its first statement.
     @exclusivity(unchecked) var writeLabel: String?
     /// The length of the WAL, in frames, after the last commit of this connection.
-    @exclusivity(unchecked) var logFrames = 0
+    @exclusivity(unchecked) var walFrames = 0
     /// The length of the WAL, in frames, at which a checkpoint follows a commit.
     @exclusivity(unchecked) var checkpointDueFrames = Int.max
     /// Copies the WAL of a writing connection into its file.

@@ -12,7 +12,7 @@ package protocol ConnectionObserver: AnyObject {
     func statementDidEnd(_ statement: Statement, hasFailed: Bool, on db: Database)
 
     /// A row has changed, perhaps inside savepoints.
-    func rowDidChange(_ change: RowChange, on db: Database)
+    func rowDidChange(_ change: UpdateHookChange, on db: Database)
 
     /// The number of events that are kept back until the outermost savepoint ends.
     var keptEventCount: Int { get }

@@ -61,7 +61,7 @@ extension Database {
         var left = pagesPerStep
         while true {
             // In pieces, between which a suspension is noticed: SQLite itself does not check for an interruption here.
-            let piece = left < 0 ? Limits.backupPages : min(left, Limits.backupPages)
+            let piece = left < 0 ? DatabaseLimits.backupPages : min(left, DatabaseLimits.backupPages)
             pageReads.hold()
             let code = ResultCode(rawValue: pageReads.judge(backup.copy(pages: piece).rawValue))
             pageReads.release()
@@ -84,7 +84,7 @@ extension Database {
             if code == .SQLITE_DONE {
                 try? progress?(state)
                 // SQLite does not report this commit, and the WAL may be longer than ever.
-                destination.writing.logFrames += state.totalPageCount
+                destination.writing.walFrames += state.totalPageCount
                 return nil
             }
             do {

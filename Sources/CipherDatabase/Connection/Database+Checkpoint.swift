@@ -11,12 +11,12 @@ extension Database {
     public func checkpoint(
         _ mode: CheckpointMode = .passive, on name: String? = "main"
     ) throws -> (walFrameCount: Int, checkpointedFrameCount: Int) {
-        let result = try copyLog(mode, on: name)
+        let result = try copyWAL(mode, on: name)
         return (result.walFrameCount, result.checkpointedFrameCount)
     }
 
     /// The same, with its result in one value.
-    func copyLog(_ mode: CheckpointMode, on name: String? = "main") throws -> CheckpointResult {
+    func copyWAL(_ mode: CheckpointMode, on name: String? = "main") throws -> CheckpointResult {
         if let name, name.lowercased() != "main" { throw DatabaseError(message: "unknown database: \(name)") }
         // First, since it fails where the connection cannot be used at all.
         let journalMode = try String.fetchOne(self, sql: "PRAGMA journal_mode")

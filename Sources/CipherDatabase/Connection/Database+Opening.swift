@@ -12,28 +12,14 @@ enum ConnectionRole {
     case checkpointer
 }
 
-/// Where the key of a connection comes from.
-package enum KeyOrigin: Sendable {
-    /// From the functions of ``Configuration/prepareDatabase(_:)``.
-    case byHand
-    /// From a key source that was read already; a store that does not exist is created with these settings.
-    case material(Secret, creatingWith: CipherSettings)
-    /// From the file key, which has the keys of an earlier opening (``FileKey/successor()``); nothing is created.
-    case held
-    /// A random one that is not stored, for a temporary file; keys that preparing functions set are not used.
-    case throwaway
-
-    fileprivate var isByHand: Bool { if case .byHand = self { true } else { false } }
-}
-
 /// Decides whether a failed opening is repeated because the store was replaced meanwhile, for example by a switch to a
 /// new key.
 private struct OpeningRetry {
     private let fileKey: FileKey
     /// Whether to wait for a switch that is under way. A shared store has a lease, and so never meets one.
     private let waitsForSwitch: Bool
-    private let deadline = ContinuousClock.now + Limits.switchWait
-    private var replacements = Limits.replacementsWhileOpening
+    private var polling = Polling(first: DatabaseLimits.switchLookTime, until: .now + DatabaseLimits.switchWait)
+    private var replacements = DatabaseLimits.replacementsWhileOpening
     private var hasSeenEnd = false
 
     init(fileKey: FileKey, waitsForSwitch: Bool) {
@@ -56,19 +42,20 @@ private struct OpeningRetry {
     /// Waits while the process that switches the store is alive and has not changed the sidecar: an earlier attempt
     /// would fail again, and call the program's functions for a key each time. An interrupted switch is not waited for.
     private mutating func waitForSwitch() -> Bool {
-        while true {
-            guard ContinuousClock.now < deadline, !fileKey.opening.isEnded else { return false }
+        repeat {
+            if fileKey.opening.isEnded { return false }
             if fileKey.sidecarCache?.hasChanged == true {
                 hasSeenEnd = false
                 return true
             }
-            guard fileKey.opening.isRotating else { break }
+            guard fileKey.opening.isRotating else {
+                // The switch may have ended between the failure and this check: one more attempt shows it.
+                defer { hasSeenEnd = true }
+                return !hasSeenEnd
+            }
             hasSeenEnd = false
-            Pause.sleep(for: Limits.switchLookTime)
-        }
-        // The switch may have ended between the failure and this check: one more attempt shows it.
-        defer { hasSeenEnd = true }
-        return !hasSeenEnd
+        } while polling.sleep()
+        return false
     }
 }
 
@@ -78,7 +65,7 @@ extension Database {
     /// Every connection takes the steps that `Docs/Architecture.md` lists ("Opening a connection").
     static func open(
         path: String, label: String, configuration: Configuration, fileKey: FileKey, role: ConnectionRole,
-        key: KeyOrigin = .byHand, wal: Bool = false
+        key: KeyOrigin = .fromPrepareDatabase, wal: Bool = false
     ) throws -> Database {
         try SQLiteLibrary.requireCipher()
         func attempt() throws -> Database {
@@ -88,7 +75,7 @@ extension Database {
         }
         // The other connections of the pool have the moved file open.
         guard fileKey.pageKey == nil else { return try attempt() }
-        var retry = OpeningRetry(fileKey: fileKey, waitsForSwitch: key.isByHand)
+        var retry = OpeningRetry(fileKey: fileKey, waitsForSwitch: key.isFromPrepareDatabase)
         while true {
             do {
                 return try attempt()
@@ -124,7 +111,7 @@ extension Database {
             db.handle.setCheckpointOnClose(false)
             let isMoved = db.isOfMovedFile(fileKey) || fileKey.isSuperseded(error)
             let refusal = fileKey.opening.refusal(explaining: error)
-            let fault = isMoved || fileKey.isInMemory ? nil : refusal ?? db.logFault(explaining: error)
+            let fault = isMoved || fileKey.isInMemory ? nil : refusal ?? db.walFault(explaining: error)
             db.discard()
             throw isMoved ? StoreError.moved(path) : fault ?? error
         }
@@ -142,11 +129,11 @@ extension Database {
         installSetUpBusyMode()
         hooks.authorize = { [connectionKey] in connectionKey.authorize($0) }
         hooks.isInternal = { [connectionKey] in connectionKey.isInternal }
-        hooks.didCommitToLog = { [unowned self] in didCommitToLog(frames: $0) }
+        hooks.didCommitToWAL = { [unowned self] in didCommitToWAL(frames: $0) }
         handle.installAuthorizer(hooks)
         // Before the hook: SQLite makes its own checkpoints by the same hook, and disabling them removes it.
         handle.disableAutomaticCheckpoints()
-        handle.installLogHook(hooks)
+        handle.installWALHook(hooks)
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
         handle.setTrustedSchema(configuration.trustsSchema)
@@ -157,7 +144,7 @@ extension Database {
         try runInternally("PRAGMA temp_store = MEMORY")
         // A page whose cells overlap is reported as it is read, and not followed.
         try runInternally("PRAGMA cell_size_check = ON")
-        try connectionKey.give(key, on: self)
+        try connectionKey.apply(key, on: self)
         for prepare in configuration.preparations { try prepare(self) }
         try connectionKey.finish(on: self)
         // SQL cannot make an encrypted database unreadable.
@@ -192,7 +179,7 @@ extension Database {
         // store it is the first read in WAL mode, which creates -wal and -shm. They stay, for users who may not create
         // them.
         try verifyLength(fileKey: fileKey)
-        if wal, !fileKey.isInMemory { restartEmptiedLog() }
+        if wal, !fileKey.isInMemory { restartEmptiedWAL() }
         guard fileKey.sidecar?.state == .creating else { return }
         CrashPoint.reach(.firstPageWritten)
         try fileKey.recordCreated()
@@ -209,7 +196,7 @@ extension Database {
             }
         }
         try runInternally("PRAGMA synchronous = NORMAL")
-        try runInternally("PRAGMA journal_size_limit = \(Limits.keptLogBytes)")
+        try runInternally("PRAGMA journal_size_limit = \(DatabaseLimits.keptWALBytes)")
     }
 
     /// Compares the length of an existing file with what header and WAL require.

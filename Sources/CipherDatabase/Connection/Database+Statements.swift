@@ -129,7 +129,7 @@ extension String {
     /// The first statement of a text that does not compile. A trigger is one statement up to its END.
     fileprivate var failingStatement: String {
         var statement = String(firstStatement)
-        while !SQLiteLibrary.isComplete(statement), statement.utf8.count < Limits.longestFailingStatement {
+        while !SQLiteLibrary.isComplete(statement), statement.utf8.count < DatabaseLimits.longestFailingStatement {
             let next = String(decoding: utf8.dropFirst(statement.utf8.count), as: UTF8.self).firstStatement
             if next.isEmpty { break }
             statement += next

@@ -313,7 +313,7 @@ public final class Database {
         let observers = features[StatementWatch.key]?.keeper ?? ObserverKeeper()
         finalizeOwnStatements()
         gating.gate.disarm()
-        settleLog()
+        decideClosingCheckpoint()
         let code = handle.closeStrictly()
         guard code == .SQLITE_OK else {
             armGate()
@@ -332,7 +332,7 @@ public final class Database {
         // Ends a retain cycle: cached statements keep their connection, which would keep the locks of the file.
         finalizeOwnStatements()
         gating.gate.disarm()
-        settleLog()
+        decideClosingCheckpoint()
         handle.close()
         isClosed = true
         if writing.keepsWriteTurn { writing.writeTurn?.leave(label: writeLabel) } else { closeWriteTurn() }

@@ -81,7 +81,7 @@ extension DatabaseError: CustomStringConvertible {
 
     /// Cuts a statement for people: it may have thousands of columns. ``sql`` has all of it.
     static func cut(_ sql: String) -> String {
-        let length = Limits.reportedSQLCharacters
+        let length = DatabaseLimits.reportedSQLCharacters
         return sql.dropFirst(length).isEmpty ? sql : sql.prefix(length) + "\u{2026}"
     }
 
@@ -269,9 +269,9 @@ extension StoreError {
         case .wrongKey, .keyMissing, .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar,
             .settingsConflict, .notEncrypted, .headerDamaged:
             .SQLITE_NOTADB
-        case .pageDamaged, .truncated, .emptyFile, .logDamaged: .SQLITE_CORRUPT
+        case .pageDamaged, .truncated, .emptyFile, .walDamaged: .SQLITE_CORRUPT
         case .storeInUse: .SQLITE_BUSY
-        case .noSuchStore, .databaseMissing, .logMissing: .SQLITE_CANTOPEN
+        case .noSuchStore, .databaseMissing, .walMissing: .SQLITE_CANTOPEN
         case .storeClosed: .SQLITE_MISUSE
         default: nil
         }

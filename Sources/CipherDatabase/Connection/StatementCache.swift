@@ -23,7 +23,7 @@ struct StatementCache {
 
     mutating func insert(_ statement: Statement, for sql: String) {
         // Programs that write values into SQL text would fill the cache without limit.
-        if statements.count >= Limits.cachedStatements { removeAll() }
+        if statements.count >= DatabaseLimits.cachedStatements { removeAll() }
         // A text of other bytes that is equal to this one would otherwise stay as the key.
         statements[sql] = nil
         statements[sql] = statement

@@ -50,7 +50,7 @@ package final class PageSnapshot: @unchecked Sendable {
     ///   - deadline: When the wait for the write lock ends; nil waits for at most a minute.
     ///   - watch: The callbacks that may end that wait earlier and report a long one.
     /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not available, `CancellationError`
-    ///   when the watch ended the wait; ``StoreError`` `logDamaged`, `storeMoved`, `headerDamaged` for a file that is
+    ///   when the watch ended the wait; ``StoreError`` `walDamaged`, `storeMoved`, `headerDamaged` for a file that is
     ///   mostly holes; ``SystemError``.
     package init(
         path: String, configuration: Configuration, fileKey: FileKey, key: KeyOrigin,
@@ -82,7 +82,7 @@ package final class PageSnapshot: @unchecked Sendable {
         let reader = reader
         // While the write lock is held nobody commits, so the reader sees exactly what the index describes.
         let (index, moment, pages) = try writer.sync { db in
-            try db.inTransaction(holdingWriteTurn: deadline ?? .now + Limits.openingWait, watch) {
+            try db.inTransaction(holdingWriteTurn: deadline ?? .now + DatabaseLimits.openingWait, watch) {
                 let pages = try reader.sync { reading in
                     try reading.run(.beginDeferred)
                     _ = try Int.fetchOne(reading, sql: "SELECT COUNT(*) FROM sqlite_schema")
@@ -114,7 +114,8 @@ package final class PageSnapshot: @unchecked Sendable {
     /// - Throws: ``StoreError`` `truncated` when the file ends before them; ``SystemError``.
     package func read(firstPage: UInt32, count: Int, into buffer: UnsafeMutableRawBufferPointer) throws {
         let wanted = UnsafeMutableRawBufferPointer(rebasing: buffer[..<(count * pageBytes)])
-        let got = try file.read(at: (Int(firstPage) - 1) * pageBytes, into: wanted)
+        let got = try file.read(
+            at: PageLayout.offset(ofPage: firstPage, pageBytes: pageBytes), into: wanted)
         for place in 0..<count {
             let number = firstPage + UInt32(place)
             let page = UnsafeMutableRawBufferPointer(
@@ -133,7 +134,7 @@ package final class PageSnapshot: @unchecked Sendable {
     /// The commits since a moment, by any process.
     ///
     /// - Parameter start: The moment of the freeze, or of an earlier delta.
-    /// - Throws: ``StoreError`` `logDamaged`; ``SystemError``.
+    /// - Throws: ``StoreError`` `walDamaged`; ``SystemError``.
     package func delta(since start: WALPosition) throws -> WALDelta {
         let index = try reader.sync { try $0.requireWALIndex() }
         if start.salts != index.salts {
@@ -203,7 +204,7 @@ package final class PageSnapshot: @unchecked Sendable {
 
     private func begunAnew() -> StoreError {
         StoreError(
-            .logDamaged, what: "The WAL of \"\(path)\" was reset while it was being read.",
+            .walDamaged, what: "The WAL of \"\(path)\" was reset while it was being read.",
             why: "A read transaction prevents that: another program ignores SQLite's locks, or removed them.",
             remedy: "Find the program that changes the file, then try again.")
     }
@@ -227,13 +228,12 @@ extension WALPosition {
 extension Database {
     /// The header of the wal-index. Other processes may write it at any moment, each time for less than a microsecond.
     fileprivate func requireWALIndex() throws -> WALIndex {
-        let deadline = ContinuousClock.now + .milliseconds(Limits.recheckMilliseconds)
+        var polling = Polling.untilSettled()
         repeat {
             if let index = handle.walIndex { return index }
-            CurrentThread.pause(microseconds: Limits.restartPauseMicroseconds)
-        } while ContinuousClock.now < deadline
+        } while polling.sleep()
         throw StoreError(
-            .logMissing, what: "The WAL index of \"\(path)\" cannot be read.",
+            .walMissing, what: "The WAL index of \"\(path)\" cannot be read.",
             why: "None of its headers matches its checksum.",
             remedy: "Close the store in every process and open it again: that rebuilds the index.")
     }

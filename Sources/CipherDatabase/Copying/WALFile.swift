@@ -16,9 +16,7 @@ final class WALFile: Sendable {
         self.pageBytes = pageBytes
     }
 
-    private var strideBytes: Int { WALFrameHeader.headerBytes + pageBytes }
-
-    private func offset(ofFrame frame: UInt32) -> Int { WALHeader.headerBytes + (Int(frame) - 1) * strideBytes }
+    private func offset(ofFrame frame: UInt32) -> Int { WALHeader.offset(ofFrame: frame, pageBytes: pageBytes) }
 
     /// The length of the WAL up to and including a frame, in bytes.
     func bytes(through frame: UInt32) -> Int { frame == 0 ? 0 : offset(ofFrame: frame + 1) }
@@ -54,34 +52,22 @@ final class WALFile: Sendable {
             return ([:], isSameRun ? start : WALPosition(salts: index.salts, frame: 0, checksum: WALChecksum()))
         }
         let header = try header(of: index.salts)
-        var next = isSameRun ? start.frame + 1 : 1
-        var checksum = next > 1 ? start.checksum : header.checksum
+        let first = isSameRun ? start.frame + 1 : 1
+        var checksum = first > 1 ? start.checksum : header.checksum
         var lastFrames: [UInt32: UInt32] = [:]
-        let batch = max(1, Self.batchBytes / strideBytes)
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: batch * strideBytes, alignment: 4096)
-        defer { buffer.deallocate() }
-        while next <= index.frames {
-            let count = min(batch, Int(index.frames - next) + 1)
-            let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<(count * strideBytes)])
-            guard try file.read(at: offset(ofFrame: next), into: piece) == piece.count else {
-                throw exchanged("the frames from \(next) on are missing")
+        let end = try WALWalk.wholeFrames(first...index.frames, of: header) {
+            try file.read(at: $0, into: $1)
+        } visit: { number, frame in
+            guard let found = WALFrameHeader(frame, continuing: &checksum, of: header) else {
+                throw damaged(frame: number)
             }
-            for place in 0..<count {
-                let frame = UnsafeRawBufferPointer(rebasing: piece[place * strideBytes..<(place + 1) * strideBytes])
-                checksum.add(frame: frame, bigEndian: header.checksumsAreBigEndian)
-                guard let found = WALFrameHeader(frame), found.salts == index.salts, found.checksum == checksum,
-                    found.pageNumber > 0
-                else { throw damaged(frame: next + UInt32(place)) }
-                lastFrames[found.pageNumber] = next + UInt32(place)
-            }
-            next += UInt32(count)
+            lastFrames[found.pageNumber] = number
+            return true
         }
+        if end <= index.frames { throw exchanged("the frames from \(end) on are missing") }
         lastFrames = lastFrames.filter { $0.key <= index.databasePages }
         return (lastFrames, WALPosition(salts: index.salts, frame: index.frames, checksum: checksum))
     }
-
-    /// The bytes of one read.
-    private static let batchBytes = 512 * 1024
 
     private func header(of salts: WALSalts) throws -> WALHeader {
         let bytes = try file.read(at: 0, byteCount: WALHeader.headerBytes)
@@ -95,7 +81,7 @@ final class WALFile: Sendable {
 
     private func damaged(frame: UInt32) -> StoreError {
         StoreError(
-            .logDamaged, what: "The WAL of \"\(database)\" is damaged.",
+            .walDamaged, what: "The WAL of \"\(database)\" is damaged.",
             why: "Frame \(frame) was committed, but its checksum or its salts do not continue those of the frames "
                 + "before it.",
             remedy: "Run cipherctl verify on the store. The last commits may have to be restored from a backup.")
@@ -103,7 +89,7 @@ final class WALFile: Sendable {
 
     private func exchanged(_ why: String) -> StoreError {
         StoreError(
-            .logDamaged, what: "The WAL of \"\(database)\" does not match its index.",
+            .walDamaged, what: "The WAL of \"\(database)\" does not match its index.",
             why: "\(why.prefix(1).uppercased())\(why.dropFirst()).",
             remedy: "Try again. If the error persists, another program has changed the WAL: run cipherctl verify.")
     }

@@ -42,10 +42,10 @@ package struct CompanionFiles: Sendable {
             // A restoration gives all files a second name for a moment. A store with one is refused for its database.
             if status.linkCount > 1, database.map({ $0.linkCount <= 1 }) ?? true { return linked(path, status) }
             // SQLite would take its content for that of the database.
-            if let owner = FileAccess.stranger(owning: status, beside: paths.database) {
+            if let owner = FileAccess.otherUser(owning: status, beside: paths.database) {
                 return Self.others(path, owner)
             }
-            if readsContent, path == paths.wal, !isLog(status) { return Self.foreign(path, "the WAL") }
+            if readsContent, path == paths.wal, !isWALFile(status) { return Self.foreign(path, "the WAL") }
             return nil
         }
     }
@@ -54,7 +54,7 @@ package struct CompanionFiles: Sendable {
 
     /// Whether the file can be a WAL. A damaged header has the magic number or the version; a crash of the machine leaves
     /// zeros throughout; where the beginning is lost, frames follow.
-    private func isLog(_ status: FileStatus) -> Bool {
+    private func isWALFile(_ status: FileStatus) -> Bool {
         guard status.byteCount > 0 else { return true }
         // A WAL has no locks that a close would drop.
         guard let file = try? FileDescriptor(opening: paths.wal, .readOnly, followsLinks: false),
@@ -71,7 +71,7 @@ package struct CompanionFiles: Sendable {
         _ file: borrowing FileDescriptor, _ head: [UInt8], _ status: FileStatus
     ) -> Bool {
         guard head.allSatisfy({ $0 == 0 }) else { return false }
-        switch try? LeadingZeros(of: file, limitBytes: Limits.searchedZeroBytes) {
+        switch try? LeadingZeros(of: file, limitBytes: DatabaseLimits.searchedZeroBytes) {
         case nil, .throughout: return true
         case .upTo(let offset): return Self.hasFrames(file, status.byteCount, after: offset)
         case .unknown: return false
@@ -90,7 +90,7 @@ package struct CompanionFiles: Sendable {
         var pageBytes = PageLayout.smallestPageBytes
         while pageBytes <= PageLayout.largestPageBytes {
             let first = max(0, position - WALHeader.headerBytes) / (WALFrameHeader.headerBytes + pageBytes)
-            for index in first..<first + Limits.searchedFrames {
+            for index in first..<first + DatabaseLimits.searchedFrames {
                 guard let next = frame(index + 1, pageBytes: pageBytes),
                     let former = frame(index, pageBytes: pageBytes)
                 else { continue }

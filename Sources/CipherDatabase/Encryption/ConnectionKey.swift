@@ -3,6 +3,20 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
+/// Where the key of a connection comes from.
+package enum KeyOrigin: Sendable {
+    /// From the functions of ``Configuration/prepareDatabase(_:)``.
+    case fromPrepareDatabase
+    /// From a key source that was read already; a store that does not exist is created with these settings.
+    case secret(Secret, creatingWith: CipherSettings)
+    /// From the file key, which has the keys of an earlier opening (``FileKey/successor()``); nothing is created.
+    case knownKeys
+    /// A random one that is not stored, for a temporary file; keys that preparing functions set are not used.
+    case throwaway
+
+    var isFromPrepareDatabase: Bool { if case .fromPrepareDatabase = self { true } else { false } }
+}
+
 /// The keys of one connection, from its first pragma until it is closed.
 ///
 /// While a connection is prepared this type collects key and settings, supplies the salt and records it. Afterwards it
@@ -14,7 +28,7 @@ final class ConnectionKey {
         /// No key was given yet.
         case unkeyed
         /// A key was given; settings may follow.
-        case given(Secret, PendingKey)
+        case given(Secret, PendingCipherSettings)
         /// SQLCipher has its final key; more pragmas may follow if they agree with it. The secret is nil when the
         /// file key had the keys from a former opening.
         case settled(Secret?, PageKey)
@@ -37,7 +51,7 @@ final class ConnectionKey {
     /// Pragmas that came before the key or among its settings. Run at once, they would access the file too early.
     private var postponed: [String] = []
     /// The settings that pragmas have requested since the key was settled.
-    private var asked: PendingKey?
+    private var asked: PendingCipherSettings?
     private var refusal: (any Error)?
 
     init(handle: ConnectionHandle, fileKey: FileKey, configuration: Configuration) {
@@ -66,20 +80,20 @@ final class ConnectionKey {
     ///
     /// - Throws: `StoreError` `keyRotated` when the keys of a former opening no longer belong to the store; what giving
     ///   a secret throws.
-    func give(_ origin: KeyOrigin, on db: Database) throws {
+    func apply(_ origin: KeyOrigin, on db: Database) throws {
         switch origin {
-        case .byHand: break
+        case .fromPrepareDatabase: break
         case .throwaway:
             try check(allowingInternalSQL { try handle.setRawKey(.throwaway()) })
             hasThrowawayKey = true
             phase = .leftToSQLCipher
-        case .material, .held:
+        case .secret, .knownKeys:
             wasGivenKey = true
-            if let key = fileKey.pageKey { return try settle(fileKey.secret, key) }
-            guard case .material(let secret, let settings) = origin else {
-                return try settle(fileKey.secret, fileKey.keyByHeldKeys(file: handle))
+            if let key = fileKey.pageKey { return try setKey(fileKey.secret, key) }
+            guard case .secret(let secret, let settings) = origin else {
+                return try setKey(fileKey.secret, fileKey.keyByHeldKeys(file: handle))
             }
-            try give(secret, creatingWith: settings, on: db)
+            try apply(secret, creatingWith: settings, on: db)
         }
     }
 
@@ -87,7 +101,7 @@ final class ConnectionKey {
     ///
     /// - Parameter settings: Settings for a file that does not exist yet, to be recorded at once; nil leaves them to
     ///   the pragmas that follow.
-    func give(_ secret: Secret, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
+    func apply(_ secret: Secret, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
         if hasThrowawayKey && !isPrepared { return }
         switch phase {
         case .unkeyed, .given: break
@@ -102,7 +116,7 @@ final class ConnectionKey {
             return try runPostponed(on: db)
         }
         switch try fileKey.resolve(secret, file: handle, creatingWith: settings) {
-        case .known(let key): try settle(secret, key)
+        case .known(let key): try setKey(secret, key)
         case .pending(let pending):
             try check(setPlainKey(secret))
             if let salt = pending.salt, pending.isNewFile {
@@ -115,7 +129,7 @@ final class ConnectionKey {
     }
 
     /// Sets the raw key of the connection, and verifies page 1 before SQLite reads it.
-    private func settle(_ secret: Secret?, _ key: PageKey) throws {
+    private func setKey(_ secret: Secret?, _ key: PageKey) throws {
         isInternal = true
         defer { isInternal = false }
         try check(handle.setRawKey(key))
@@ -127,11 +141,11 @@ final class ConnectionKey {
                 throw SQLiteLibrary.unsupported(found: "a library that does not know plaintext headers")
             }
         }
-        try fileKey.settle(key, of: secret, handle)
+        try fileKey.confirm(key, of: secret, handle)
         phase = .settled(secret, key)
     }
 
-    private func settlePending(_ secret: Secret, _ pending: PendingKey, on db: Database) throws {
+    private func derivePending(_ secret: Secret, _ pending: PendingCipherSettings, on db: Database) throws {
         if pending.isNewFile, fileKey.opening.isReadonly, let paths = fileKey.paths {
             if pending.needsSidecar { throw FileDiagnosis.notYetCreated(paths.database) }
             // SQLCipher derives the key with the salt of the file, once the file exists.
@@ -140,7 +154,7 @@ final class ConnectionKey {
             guard let salt = pending.salt else { throw fileKey.saltMissing() }
             if pending.saltOrigin == .file && pending.needsSidecar { throw fileKey.standardFile() }
             let key = try fileKey.pageKey(of: secret, salt: salt, settings: pending.settings)
-            try settle(secret, key)
+            try setKey(secret, key)
             // An existing file whose salt the user has set: page 1 proves the salt, so it is recorded.
             if pending.needsSidecar && !pending.isNewFile { try fileKey.recordFound(key) }
         } else {
@@ -164,7 +178,7 @@ final class ConnectionKey {
             if fileKey.isInMemory || configuration.allowsUnencrypted { return }
             if !CipherPragma.comesBeforeFileAccess(sql()) { throw fileKey.keyMissing() }
         case .given(let secret, let pending):
-            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(secret, pending, on: db) }
+            if !CipherPragma.comesBeforeFileAccess(sql()) { try derivePending(secret, pending, on: db) }
         }
     }
 
@@ -205,7 +219,7 @@ final class ConnectionKey {
     func finish(on db: Database) throws {
         switch phase {
         case .unkeyed where !fileKey.isInMemory && !configuration.allowsUnencrypted: throw fileKey.keyMissing()
-        case .given(let secret, let pending): try settlePending(secret, pending, on: db)
+        case .given(let secret, let pending): try derivePending(secret, pending, on: db)
         default: break
         }
         if case .settled(_, let key) = phase, let asked, !asked.isModelled || asked.settings != key.settings {
@@ -330,7 +344,7 @@ final class ConnectionKey {
         case .leftToSQLCipher:
             break
         case .settled(_, let key):
-            var known = asked ?? PendingKey(settled: key)
+            var known = asked ?? PendingCipherSettings(settled: key)
             if let reason = known.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
             asked = known
             // One pragma sets several at once, and later ones may correct it: `finish` compares those.
@@ -381,5 +395,65 @@ final class ConnectionKey {
         // A raw key is given with its salt later, when the salt is settled.
         guard secret.isPassphrase else { return handle.setRawKey(secret, salt: nil) }
         return secret.withBytes { handle.setKey($0) }
+    }
+}
+
+extension ConnectionHandle {
+    /// Sets the key of its pages in SQLCipher as a raw keyspec, and after it the cipher settings.
+    ///
+    /// The keyspec `x'<64 hex digits><32 hex digits>'` needs no derivation and overrides any salt that is set
+    /// otherwise.
+    /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
+    func setRawKey(_ key: PageKey) -> ResultCode {
+        let code = key.keyspec.withBytes { setKey($0) }
+        guard code == .SQLITE_OK else { return code }
+        for (setting, value) in key.settings.pragmas {
+            let code = runPragma("PRAGMA \(setting.rawValue) = \(value)")
+            guard code == .SQLITE_OK else { return code }
+        }
+        return .SQLITE_OK
+    }
+
+    /// Sets a raw key in SQLCipher that has no salt yet: SQLCipher reads the salt from the file, or from a pragma.
+    func setRawKey(_ secret: Secret, salt: Salt?) -> ResultCode {
+        secret.keyspec(salt: salt).withBytes { setKey($0) }
+    }
+
+    /// Runs a pragma of the library to its end.
+    func runPragma(_ sql: String) -> ResultCode {
+        let (code, compiled, _) = prepare(sql, persistent: false)
+        guard code == .SQLITE_OK, let compiled else { return code }
+        let statement = StatementHandle(compiled)
+        defer { statement.finalize() }
+        var step: CInt
+        repeat { step = statement.step() } while step == ResultCode.SQLITE_ROW.rawValue
+        return step == ResultCode.SQLITE_DONE.rawValue ? .SQLITE_OK : ResultCode(rawValue: step)
+    }
+
+    /// The first column of a pragma's first row.
+    func pragmaValue(_ sql: String) -> String? { pragmaAnswer(sql).value }
+
+    /// The first column of a pragma's first row, and the code of its statement: an interrupted one has no row either.
+    func pragmaAnswer(_ sql: String) -> (code: ResultCode, value: String?) {
+        let (code, compiled, _) = prepare(sql, persistent: false)
+        guard code == .SQLITE_OK, let compiled else { return (code, nil) }
+        let statement = StatementHandle(compiled)
+        defer { statement.finalize() }
+        let step = ResultCode(rawValue: statement.step())
+        return (step, step == .SQLITE_ROW ? statement.stringOrNil(at: 0) : nil)
+    }
+}
+
+extension CipherSettings {
+    /// The pragmas that differ from SQLCipher 4's defaults. A raw key does not depend on the rounds of the KDF. They
+    /// are set so that `PRAGMA kdf_iter` returns those of the passphrase.
+    var pragmas: [(CipherPragma.Setting, String)] {
+        var pragmas: [(CipherPragma.Setting, String)] = []
+        if pageBytes != CipherSettings.sqlCipher4.pageBytes { pragmas.append((.pageBytes, String(pageBytes))) }
+        if hmacHash != .sha512 { pragmas.append((.hmacHash, "HMAC_\(hmacHash.rawValue.uppercased())")) }
+        if kdfHash != .sha512 { pragmas.append((.kdfHash, "PBKDF2_HMAC_\(kdfHash.rawValue.uppercased())")) }
+        if kdfRounds != CipherSettings.sqlCipher4.kdfRounds { pragmas.append((.kdfRounds, String(kdfRounds))) }
+        if plaintextHeaderBytes != 0 { pragmas.append((.plaintextHeader, String(plaintextHeaderBytes))) }
+        return pragmas
     }
 }

@@ -40,7 +40,7 @@ extension Database {
     package func use(_ secret: Secret) throws {
         requireAccess()
         if isClosed { throw closedError }
-        try connectionKey.give(secret, on: self)
+        try connectionKey.apply(secret, on: self)
     }
 
     /// Refused: changing the key in place loses data.

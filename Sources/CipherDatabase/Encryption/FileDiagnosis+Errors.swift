@@ -76,11 +76,11 @@ extension FileDiagnosis {
             remedy: "Run `cipherctl verify` to see every damaged page, and restore the file from a backup.")
     }
 
-    /// - Parameter pagesInLog: How many pages the committed frames of the WAL have.
-    func truncated(expectedPages: Int, bytes: Int, pageBytes: Int, pagesInLog: Int = 0) -> StoreError {
+    /// - Parameter pagesInWAL: How many pages the committed frames of the WAL have.
+    func truncated(expectedPages: Int, bytes: Int, pageBytes: Int, pagesInWAL: Int = 0) -> StoreError {
         let rest =
-            pagesInLog == 0
-            ? ", and the WAL does not contain the rest." : ". The WAL has \(CountText.text(pagesInLog, "page")) of it."
+            pagesInWAL == 0
+            ? ", and the WAL does not contain the rest." : ". The WAL has \(CountText.text(pagesInWAL, "page")) of it."
         return StoreError(
             .truncated,
             what: "The end of \"\(path)\" is missing.",
@@ -94,19 +94,19 @@ extension FileDiagnosis {
     private static let remedyForLostPages =
         "Restore the file from a backup, or copy what is left into a new store with `cipherctl salvage`."
 
-    func logOfOtherDatabase(pageBytes: Int, expected: Int) -> StoreError {
+    func walOfOtherDatabase(pageBytes: Int, expected: Int) -> StoreError {
         let log = StorePaths(path).wal
         return StoreError(
-            .logDamaged,
+            .walDamaged,
             what: "\"\(log)\" is not the WAL of \"\(path)\".",
             why: "Its pages have \(pageBytes) bytes, those of the database \(expected).",
             remedy: "Put the WAL of this database back in its place. If there is none, move that file away: commits "
                 + "that were only in the WAL are then missing.")
     }
 
-    func logOfOtherVersion(_ version: UInt32) -> StoreError {
+    func walOfOtherVersion(_ version: UInt32) -> StoreError {
         StoreError(
-            .logDamaged,
+            .walDamaged,
             what: "\"\(path)\" cannot be opened with its WAL.",
             why: "The header of \"\(StorePaths(path).wal)\" names format version \(version), and SQLite knows version "
                 + "\(WALHeader.formatVersion) only.",
@@ -153,14 +153,14 @@ extension FileDiagnosis {
         }
         if Files.isOnReadOnlyFilesystem(path) {
             return StoreError(
-                .logMissing,
+                .walMissing,
                 what: "\"\(path)\" cannot be read here: \"\(first)\" is missing.",
                 why: "Reading needs the WAL and its index (-wal, -shm), and the filesystem is mounted read-only.",
                 remedy: "Copy the store with all files of its name to a filesystem that is not read-only, or make a "
                     + "backup where it can be written: a backup is read in place.")
         }
         return StoreError(
-            .logMissing,
+            .walMissing,
             what: "\"\(path)\" cannot be read here: \"\(first)\" is missing.",
             why: "Reading needs the WAL and its index (-wal, -shm), and this process may not create them.",
             remedy: "Open the store once for writing with `cipherctl sql --write` (SharedStore.open in a program): "
@@ -168,7 +168,7 @@ extension FileDiagnosis {
     }
 
     static func emptyFile(_ path: String) -> StoreError {
-        let logged = (try? pagesInLog(of: path)) ?? 0
+        let logged = (try? pagesInWAL(of: path)) ?? 0
         // SQLite would remove the WAL of such a file.
         if logged > 0 {
             return StoreError(
@@ -215,22 +215,18 @@ extension FileDiagnosis {
                 let kind = try Files.kind(directory)
                 if kind != .directory {
                     if path.hasSuffix("/") {
-                        return StoreError(
-                            .noSuchStore, what: "There is no store at \"\(path)\".",
-                            why: "The path of a file has a slash at its end.", remedy: "Remove the slash.")
+                        return StoreError.noStore(
+                            at: path, why: "The path of a file has a slash at its end.", remedy: "Remove the slash.")
                     }
-                    return StoreError(
-                        .noSuchStore,
-                        what: "There is no store at \"\(path)\".",
+                    return StoreError.noStore(
+                        at: path,
                         why: kind == nil
                             ? "The directory \"\(directory)\" does not exist." : "\"\(directory)\" is not a directory.",
                         remedy: kind == nil ? "Create the directory, or check the path." : "Check the path.")
                 }
                 if readonly {
-                    return StoreError(
-                        .noSuchStore,
-                        what: "There is no store at \"\(path)\".",
-                        why: "The file does not exist, and a connection that only reads cannot create it.",
+                    return StoreError.noStore(
+                        at: path, why: "The file does not exist, and a connection that only reads cannot create it.",
                         remedy: "Check the path, or open it once for writing.")
                 }
                 return Files.canWrite(directory: directory) ? nil : SystemError.permissionDenied("open", path)

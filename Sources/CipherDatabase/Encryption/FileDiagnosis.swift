@@ -68,24 +68,23 @@ struct FileDiagnosis {
     func verifyFirstPage(_ key: PageKey, sidecar: Sidecar?) throws {
         let settings = key.settings
         var codec = try PageCodec(dataKey: key.dataKey.secret, salt: key.salt.bytes, settings: settings)
-        let deadline = ContinuousClock.now + .milliseconds(Limits.recheckMilliseconds)
+        var polling = Polling.untilSettled()
         var problem: (any Error)?
         repeat {
-            if problem != nil { Pause.sleep(for: .milliseconds(2)) }
             let (first, size) = try beginning(settings.pageBytes)
             if size == 0 { return }
             problem = judge(first, size: size, codec: &codec, key: key, sidecar: sidecar)
             if problem == nil { return }
             // An error in a file that was replaced does not apply to the store: its opener starts again with the new
             // file.
-        } while ContinuousClock.now < deadline && !file.hasMoved
+        } while !file.hasMoved && polling.sleep()
         guard let problem else { return }
         if try mayBePlayedBack() { return }
         // A power failure in the middle of the first page of a new store leaves the journal of an empty database.
         if sidecar?.state == .creating, try RollbackJournal(beside: path)?.beganEmpty == true, file.emptyFile() {
             return
         }
-        if let logged = try firstPageInLog(pageBytes: settings.pageBytes) {
+        if let logged = try firstPageInWAL(pageBytes: settings.pageBytes) {
             let size = file.fileBytes ?? 0
             if judge(logged, size: size, codec: &codec, key: key, sidecar: sidecar) == nil { return }
         }
@@ -122,8 +121,8 @@ struct FileDiagnosis {
     }
 
     private func shorterThanPage(bytes: Int, pageBytes: Int) -> StoreError {
-        let logged = (try? Self.pagesInLog(of: path)) ?? 0
-        return truncated(expectedPages: 1, bytes: bytes, pageBytes: pageBytes, pagesInLog: logged)
+        let logged = (try? Self.pagesInWAL(of: path)) ?? 0
+        return truncated(expectedPages: 1, bytes: bytes, pageBytes: pageBytes, pagesInWAL: logged)
     }
 
     /// The error of a file that is the store's, but has lost its header; nil where no page shows that it is. The code of
@@ -163,7 +162,7 @@ struct FileDiagnosis {
         guard let size = file.fileBytes, pages > 0 else { return }
         if mayHaveTail, size > pages * pageBytes { return }
         let length = DatabaseLength(fileBytes: size, pageBytes: pageBytes)
-        if let error = try wrongLength(length, pages: pages, committed: pagesInLog) { throw error }
+        if let error = try wrongLength(length, pages: pages, committed: pagesInWAL) { throw error }
     }
 
     private func wrongLength(
@@ -178,19 +177,19 @@ struct FileDiagnosis {
     }
 
     /// The pages in the committed frames of the WAL; nil when there are none.
-    private func pagesInLog() throws -> Set<UInt32>? {
-        try scanLog(.saltsOnly) { scan, _ in Set(scan.lastFrames.keys) }
+    private func pagesInWAL() throws -> Set<UInt32>? {
+        try scanWAL(.saltsOnly) { scan, _ in Set(scan.lastFrames.keys) }
     }
 
     /// How many pages the committed frames of the WAL of a database have.
-    static func pagesInLog(of path: String) throws -> Int {
-        try scanLog(of: path, .checksums) { scan, _ in scan.lastFrames.count } ?? 0
+    static func pagesInWAL(of path: String) throws -> Int {
+        try scanWAL(of: path, .checksums) { scan, _ in scan.lastFrames.count } ?? 0
     }
 
     /// How many pages of the database the committed frames of its WAL have, and how many the last commit counts; nil
     /// without a commit. SQLite uses no page of the lock bytes.
-    static func pagesOfDatabaseInLog(_ path: String) throws -> (there: Int, counted: Int)? {
-        try scanLog(of: path, .checksums) { scan, _ in
+    static func pagesOfDatabaseInWAL(_ path: String) throws -> (there: Int, counted: Int)? {
+        try scanWAL(of: path, .checksums) { scan, _ in
             let lockPage = UInt32(PageLayout.lockByteOffset / scan.header.pageBytes) + 1
             let counted = Int(scan.databasePages) - (scan.databasePages >= lockPage ? 1 : 0)
             return (scan.lastFrames.count, counted)
@@ -198,7 +197,7 @@ struct FileDiagnosis {
     }
 
     /// The page size in the header of the WAL, which SQLite then takes for that of the database; nil without commits.
-    private func pageBytesInLog() throws -> Int? { try scanLog(.saltsOnly) { scan, _ in scan.header.pageBytes } }
+    private func pageBytesInWAL() throws -> Int? { try scanWAL(.saltsOnly) { scan, _ in scan.header.pageBytes } }
 
     /// The format version of the WAL, when it is one with which SQLite opens no database.
     private func unknownLogVersion() throws -> UInt32? {
@@ -209,21 +208,21 @@ struct FileDiagnosis {
     }
 
     /// Page 1 of the last commit in the WAL; nil when the WAL does not contain it.
-    private func firstPageInLog(pageBytes: Int) throws -> [UInt8]? {
-        try scanLog(.checksums) { scan, log in
+    private func firstPageInWAL(pageBytes: Int) throws -> [UInt8]? {
+        try scanWAL(.checksums) { scan, log in
             guard scan.header.pageBytes == pageBytes, let frame = scan.lastFrames[1] else { return nil }
             return try log.read(at: scan.pageOffset(ofFrame: frame), byteCount: pageBytes)
         }
     }
 
-    private func scanLog<T>(
+    private func scanWAL<T>(
         _ checking: WALScan.Checking, _ body: (WALScan, borrowing FileDescriptor) throws -> T?
     ) throws -> T? {
-        try Self.scanLog(of: path, checking, body)
+        try Self.scanWAL(of: path, checking, body)
     }
 
     /// Reads a WAL that contains commits; nil when it contains none.
-    private static func scanLog<T>(
+    private static func scanWAL<T>(
         of path: String, _ checking: WALScan.Checking, _ body: (WALScan, borrowing FileDescriptor) throws -> T?
     ) throws -> T? {
         let wal = StorePaths(path).wal
@@ -251,7 +250,7 @@ struct FileDiagnosis {
             return error
         }
         if error.resultCode == .SQLITE_CANTOPEN, let version = try? unknownLogVersion() {
-            return logOfOtherVersion(version)
+            return walOfOtherVersion(version)
         }
         let unopened: [ResultCode] = [.SQLITE_CANTOPEN, .SQLITE_READONLY]
         if unopened.contains(error.resultCode), let reason = reasonLogNotOpened() { return reason }
@@ -259,8 +258,8 @@ struct FileDiagnosis {
         guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else {
             return error
         }
-        if let settings, let logged = try? pageBytesInLog(), logged != settings.pageBytes {
-            return logOfOtherDatabase(pageBytes: logged, expected: settings.pageBytes)
+        if let settings, let logged = try? pageBytesInWAL(), logged != settings.pageBytes {
+            return walOfOtherDatabase(pageBytes: logged, expected: settings.pageBytes)
         }
         guard let settings else {
             // SQLCipher derived the key itself, or there was no key.
@@ -270,7 +269,7 @@ struct FileDiagnosis {
         }
         guard settings.plaintextHeaderBytes > 0, let header = DatabaseHeader(first) else { return error }
         // The length in the WAL has precedence over the one in the header.
-        guard (try? pagesInLog()) == nil else { return error }
+        guard (try? pagesInWAL()) == nil else { return error }
         let length = DatabaseLength(fileBytes: size, pageBytes: settings.pageBytes)
         return wrongLength(length, pages: Int(header.pageCount)) { nil } ?? error
     }

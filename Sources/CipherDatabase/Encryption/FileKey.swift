@@ -140,8 +140,8 @@ package final class FileKey: Sendable {
                     remedy: "Open it again with a key that is valid, and copy it then.")
             }
         }
-        guard case .held = key, let secret, let pageKey else { return key }
-        return .material(secret, creatingWith: pageKey.settings)
+        guard case .knownKeys = key, let secret, let pageKey else { return key }
+        return .secret(secret, creatingWith: pageKey.settings)
     }
 
     /// The keys for what a sidecar claims, before there is a connection; nil when the secret opens no slot of it.
@@ -149,7 +149,7 @@ package final class FileKey: Sendable {
     /// The secret of a former opening is tried before its keys. It may open what those do not, such as the slots of a
     /// new master key.
     package func keys(of claimed: Sidecar, given origin: KeyOrigin) throws -> SidecarKeys? {
-        if case .material(let secret, _) = origin { return try sidecarCache?.keys(of: claimed, for: secret) }
+        if case .secret(let secret, _) = origin { return try sidecarCache?.keys(of: claimed, for: secret) }
         if let secret = held?.secret, let keys = try sidecarCache?.keys(of: claimed, for: secret) { return keys }
         return held?.keys
     }
@@ -164,7 +164,7 @@ package final class FileKey: Sendable {
     /// with a new salt, and the others derive the key of that slot.
     package func lock(unlocking secret: Secret) throws {
         guard let sidecarCache, !opening.isReadonly, !opening.isLocked else { return }
-        let deadline = ContinuousClock.now + Limits.openingWait
+        let deadline = ContinuousClock.now + DatabaseLimits.openingWait
         while true {
             let copies = sidecarCache.read()
             // An error in the sidecar or in a slot is reported by the connection, which meets it again.
@@ -195,7 +195,7 @@ package final class FileKey: Sendable {
         /// The sidecar contains salt and settings.
         case known(PageKey)
         /// Salt and settings are still to be collected.
-        case pending(PendingKey)
+        case pending(PendingCipherSettings)
     }
 
     /// Decides how a secret is used: with the sidecar, with the salt in the file, or with a new salt.
@@ -265,11 +265,11 @@ package final class FileKey: Sendable {
             guard !opening.isReadonly else {
                 if settings != nil { throw FileDiagnosis.notYetCreated(diagnosis.path) }
                 // The connection that writes the first page chooses its salt.
-                return .pending(PendingKey(isNewFile: true, salt: nil, saltOrigin: .unknown))
+                return .pending(PendingCipherSettings(isNewFile: true, salt: nil, saltOrigin: .unknown))
             }
             let salt = try Salt.random()
             guard let settings else {
-                return .pending(PendingKey(isNewFile: true, salt: salt, saltOrigin: .generated))
+                return .pending(PendingCipherSettings(isNewFile: true, salt: salt, saltOrigin: .generated))
             }
             try StorePaths(diagnosis.path).requireNoRemains()
             // The sidecar is made durable, in state `creating`, before the first page exists.
@@ -280,10 +280,10 @@ package final class FileKey: Sendable {
             // A store always has a plaintext header; a file that contains its salt can only be opened without
             // SharedStore.
             if settings != nil { throw standardFile() }
-            return .pending(PendingKey(isNewFile: false, salt: salt, saltOrigin: .file))
+            return .pending(PendingCipherSettings(isNewFile: false, salt: salt, saltOrigin: .file))
         case .plaintextHeader:
             if settings != nil { throw saltMissing() }
-            return .pending(PendingKey(isNewFile: false, salt: nil, saltOrigin: .unknown))
+            return .pending(PendingCipherSettings(isNewFile: false, salt: nil, saltOrigin: .unknown))
         }
     }
 
@@ -336,7 +336,7 @@ package final class FileKey: Sendable {
     ) throws -> PageKey {
         guard let newest, newest.storeID == former.storeID, newest.epoch == former.epoch, newest.slotted != nil,
             case .direct(let dataKey) = keys
-        else { throw keyRotated(from: former.epoch, to: newest?.epoch ?? former.epoch) }
+        else { throw StoreError.hasOtherKey(name, from: former.epoch, to: newest?.epoch ?? former.epoch) }
         // Page 1 proves the key; nothing else of the sidecar is used, or could be authenticated.
         sidecarCache.accept(newest, keys)
         return PageKey(dataKey, salt: newest.salt, settings: newest.settings)
@@ -345,7 +345,7 @@ package final class FileKey: Sendable {
     // MARK: Verifying and recording the key
 
     /// Makes the key of a connection the one of all connections, after the header and page 1 were verified.
-    func settle(_ key: PageKey, of secret: Secret?, _ file: ConnectionHandle) throws {
+    func confirm(_ key: PageKey, of secret: Secret?, _ file: ConnectionHandle) throws {
         try verify(file, key)
         state.withLock { $0.settled = (secret, key) }
     }
@@ -534,16 +534,6 @@ extension FileKey {
                 "Omit the settings: the recorded ones are used. For a new file set them directly after the key, before "
                 + "any statement that uses it."
         )
-    }
-
-    /// The store has another key than this process.
-    func keyRotated(from: UInt64, to: UInt64) -> StoreError {
-        StoreError(
-            .keyRotated(from: from, to: to),
-            what: "\(name) has another key than it had when it was opened (epoch \(from) -> \(to)).",
-            why:
-                "It was re-encrypted by another process, and the keys that this process holds no longer open it.",
-            remedy: "Reopen the store; the key source will be asked again.")
     }
 
     func switching(_ path: String) -> StoreError {

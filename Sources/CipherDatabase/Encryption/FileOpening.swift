@@ -104,7 +104,7 @@ package final class FileOpening: Sendable {
         let file = try LockFile(path: paths.lock, likeFile: paths.database, permissions: newFilePermissions())
         let lock = try endingWhenSuspended { isCancelled in
             try file.lock(
-                .opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait, isCancelled: isCancelled)
+                .opening, .exclusive, deadline: deadline ?? .now + DatabaseLimits.openingWait, isCancelled: isCancelled)
         }
         state.withLock { $0.lock = lock }
         sidecarCache?.setGuarded(true)
@@ -171,7 +171,7 @@ package final class FileOpening: Sendable {
     /// Refuses a path at which no store can exist, before a lock file is created beside it.
     package func requirePossiblePlace() throws {
         guard let paths, let path else { return }
-        if !isReadonly { try ForeignLink.refuse(path) }
+        if !isReadonly { try OtherUserLink.refuse(path) }
         let directory = try Files.kind(Files.directory(of: paths.database))
         let kind = try Files.kind(paths.database)
         guard kind == .directory || kind == .other || directory != .directory else { return try requireUsableName() }
@@ -250,7 +250,7 @@ package final class FileOpening: Sendable {
 
     /// Decides on a rollback journal beside the file of a store, before SQLite reads that.
     ///
-    /// - Throws: ``StoreError`` `logDamaged` where another program has left the store in rollback mode, with a journal that
+    /// - Throws: ``StoreError`` `walDamaged` where another program has left the store in rollback mode, with a journal that
     ///   cannot be trusted.
     private func settleJournal(_ handle: ConnectionHandle) throws {
         guard let paths, try FileDiagnosis(handle, path: paths.database).isInRollbackMode(),

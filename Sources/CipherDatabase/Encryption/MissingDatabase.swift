@@ -28,8 +28,8 @@ package enum MissingDatabase {
     /// The error for a store whose destruction was started and not completed; nil when none was.
     package static func interruptedDestruction(_ paths: StorePaths) throws(SystemError) -> StoreError? {
         guard try Files.entryExists(paths.destroying), try !isTaken(paths) else { return nil }
-        return StoreError(
-            .noSuchStore, what: "There is no longer a store at \"\(paths.database)\".",
+        return StoreError.noLongerStore(
+            at: paths.database,
             why: "It was destroyed, and the destruction was interrupted before all of its files were removed: "
                 + "\"\(paths.destroying)\" is left.",
             remedy: "Complete it with `cipherctl destroy` (SharedStore.destroy(at:) in a program). Then a store can be "
@@ -63,7 +63,7 @@ package enum MissingDatabase {
         let restoring = "restore the store from a backup: `cipherctl restore DIR \(place) --replace`"
         let removed = "Its sidecar says that the store was created and is ready, so the file was removed or moved away."
         let what = "The database file \"\(paths.database)\" is gone."
-        guard let (there, counted) = (try? FileDiagnosis.pagesOfDatabaseInLog(paths.database)) ?? nil else {
+        guard let (there, counted) = (try? FileDiagnosis.pagesOfDatabaseInWAL(paths.database)) ?? nil else {
             return StoreError(
                 .databaseMissing, what: what, why: removed + " Its WAL has no commit.",
                 remedy: "Put the file back, or \(restoring).")

@@ -182,20 +182,20 @@ extension StorePaths {
     /// - Throws: ``StoreError`` `pathTooLong`.
     package func requireShortPath(suffix: String = "") throws(StoreError) {
         let name = Files.name(of: database).utf8.count
-        if name > Limits.newNameBytes, !Files.exists(database) {
+        if name > DatabaseLimits.newNameBytes, !Files.exists(database) {
             throw StoreError(
                 .pathTooLong, what: "The name of \"\(database)\" is too long.",
                 why: "It has \(name) bytes. Filesystems take 255, of which files beside a store need "
-                    + "\(255 - Limits.newNameBytes).",
-                remedy: "Choose a name of at most \(Limits.newNameBytes) bytes; nothing was changed.")
+                    + "\(255 - DatabaseLimits.newNameBytes).",
+                remedy: "Choose a name of at most \(DatabaseLimits.newNameBytes) bytes; nothing was changed.")
         }
         let bytes = (database + suffix).utf8.count
-        guard bytes > Limits.pathBytes else { return }
+        guard bytes > DatabaseLimits.pathBytes else { return }
         throw StoreError(
             .pathTooLong, what: "The path of \"\(Files.name(of: database))\" is too long.",
             why:
                 "With all links resolved\(suffix.isEmpty ? "" : " and its temporary folder") it has \(bytes) bytes, and "
-                + "SQLite opens paths of at most \(Limits.pathBytes) bytes.",
+                + "SQLite opens paths of at most \(DatabaseLimits.pathBytes) bytes.",
             remedy: "Choose a shorter name or a folder with a shorter path; nothing was changed.")
     }
 }

@@ -35,7 +35,7 @@ struct WALIndexContent {
         var (offset, count) = (0, 0)
         while let data = nextData(offset), data < byteCount {
             let region = data / WALIndex.regionBytes
-            guard count < Limits.searchedIndexRegions else { return false }
+            guard count < DatabaseLimits.searchedIndexRegions else { return false }
             guard let bytes = read(region * WALIndex.regionBytes, WALIndex.regionBytes) else { return true }
             guard WALIndex.canBeRegion(bytes, isFirst: region == 0) else { return false }
             offset = (region + 1) * WALIndex.regionBytes

@@ -63,7 +63,8 @@ package struct HistorySettings: Codable, Equatable, Sendable {
         settings.maximumCount = max(0, maximumCount)
         settings.maximumBytes = max(0, maximumBytes)
         settings.maximumSeconds =
-            maximumSeconds < Limits.longestHistoryAge ? max(0, maximumSeconds) : Limits.longestHistoryAge
+            maximumSeconds < DatabaseLimits.longestHistoryAge
+            ? max(0, maximumSeconds) : DatabaseLimits.longestHistoryAge
         return settings
     }
 }

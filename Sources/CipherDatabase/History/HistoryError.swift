@@ -51,7 +51,7 @@ extension HistoryError {
         HistoryError(
             .unsuitableTable,
             "The changes of \"\(table)\" cannot be recorded: the history needs \(keys) columns for keys and \(kept) for "
-                + "kept values, and SQLite admits \(Limits.tableColumns - Limits.historyColumns) of them together. Give the "
+                + "kept values, and SQLite admits \(DatabaseLimits.tableColumns - DatabaseLimits.historyColumns) of them together. Give the "
                 + "table a shorter primary key, or keep values of fewer columns.")
     }
 

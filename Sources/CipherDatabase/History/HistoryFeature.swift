@@ -15,9 +15,9 @@ final class HistoryFeature: ConnectionFeature {
     /// How many rows of the history the connection has written since the last purge.
     @exclusivity(unchecked) var rows = 0
     /// After how many of them it purges some. Small until the limits of the history are known.
-    @exclusivity(unchecked) var purgeInterval = Int(Limits.historyPurgeStep)
+    @exclusivity(unchecked) var purgeInterval = Int(DatabaseLimits.historyPurgeStep)
     /// How many changes one part of a purge has.
-    var purgeCount = Int64(Limits.historyPurgeInterval)
+    var purgeCount = Int64(DatabaseLimits.historyPurgeInterval)
     /// Whether rows may have other rowids since the triggers were last checked.
     private var hasVacuumed = false
 

@@ -27,13 +27,13 @@ package final class HistoryParts {
     /// - Parameter tablesInPart: The most tables of one transaction; nil for 500.
     package init(beginning request: HistoryRequest, tablesInPart: Int? = nil) {
         work = .begin(request)
-        self.tablesInPart = tablesInPart ?? Limits.historyPartTables
+        self.tablesInPart = tablesInPart ?? DatabaseLimits.historyPartTables
     }
 
     /// - Parameter tables: The tables; nil for all.
     package init(ending tables: [String]?, tablesInPart: Int? = nil) {
         work = .end(tables: tables.map { Set($0.map(\.lowercasedASCII)) })
-        self.tablesInPart = tablesInPart ?? Limits.historyPartTables
+        self.tablesInPart = tablesInPart ?? DatabaseLimits.historyPartTables
     }
 
     /// Does the next part, in a transaction of its own, or in a savepoint of the one under way.

@@ -31,7 +31,7 @@ struct HistoryBounds: Equatable {
         reason = "the history had " + strictest.1 + " that it had not acknowledged"
         let slowest = readers.filter { $0 >= beyond }.min()
         acknowledged = min(
-            slowest.map { $0 - Limits.historyKeptForOthers } ?? 0, numbers.upperBound - 1)
+            slowest.map { $0 - DatabaseLimits.historyKeptForOthers } ?? 0, numbers.upperBound - 1)
     }
 
     var end: Int64 { max(beyondLimits, acknowledged) }
@@ -60,7 +60,7 @@ extension Database {
             let end = bounds.start + min(bounds.end - bounds.start, count - 1)
             var (next, latest) = (bounds.start, nil as HistoryEntry?)
             repeat {
-                let number = next + min(end - next, Limits.historyPurgeStep - 1)
+                let number = next + min(end - next, DatabaseLimits.historyPurgeStep - 1)
                 guard let last = try historyEntry(atMost: number) else { break }
                 try execute(sql: "DELETE FROM main.\(HistoryTables.history) WHERE seq <= ?", arguments: [number])
                 purged += Int64(changesCount)
@@ -81,15 +81,17 @@ extension Database {
     ///
     /// - Returns: How many changes were purged; 0 when there is nothing left to purge.
     package func purgePartOfHistory() throws -> Int64 {
-        let part = try purgeHistory(count: hooks.history.purgeCount, for: Limits.historyPurgeTime / 2)
+        let part = try purgeHistory(count: hooks.history.purgeCount, for: DatabaseLimits.historyPurgeTime / 2)
         if part.count == 0 {
             try purgeAuthors()
             return 0
         }
-        if part.time < Limits.historyPurgeTime / 2 {
+        if part.time < DatabaseLimits.historyPurgeTime / 2 {
             hooks.history.purgeCount = min(hooks.history.purgeCount * 2, 100_000)
         }
-        if part.time > Limits.historyPurgeTime { hooks.history.purgeCount = max(hooks.history.purgeCount / 4, 50) }
+        if part.time > DatabaseLimits.historyPurgeTime {
+            hooks.history.purgeCount = max(hooks.history.purgeCount / 4, 50)
+        }
         return part.count
     }
 
@@ -100,7 +102,8 @@ extension Database {
     func purgeHistoryIfDue() {
         guard isHistoryPurgeDue, !isClosed else { return }
         hooks.history.rows = 0
-        hooks.history.purgeInterval = (try? historyState()?.settings.purgeInterval) ?? Limits.historyPurgeInterval
+        hooks.history.purgeInterval =
+            (try? historyState()?.settings.purgeInterval) ?? DatabaseLimits.historyPurgeInterval
         // A step that fails, for example at a lock, is tried again after the next interval.
         guard let count = try? purgePartOfHistory(), count > 0 else { return }
         // If parts must be small, the next one is due before as many changes are recorded as this one has purged.
@@ -189,7 +192,7 @@ extension Database {
     private func purgeAuthors() throws {
         let authors = HistoryTables.author
         let count = try withoutWatching { try Int.fetchOne(self, sql: "SELECT count(*) FROM main.\(authors)") ?? 0 }
-        if count <= Limits.historyAuthors { return }
+        if count <= DatabaseLimits.historyAuthors { return }
         let (last, used) = try withoutWatching {
             try isolated {
                 let numbers = try Int64.fetchSet(
@@ -222,7 +225,9 @@ extension HistorySettings {
     /// After how many changes a connection purges some: as many as are kept, within bounds, so that a small limit is not
     /// exceeded many times.
     var purgeInterval: Int {
-        Int(clamping: max(Limits.historyPurgeStep, min(Int64(Limits.historyPurgeInterval), maximumCount)))
+        Int(
+            clamping: max(
+                DatabaseLimits.historyPurgeStep, min(Int64(DatabaseLimits.historyPurgeInterval), maximumCount)))
     }
 }
 

@@ -72,8 +72,10 @@ extension Database {
         guard let end = entries.last?.number, let catalog = try historyCatalog() else { return [:] }
         var found: [RowIdentity: HistoryOperation] = [:]
         let rows = Array(open.keys)
-        for start in stride(from: 0, to: rows.count, by: Limits.historyKeys) {
-            try search(catalog, after: end, for: Set(rows[start..<min(start + Limits.historyKeys, rows.count)]), &found)
+        for start in stride(from: 0, to: rows.count, by: DatabaseLimits.historyKeys) {
+            try search(
+                catalog, after: end, for: Set(rows[start..<min(start + DatabaseLimits.historyKeys, rows.count)]), &found
+            )
         }
         return found
     }
@@ -126,7 +128,8 @@ extension Database {
             arguments: StatementArguments(
                 plain: [
                     entry.number.databaseValue,
-                    (min(entry.number, .max - Limits.historySearch) + Limits.historySearch).databaseValue,
+                    (min(entry.number, .max - DatabaseLimits.historySearch) + DatabaseLimits.historySearch)
+                        .databaseValue,
                     entry.table.id.databaseValue,
                 ] + arguments))
         let identity = RowIdentity(entry)

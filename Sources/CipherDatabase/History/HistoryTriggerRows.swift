@@ -29,7 +29,7 @@ struct HistoryTriggerRows {
     /// - Returns: Whether there were so few that `CREATE TRIGGER` has made them.
     /// - Throws: ``DatabaseError`` of the first that `CREATE TRIGGER` would refuse.
     func create(_ triggers: [New]) throws -> Bool {
-        guard triggers.count >= Limits.triggerRows else {
+        guard triggers.count >= DatabaseLimits.triggerRows else {
             for trigger in triggers { try db.execute(sql: "CREATE TRIGGER main." + trigger.definition) }
             return true
         }
@@ -63,7 +63,7 @@ struct HistoryTriggerRows {
 
     /// Drops triggers. Inside a transaction, as ``create(_:)``.
     func drop(_ triggers: [(name: String, place: Int64)]) throws {
-        guard triggers.count >= Limits.triggerRows else {
+        guard triggers.count >= DatabaseLimits.triggerRows else {
             for (name, _) in triggers {
                 try db.execute(sql: "DROP TRIGGER IF EXISTS main.\(name.quotedDatabaseIdentifier)")
             }

@@ -484,7 +484,7 @@ extension Database {
         let names = Set(try columns(in: HistoryTables.history, in: "main").map(\.name))
         let wanted = (1...max(1, keys)).map { "key\($0)" } + (1...(kept + 1)).dropLast().map { "old\($0)" }
         let added = wanted.filter { !names.contains($0) }
-        guard names.count + added.count <= Limits.tableColumns else {
+        guard names.count + added.count <= DatabaseLimits.tableColumns else {
             func count(_ prefix: String) -> Int { names.union(added).count { $0.hasPrefix(prefix) } }
             throw HistoryError.tooWide(table, keys: count("key"), kept: count("old"))
         }

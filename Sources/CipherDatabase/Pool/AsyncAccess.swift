@@ -1,5 +1,6 @@
 import Dispatch
 import StorePlatform
+import Synchronization
 
 /// One access of a task: it waits for a connection and runs there as a part of the task. So the block sees the task's
 /// task-local values and whether the task was cancelled.
@@ -139,4 +140,39 @@ final class AsyncAccess: SerialExecutor {
         // A connection whose access is over may run another one by now, which must not be interrupted.
         if case .connection(let connection, _) = wait.outcome { connection.interrupt(only: cancellation) }
     }
+}
+
+/// Whether the task of an access was cancelled; set from any thread.
+final class CancellationFlag: Sendable {
+    private let flag = Atomic<Bool>(false)
+    /// The wait that the access is in, if any; a cancellation ends it.
+    private let wait = Mutex<SingleWait<WaitOutcome>?>(nil)
+    /// Whether the access runs statements that no cancellation ends.
+    private let isShielded = Mutex(false)
+
+    var isSet: Bool { flag.load(ordering: .acquiring) }
+
+    func set() {
+        flag.store(true, ordering: .releasing)
+        wait.withLock { $0 }?.end(.ended)
+    }
+
+    /// Runs a block that waits; a cancellation, also an earlier one, ends the wait.
+    func ending<T>(_ wait: SingleWait<WaitOutcome>, _ body: () throws -> T) rethrows -> T {
+        self.wait.withLock { $0 = wait }
+        defer { self.wait.withLock { $0 = nil } }
+        // After the assignment: a cancellation from here on finds the wait.
+        if isSet { wait.end(.ended) }
+        return try body()
+    }
+
+    /// Runs statements that a cancellation must not interrupt, such as a rollback.
+    func shielding<T>(_ body: () throws -> T) rethrows -> T {
+        isShielded.withLock { $0 = true }
+        defer { isShielded.withLock { $0 = false } }
+        return try body()
+    }
+
+    /// Calls `interrupt` unless the access is shielded now, and keeps it from beginning to be meanwhile.
+    func interrupting(_ interrupt: () -> Void) { isShielded.withLock { if !$0 { interrupt() } } }
 }

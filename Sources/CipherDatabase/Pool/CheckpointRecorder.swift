@@ -43,7 +43,7 @@ final class CheckpointRecorder: Sendable {
             state.statistics.count += 1
             state.statistics.copiedFrames += copied
             state.statistics.longest = max(state.statistics.longest, duration)
-            state.statistics.logFrames = result.walFrameCount
+            state.statistics.walFrames = result.walFrameCount
             state.statistics.checkpointedFrames = result.checkpointedFrameCount
             guard left > 0 else {
                 state.statistics.blockage = nil

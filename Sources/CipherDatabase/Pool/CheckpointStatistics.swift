@@ -17,7 +17,7 @@ public struct CheckpointStatistics: Sendable, Equatable {
     /// Checkpoints that waited for readers to end, so that the WAL could be reset.
     public var waitCount = 0
     /// The length of the WAL at the last checkpoint, in frames.
-    public var logFrames = 0
+    public var walFrames = 0
     /// How many of them were in the database file then.
     public var checkpointedFrames = 0
     /// The obstacle that kept the last checkpoint from copying everything; nil if there was none.

@@ -39,17 +39,17 @@ final class Checkpointer {
         sharedMemory = paths.sharedMemory
         interval = max(1, configuration.checkpointFrames)
         dueFrames = interval
-        retryFrames = min(interval, Limits.framesBeforeRetry)
-        waitFrames = interval * Limits.checkpointsBeforeRestart
+        retryFrames = min(interval, DatabaseLimits.framesBeforeRetry)
+        waitFrames = interval * DatabaseLimits.checkpointsBeforeRestart
         self.recorder = recorder ?? CheckpointRecorder(path: paths.database, configuration: configuration)
     }
 
     /// Checkpoints when the WAL has grown enough since the last time. After a failure it waits for the next commit.
     func checkpointIfDue(holding writer: Database) {
-        let frames = writer.writing.logFrames
+        let frames = writer.writing.walFrames
         if frames < lastFrames {
             setDueFrames(interval, writer)
-            waitFrames = interval * Limits.checkpointsBeforeRestart
+            waitFrames = interval * DatabaseLimits.checkpointsBeforeRestart
         }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
@@ -68,10 +68,10 @@ final class Checkpointer {
             _ = try writer.withoutWaiting {
                 // No other process waits while the connection is opened, once, and the WAL is synced.
                 _ = try secondConnection()
-                try synchronizeLog(writer)
+                try synchronizeWAL(writer)
                 writer.acquireWriteTurnForCheckpoint()
                 // It does not wait for SQLite's lock: it is tried again after one of the next commits.
-                return try copyLog(holding: writer)
+                return try copyWAL(holding: writer)
             }
         } catch {
             recorder.recordPostponed()
@@ -84,7 +84,7 @@ final class Checkpointer {
             retryFrames = min(interval, 2 * retryFrames)
             return
         }
-        retryFrames = min(interval, Limits.framesBeforeRetry)
+        retryFrames = min(interval, DatabaseLimits.framesBeforeRetry)
         // If a reader keeps the WAL from being copied completely, trying at each commit would only cost time.
         setDueFrames(frames + interval, writer)
     }
@@ -127,13 +127,13 @@ final class Checkpointer {
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when another connection writes.
     func checkpoint(holding writer: Database) throws -> CheckpointResult {
-        try synchronizeLog(writer)
-        return try copyLog(holding: writer)
+        try synchronizeWAL(writer)
+        return try copyWAL(holding: writer)
     }
 
     /// Syncs the WAL to disk while other processes continue to write. The checkpoint does so first while nobody writes;
     /// after this there is little left to sync, however long the WAL has grown during a long read.
-    private func synchronizeLog(_ writer: Database) throws {
+    private func synchronizeWAL(_ writer: Database) throws {
         guard !writer.health.hasFailedToSync, try Int.fetchOne(writer, sql: "PRAGMA synchronous") != 0,
             let file = try? FileDescriptor(opening: log, .readOnly, followsLinks: false)
         else { return }
@@ -147,11 +147,11 @@ final class Checkpointer {
         CrashPoint.reach(.checkpointWALSynced)
     }
 
-    private func copyLog(holding writer: Database) throws -> CheckpointResult {
+    private func copyWAL(holding writer: Database) throws -> CheckpointResult {
         let second = try secondConnection()
         // One bracketed call from beginning to end: a suspension interrupts the checkpoint, but must not roll the
         // writer back while it still runs.
-        try writer.requireLogInPlace(always: true)
+        try writer.requireWALInPlace(always: true)
         try writer.enterCall(.write, sql: "PRAGMA wal_checkpoint")
         defer { writer.leaveCall() }
         writer.transaction.isUpkeep = true
@@ -198,21 +198,21 @@ final class Checkpointer {
         var result = first
         recorder.recordWait()
         // The longer the WAL, the longer the wait: so reads that overlap for ever keep it only as long as they are long.
-        let ratio = Double(first.walFrameCount) / Double(interval * Limits.checkpointsBeforeRestart)
-        let deadline = ContinuousClock.now + min(Limits.restartWait * ratio, Limits.longestRestartWait)
-        var readsLog = true
+        let ratio = Double(first.walFrameCount) / Double(interval * DatabaseLimits.checkpointsBeforeRestart)
+        let deadline = ContinuousClock.now + min(DatabaseLimits.restartWait * ratio, DatabaseLimits.longestRestartWait)
+        var readsWAL = true
         while !writer.gating.gate.isWanted {
             if !result.isComplete { result = try copyFrames(on: second, holding: writer) }
-            if result.isComplete && readsLog {
-                guard leaveLog(writer) else { break }
+            if result.isComplete && readsWAL {
+                guard leaveWAL(writer) else { break }
                 // A program that does not use the writer queue may have written in between.
                 let frames = result.walFrameCount
                 result = try copyFrames(on: second, holding: writer)
-                readsLog = result.walFrameCount != frames
+                readsWAL = result.walFrameCount != frames
             }
-            if result.isComplete && !readsLog && second.handle.isLogUnread { return result }
+            if result.isComplete && !readsWAL && second.handle.isWALUnread { return result }
             guard ContinuousClock.now < deadline else { break }
-            CurrentThread.pause(microseconds: Limits.restartPauseMicroseconds)
+            CurrentThread.pause(microseconds: DatabaseLimits.restartPauseMicroseconds)
         }
         waitFrames = 2 * result.walFrameCount
         return result
@@ -222,7 +222,7 @@ final class Checkpointer {
     /// the wait would never succeed. The new one reads the database file alone.
     ///
     /// - Returns: Whether it holds the write lock again.
-    private func leaveLog(_ writer: Database) -> Bool {
+    private func leaveWAL(_ writer: Database) -> Bool {
         writer.withoutWaiting { (try? writer.run(.rollback)) != nil && (try? writer.run(.beginImmediate)) != nil }
     }
 

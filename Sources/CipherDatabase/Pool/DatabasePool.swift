@@ -30,7 +30,7 @@ public final class DatabasePool: DatabaseWriter {
         // Once: a second thread may change the current directory.
         let path = MemoryPath.absolute(path)
         let fileKey = FileKey(path: path, configuration: configuration)
-        try self.init(path: path, configuration: configuration, fileKey: fileKey, key: .byHand)
+        try self.init(path: path, configuration: configuration, fileKey: fileKey, key: .fromPrepareDatabase)
     }
 
     /// - Parameter carryOver: The state of a pool that was closed for a pause, in whose place this one is opened.
@@ -253,6 +253,98 @@ extension DatabasePool {
         because reason: any Error, _ configuration: Configuration, _ body: (Database) throws -> T
     ) rethrows -> T {
         try SerialConnection.unopened(because: reason, configuration).sync(body)
+    }
+}
+
+// Writing.
+
+extension DatabasePool {
+    @inlinable
+    public func write<T>(_ updates: (Database) throws -> T) throws -> T {
+        var result: T?
+        try performWrite { result = try updates($0) }
+        return try DatabaseError.require(result)
+    }
+
+    @usableFromInline
+    func performWrite(_ updates: (Database) throws -> Void) throws {
+        try writer.syncWrite { try $0.inWriteTransaction(updates) }
+    }
+
+    public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await writer.asyncWrite(updates)
+    }
+
+    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try writer.sync(updates) }
+
+    public func writeWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        try await writer.asyncAccess(updates)
+    }
+
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T {
+        try writer.reentrantSync(updates)
+    }
+
+    public func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void) {
+        writer.async(updates)
+    }
+
+    // The barrier comes before the writer: a read under way may itself wait for the writer.
+    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
+        try readers.barrier(endedBy: writer.connection.waitUnlessSuspended) {
+            try writer.sync { db in
+                try waitForReadsOfFormerWrites(db)
+                return try updates(db)
+            }
+        }
+    }
+
+    public func barrierWriteWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        readers.beginBarrier()
+        defer { readers.endBarrier() }
+        return try await writer.asyncAccess(after: { [readers] in readers.afterAllAreBack($0) }) { [self] db in
+            try waitForReadsOfFormerWrites(db)
+            return try updates(db)
+        }
+    }
+
+    /// Waits, inside the access of a barrier, for the reads that the write before it has spawned.
+    ///
+    /// - Throws: `CancellationError` when the task of the access is cancelled; ``DatabaseError`` `.SQLITE_ABORT` when a
+    ///   suspension ends the wait.
+    private func waitForReadsOfFormerWrites(_ db: Database) throws {
+        let cancellation = db.access.cancellation
+        do {
+            try readers.waitUntilAllAreBack { wait in
+                guard let cancellation else { return try writer.connection.waitUnlessSuspended(wait) }
+                try cancellation.ending(wait) { try writer.connection.waitUnlessSuspended(wait) }
+            }
+        } catch {
+            throw cancellation?.isSet == true ? CancellationError() : error
+        }
+    }
+
+    public func asyncBarrierWriteWithoutTransaction(
+        _ updates: @escaping @Sendable (Result<Database, any Error>) -> Void
+    ) {
+        DispatchQueue.global().async { [self] in
+            do {
+                try barrierWriteWithoutTransaction { updates(.success($0)) }
+            } catch {
+                updates(.failure(error))
+            }
+        }
+    }
+
+    /// Runs a block in a transaction. An error rolls it back.
+    public func writeInTransaction(
+        _ kind: Database.TransactionKind? = nil, _ updates: (Database) throws -> Database.TransactionCompletion
+    ) throws {
+        try writer.syncWrite { db in try db.inTransaction(kind) { try updates(db) } }
     }
 }
 

@@ -56,7 +56,7 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     private static func open(_ path: String, _ configuration: Configuration) throws -> WritingConnection {
-        try open(path, configuration, FileKey(path: path, configuration: configuration), .byHand)
+        try open(path, configuration, FileKey(path: path, configuration: configuration), .fromPrepareDatabase)
     }
 
     private static func open(

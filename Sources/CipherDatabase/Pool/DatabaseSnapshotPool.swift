@@ -53,7 +53,7 @@ public final class DatabaseSnapshotPool: DatabaseSnapshotReader, ClosableReader 
     /// meanwhile.
     private static func bringToOneMoment(_ snapshots: [DatabaseSnapshot], _ writer: some DatabaseWriter) throws {
         let isReadonly = writer.configuration.readonly
-        for _ in 0..<(isReadonly ? Limits.readonlySnapshotAttempts : Limits.snapshotAttempts) {
+        for _ in 0..<(isReadonly ? DatabaseLimits.readonlySnapshotAttempts : DatabaseLimits.snapshotAttempts) {
             if try renew(snapshots) { return }
         }
         if isReadonly {

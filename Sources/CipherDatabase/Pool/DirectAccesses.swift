@@ -23,7 +23,7 @@ final class DirectAccesses: Sendable {
     ///
     /// - Returns: The time of its beginning; nil where it must not run on this thread.
     func begin() -> UInt64? {
-        guard average.load(ordering: .relaxed) <= Limits.directAccessNanoseconds, !Self.hasOwnExecutor else {
+        guard average.load(ordering: .relaxed) <= DatabaseLimits.directAccessNanoseconds, !Self.hasOwnExecutor else {
             return nil
         }
         if Self.underWay.wrappingAdd(1, ordering: .relaxed).oldValue < Self.most { return MonotonicTime.now }
@@ -45,7 +45,7 @@ final class DirectAccesses: Sendable {
         let duration = MonotonicTime.now &- start
         let former = average.load(ordering: .relaxed)
         // Which of two accesses that end at the same time counts does not matter.
-        average.store(former - former / 8 + min(duration, Limits.longestCountedAccess) / 8, ordering: .relaxed)
+        average.store(former - former / 8 + min(duration, DatabaseLimits.longestCountedAccess) / 8, ordering: .relaxed)
     }
 
     private static var hasOwnExecutor: Bool { withUnsafeCurrentTask { $0?.unownedTaskExecutor != nil } }

@@ -11,7 +11,7 @@ final class MemoryRelief: @unchecked Sendable {
     private static let eventLoopDescriptors = 4
 
     /// - Parameters:
-    ///   - interval: How often Linux is polled; nil for ``Limits/pressureInterval``.
+    ///   - interval: How often Linux is polled; nil for ``DatabaseLimits/pressureInterval``.
     ///   - pressure: The share of time in which tasks wait for memory, in percent; nil where it is not reported.
     ///   - release: Releases the memory; called on a queue of the system.
     /// - Returns: nil where the pressure is not reported, and where the process has no descriptors left to poll it.
@@ -26,11 +26,11 @@ final class MemoryRelief: @unchecked Sendable {
             source.setEventHandler(handler: release)
         #else
             guard pressure() != nil, FileDescriptor.areAvailable(Self.eventLoopDescriptors) else { return nil }
-            let interval = interval ?? Limits.pressureInterval
+            let interval = interval ?? DatabaseLimits.pressureInterval
             let timer = DispatchSource.makeTimerSource(queue: queue)
             // The exact time does not matter, so the system may combine wake-ups.
             timer.schedule(deadline: .now() + interval, repeating: interval, leeway: interval)
-            timer.setEventHandler { if let now = pressure(), now >= Limits.pressurePercent { release() } }
+            timer.setEventHandler { if let now = pressure(), now >= DatabaseLimits.pressurePercent { release() } }
             source = timer
         #endif
         source.resume()

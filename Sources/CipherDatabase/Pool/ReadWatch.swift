@@ -129,7 +129,7 @@ final class ReadWatch: Sendable {
         for read in old { report(read, now) }
         let pause = state.withLock { state -> UInt64? in
             let pauses = state.entries.values.compactMap { entry -> UInt64? in
-                if entry.ending != nil { return Limits.oldReadPause }
+                if entry.ending != nil { return DatabaseLimits.oldReadPause }
                 return entry.isReported ? nil : limit - min(limit, entry.read.age(at: now))
             }
             state.isScheduled = !pauses.isEmpty

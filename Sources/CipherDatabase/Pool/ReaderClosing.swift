@@ -1,3 +1,4 @@
+import StorePlatform
 import Synchronization
 
 /// Calls functions once `close()` has closed a reader: observers would otherwise wait for its changes for ever.
@@ -10,8 +11,7 @@ import Synchronization
 /// | was closed before | are called at once |
 package final class ReaderClosing: Sendable {
     private struct Waits {
-        var lastTicket = 0
-        var functions: [Int: @Sendable (any Error) -> Void] = [:]
+        var functions = Registrations<@Sendable (any Error) -> Void>()
         /// The error of later accesses; nil while the reader is open.
         var error: (any Error)?
     }
@@ -38,9 +38,7 @@ package final class ReaderClosing: Sendable {
     package func whenClosed(_ tell: @escaping @Sendable (any Error) -> Void) -> Wait? {
         let (ticket, error) = waits.withLock { waits -> (Int, (any Error)?) in
             if let error = waits.error { return (0, error) }
-            waits.lastTicket += 1
-            waits.functions[waits.lastTicket] = tell
-            return (waits.lastTicket, nil)
+            return (waits.functions.add(tell), nil)
         }
         guard let error else { return Wait(self, ticket) }
         tell(error)
@@ -49,19 +47,18 @@ package final class ReaderClosing: Sendable {
 
     private func forget(_ ticket: Int) {
         // Released without the lock: what the function keeps may forget another one.
-        let forgotten = waits.withLock { $0.functions.removeValue(forKey: ticket) }
+        let forgotten = waits.withLock { $0.functions.remove(ticket) }
         withExtendedLifetime(forgotten) {}
     }
 
     /// Calls the functions, in the order of their registration. A second call does nothing.
     package func close(because error: any Error) {
-        let functions = waits.withLock { waits -> [Int: @Sendable (any Error) -> Void] in
-            if waits.error != nil { return [:] }
+        let functions = waits.withLock { waits -> [@Sendable (any Error) -> Void] in
+            if waits.error != nil { return [] }
             waits.error = error
-            defer { waits.functions = [:] }
-            return waits.functions
+            return waits.functions.takeAll()
         }
-        for (_, tell) in functions.sorted(by: { $0.key < $1.key }) { tell(error) }
+        for tell in functions { tell(error) }
     }
 }
 

@@ -1,4 +1,3 @@
-import Dispatch
 import KeyCustody
 import StoreSharing
 
@@ -50,7 +49,7 @@ final class WritingConnection: @unchecked Sendable {
         ) { try open(.checkpointer, ".checkpoint") }
         let equipment = Equipment(
             opening: fileKey.opening, writeTurn: writeTurn, observers: observers, checkpointer: checkpointer)
-        equipment.give(db)
+        equipment.equip(db)
         let reopen: SerialConnection.Reopening = { former in
             let wasLocked = fileKey.opening.isLocked
             defer { if !wasLocked { fileKey.opening.release() } }
@@ -75,7 +74,7 @@ final class WritingConnection: @unchecked Sendable {
         let observers: ObserverKeeper
         let checkpointer: Checkpointer
 
-        func give(_ db: Database) {
+        func equip(_ db: Database) {
             db.writing.writeTurn = writeTurn
             if let writeTurn { db.gating.gate.connect(writeTurn) }
             db.writing.checkpointer = checkpointer
@@ -91,7 +90,7 @@ final class WritingConnection: @unchecked Sendable {
             tell(former) { $0.connectionWillBeReplaced(former) }
             do {
                 let next = try open()
-                give(next)
+                equip(next)
                 return next
             } catch {
                 tell(former) { $0.connectionDidReplace(former) }
@@ -215,7 +214,7 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
-        try connection.syncWrite { try $0.copyLog(mode) }
+        try connection.syncWrite { try $0.copyWAL(mode) }
     }
 
     /// Copies the database into a file that does not exist yet, without free pages. The same secret opens it; of the
@@ -238,95 +237,5 @@ final class WritingConnection: @unchecked Sendable {
     /// The state that a connection opened in place of this one takes over.
     var carryOver: PoolCarryOver {
         PoolCarryOver(writeTurn: writeTurn, checkpoints: checkpointer.recorder, observers: observers)
-    }
-}
-
-extension DatabasePool {
-    @inlinable
-    public func write<T>(_ updates: (Database) throws -> T) throws -> T {
-        var result: T?
-        try performWrite { result = try updates($0) }
-        return try DatabaseError.require(result)
-    }
-
-    @usableFromInline
-    func performWrite(_ updates: (Database) throws -> Void) throws {
-        try writer.syncWrite { try $0.inWriteTransaction(updates) }
-    }
-
-    public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await writer.asyncWrite(updates)
-    }
-
-    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try writer.sync(updates) }
-
-    public func writeWithoutTransaction<T: Sendable>(
-        _ updates: @escaping @Sendable (Database) throws -> T
-    ) async throws -> T {
-        try await writer.asyncAccess(updates)
-    }
-
-    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T {
-        try writer.reentrantSync(updates)
-    }
-
-    public func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void) {
-        writer.async(updates)
-    }
-
-    // The barrier comes before the writer: a read under way may itself wait for the writer.
-    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
-        try readers.barrier(endedBy: writer.connection.waitUnlessSuspended) {
-            try writer.sync { db in
-                try waitForReadsOfFormerWrites(db)
-                return try updates(db)
-            }
-        }
-    }
-
-    public func barrierWriteWithoutTransaction<T: Sendable>(
-        _ updates: @escaping @Sendable (Database) throws -> T
-    ) async throws -> T {
-        readers.beginBarrier()
-        defer { readers.endBarrier() }
-        return try await writer.asyncAccess(after: { [readers] in readers.afterAllAreBack($0) }) { [self] db in
-            try waitForReadsOfFormerWrites(db)
-            return try updates(db)
-        }
-    }
-
-    /// Waits, inside the access of a barrier, for the reads that the write before it has spawned.
-    ///
-    /// - Throws: `CancellationError` when the task of the access is cancelled; ``DatabaseError`` `.SQLITE_ABORT` when a
-    ///   suspension ends the wait.
-    private func waitForReadsOfFormerWrites(_ db: Database) throws {
-        let cancellation = db.access.cancellation
-        do {
-            try readers.waitUntilAllAreBack { wait in
-                guard let cancellation else { return try writer.connection.waitUnlessSuspended(wait) }
-                try cancellation.ending(wait) { try writer.connection.waitUnlessSuspended(wait) }
-            }
-        } catch {
-            throw cancellation?.isSet == true ? CancellationError() : error
-        }
-    }
-
-    public func asyncBarrierWriteWithoutTransaction(
-        _ updates: @escaping @Sendable (Result<Database, any Error>) -> Void
-    ) {
-        DispatchQueue.global().async { [self] in
-            do {
-                try barrierWriteWithoutTransaction { updates(.success($0)) }
-            } catch {
-                updates(.failure(error))
-            }
-        }
-    }
-
-    /// Runs a block in a transaction. An error rolls it back.
-    public func writeInTransaction(
-        _ kind: Database.TransactionKind? = nil, _ updates: (Database) throws -> Database.TransactionCompletion
-    ) throws {
-        try writer.syncWrite { db in try db.inTransaction(kind) { try updates(db) } }
     }
 }

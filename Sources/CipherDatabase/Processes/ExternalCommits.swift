@@ -45,7 +45,7 @@ package struct ExternalCommits {
     package mutating func begin(_ db: Database) {
         (seen, history) = (.nothing, nil)
         let position = db.commitPosition
-        if let version = try? db.foreignVersion() { seen = .version(version, position) }
+        if let version = try? db.externalVersion() { seen = .version(version, position) }
         // Changes of the transaction under way may be rolled back, and then others get their numbers.
         if !db.isInsideTransaction { history = try? db.withoutReports { try db.seenHistory() } }
         schemaVersion = try? db.schemaVersion()
@@ -70,7 +70,7 @@ package struct ExternalCommits {
         // All reads share one transaction: the last of many processes waits for the polls of all.
         let finding = try db.withoutReports { [history] in
             try db.isolated(readOnly: true) {
-                var finding = Finding(version: try db.foreignVersion())
+                var finding = Finding(version: try db.externalVersion())
                 if finding.version == former { return finding }
                 do {
                     (finding.change, finding.history) = try db.externalChanges(since: history)
@@ -93,7 +93,7 @@ package struct ExternalCommits {
     private mutating func hasCommits(_ db: Database) throws -> Bool {
         let position = db.commitPosition
         if case .version(_, let known?) = seen, known == position { return false }
-        let version = try db.foreignVersion()
+        let version = try db.externalVersion()
         defer { seen = .version(version, position) }
         guard case .version(let known, _) = seen else { return true }
         return known != version
@@ -115,7 +115,7 @@ package struct ExternalCommits {
         seen = .nothing
         let position = db.commitPosition
         // Read after the number: what was committed up to it is in this position.
-        guard let version = try? db.foreignVersion(), db.commitPosition == known else { return }
+        guard let version = try? db.externalVersion(), db.commitPosition == known else { return }
         seen = .version(version, position)
     }
 }
@@ -123,7 +123,7 @@ package struct ExternalCommits {
 extension Database {
     /// A number that changes with every commit of another connection, by the last one of them.
     // Not SQLITE_FCNTL_DATA_VERSION, which changes with the connection's own commits too.
-    fileprivate func foreignVersion() throws -> Int64 {
+    fileprivate func externalVersion() throws -> Int64 {
         if isClosed { throw closedError }
         return try withoutReports {
             try readOnly { try Int64.fetchOne(self, sql: "PRAGMA data_version") ?? 0 }
@@ -167,7 +167,7 @@ extension Database {
     fileprivate func externalChanges(since known: SeenHistory?) throws -> (ExternalChange, SeenHistory?) {
         guard let catalog = try historyCatalog() else { return (.everything, nil) }
         guard let known else { return (.everything, try seenHistory()) }
-        let limit = Limits.listedForeignChanges
+        let limit = DatabaseLimits.listedExternalChanges
         if let entries = try historyEntries(catalog, following: known.number, limit: limit) {
             let latest = try seenHistory(number: entries.last?.number ?? known.number, after: known)
             return (recorded(known, latest, entries), latest)

@@ -109,26 +109,15 @@ extension Database {
     /// The error of a database whose path names another file now, or none; nil where it is in its place.
     package var lossOfFile: StoreError? {
         if isClosed { return nil }
-        return handle.hasMoved ? StoreError.moved(path) : gating.log?.fault(handle, always: false)?.error
+        return handle.hasMoved ? StoreError.moved(path) : gating.wal?.fault(handle, always: false)?.error
     }
 
     /// Called by SQLite after each commit that has written to the WAL.
-    func didCommitToLog(frames: Int) {
-        writing.logFrames = frames
+    func didCommitToWAL(frames: Int) {
+        writing.walFrames = frames
         CrashPoint.reach(.commitUnnoticed)
         writing.link?.countCommit()
         // The effect of the program's C code is unknown.
         writing.writeTurn?.noticeCommit(always: gating.gateRest == .raw)
-    }
-}
-
-extension WriteTurn {
-    /// Wakes the other processes that watch commits, after one that may concern them.
-    ///
-    /// - Parameter always: Whether it counts as one that does.
-    @inline(__always)
-    func noticeCommit(always: Bool = false) {
-        if content != .quiet || always { queue?.holderRow.noticeCommit() }
-        content = .unknown
     }
 }

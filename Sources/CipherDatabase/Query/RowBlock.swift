@@ -3,7 +3,7 @@ import Foundation
 /// The values of some kept rows, one row after the other, in their own memory.
 ///
 /// Rows of one result share blocks, so that a row costs no more than its object and a few bytes. A block is freed with
-/// the last of its rows; ``Limits/rowBlockBytes`` bounds the memory that a single kept row keeps alive. A block does
+/// the last of its rows; ``DatabaseLimits/rowBlockBytes`` bounds the memory that a single kept row keeps alive. A block does
 /// not change once its rows are stored: several threads may use them.
 final class RowBlock: RowSource {
     /// Rows are at the beginning, and what is too long for them at the end.
@@ -70,7 +70,7 @@ final class RowBlock: RowSource {
     /// Replaces the only row of the block by the current row of a statement.
     /// - Returns: Whether there was space for it. Long values are not replaced: their memory is to be freed.
     func refill(from statement: StatementHandle) -> Bool {
-        guard boxes.isEmpty, byteCount <= Limits.sharedValueBytes else { return false }
+        guard boxes.isEmpty, byteCount <= DatabaseLimits.sharedValueBytes else { return false }
         farStart = byteCount
         rowEnd = columns.count &* StoredValue.byteCount
         return rowEnd <= farStart && statement.storeColumns(columns.count, at: memory, in: self)
@@ -103,13 +103,13 @@ final class RowBlock: RowSource {
 
     func store(text bytes: UnsafeRawBufferPointer, at place: UnsafeMutableRawPointer) -> Bool {
         // Long ones become Swift values at once, which are not copied each time they are read.
-        bytes.count > Limits.sharedValueBytes
+        bytes.count > DatabaseLimits.sharedValueBytes
             ? store(box: DatabaseValue(.string(String(decoding: bytes, as: UTF8.self))), at: place)
             : store(.text, bytes, at: place)
     }
 
     func store(blob bytes: UnsafeRawBufferPointer, at place: UnsafeMutableRawPointer) -> Bool {
-        bytes.count > Limits.sharedValueBytes
+        bytes.count > DatabaseLimits.sharedValueBytes
             ? store(box: DatabaseValue(.blob(Data(copying: bytes))), at: place) : store(.blob, bytes, at: place)
     }
 
@@ -193,7 +193,7 @@ struct RowKeeper {
 
     mutating func addBlock() {
         // Larger than the bound only where a single row needs it.
-        byteCount = block.isEmpty ? byteCount * 4 : min(byteCount * 4, max(byteCount, Limits.rowBlockBytes))
+        byteCount = block.isEmpty ? byteCount * 4 : min(byteCount * 4, max(byteCount, DatabaseLimits.rowBlockBytes))
         block = RowBlock(columns: columns, byteCount: byteCount)
     }
 }

@@ -148,7 +148,9 @@ final class IdleDecoders: Sendable {
         decoders.withLock { decoders in decoders.lastIndex { $0.record == record }.map { decoders.remove(at: $0) } }
     }
 
-    func add(_ decoder: KeptDecoder) { decoders.withLock { if $0.count < Limits.idleDecoders { $0.append(decoder) } } }
+    func add(_ decoder: KeptDecoder) {
+        decoders.withLock { if $0.count < DatabaseLimits.idleDecoders { $0.append(decoder) } }
+    }
 }
 
 extension Row {

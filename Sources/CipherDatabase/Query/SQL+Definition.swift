@@ -160,7 +160,8 @@ extension DatabaseValue {
         }
     }
 
-    private static func literal(_ data: Data) -> String {
+    /// A blob as SQL writes it: `X'0A'`.
+    package static func literal(_ data: Data) -> String {
         "X'" + data.map { String(format: "%02X", $0) }.joined() + "'"
     }
 }

@@ -183,7 +183,8 @@ package final class NestedQuery: SQLFragment {
 final class RefusedQuery: SQLFragment {
     func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
         throw DatabaseError(
-            resultCode: .SQLITE_MISUSE, message: "more than \(Limits.nestedQueries) SQL requests are in one another")
+            resultCode: .SQLITE_MISUSE,
+            message: "more than \(DatabaseLimits.nestedQueries) SQL requests are in one another")
     }
 }
 
@@ -209,7 +210,7 @@ extension Collection where Element == String, Index == Int {
     ///
     /// - SeeAlso: <https://www.sqlite.org/limits.html#max_expr_depth>
     package func joinedAsExpression(by separator: String) -> String {
-        guard count > Limits.chainedTerms else { return joined(separator: separator) }
+        guard count > DatabaseLimits.chainedTerms else { return joined(separator: separator) }
         let middle = startIndex + count / 2
         let parts = [self[startIndex..<middle], self[middle..<endIndex]]
         return parts.map { "(\($0.joinedAsExpression(by: separator)))" }.joined(separator: separator)

@@ -64,7 +64,7 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     public mutating func appendInterpolation<Decoder>(_ request: SQLRequest<Decoder>) {
         if request.literal.insertions.isEmpty { return sql += request.literal }
         let query = NestedQuery(request.literal)
-        append(query.levels <= Limits.nestedQueries ? query : RefusedQuery())
+        append(query.levels <= DatabaseLimits.nestedQueries ? query : RefusedQuery())
     }
 
     /// Several values as parameters in parentheses: `WHERE id IN \(ids)`. Without any it is a query without rows, so

@@ -101,7 +101,7 @@ extension ConnectionHandle {
     }
 
     /// Whether no reader uses the WAL, so that the next commit may reset it. For a connection outside of transactions.
-    var isLogUnread: Bool {
+    var isWALUnread: Bool {
         let first = CInt(WALLockByte.readMark(1) - WALLockByte.all.lowerBound)
         let count = CInt(WALIndex.readMarkCount - 1)
         return withFile { file, methods in

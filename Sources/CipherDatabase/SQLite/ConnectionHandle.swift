@@ -180,7 +180,7 @@ struct ConnectionHandle {
 
     /// Copies committed frames into the database file without waiting.
     /// - Returns: The code, the length of the WAL in frames, and how many of them are in the database file.
-    func checkpointPassively() -> (code: ResultCode, logFrames: Int, checkpointedFrames: Int) {
+    func checkpointPassively() -> (code: ResultCode, walFrames: Int, checkpointedFrames: Int) {
         var log: CInt = 0
         var done: CInt = 0
         let code = sqlite3_wal_checkpoint_v2(pointer, "main", SQLITE_CHECKPOINT_PASSIVE, &log, &done)

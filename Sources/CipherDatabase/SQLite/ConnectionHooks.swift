@@ -16,7 +16,7 @@ final class ConnectionHooks {
     /// Called while another connection holds a lock; returns whether to try again. The number counts earlier tries.
     var isBusy: ((Int) -> Bool)?
     /// Called after each commit of the main database in WAL mode; the number is the length of the WAL in frames.
-    var didCommitToLog: ((Int) -> Void)?
+    var didCommitToWAL: ((Int) -> Void)?
     /// The effects of the last compiled statement beyond reading and writing rows.
     var effects: StatementEffects = []
     /// The effect of the last compiled statement on savepoints.
@@ -48,7 +48,7 @@ final class ConnectionHooks {
     /// The answer of the function that the triggers of the history call.
     let history = HistoryFeature()
     /// Called for each row that changes.
-    var didChangeRow: ((RowChange) -> Void)?
+    var didChangeRow: ((UpdateHookChange) -> Void)?
     /// Called after each rollback of a whole transaction.
     var didRollback: (() -> Void)?
     /// Called for each statement as it starts. For what a trigger runs, the text is a comment that names the trigger,
@@ -116,7 +116,7 @@ struct SavepointChange {
 }
 
 /// The change of a row, valid during the call that reports it.
-package struct RowChange {
+package struct UpdateHookChange {
     package let kind: DatabaseEvent.Kind
     package let databaseName: UnsafePointer<CChar>
     package let tableName: UnsafePointer<CChar>
@@ -253,8 +253,8 @@ extension ConnectionHandle {
         _ = sqlite3_update_hook(pointer, hooks == nil ? nil : updateCallback, hooks.map(context))
     }
 
-    func installLogHook(_ hooks: ConnectionHooks) {
-        _ = sqlite3_wal_hook(pointer, logCallback, context(of: hooks))
+    func installWALHook(_ hooks: ConnectionHooks) {
+        _ = sqlite3_wal_hook(pointer, walCallback, context(of: hooks))
     }
 
     func installBusyHandler(_ hooks: ConnectionHooks?) {
@@ -342,14 +342,14 @@ private func updateCallback(
     guard let hooks = hooks(at: context), let kind = DatabaseEvent.Kind(rawValue: operation), let database, let table,
         !ConnectionHandle.isInternal(table)
     else { return }
-    hooks.didChangeRow?(RowChange(kind: kind, databaseName: database, tableName: table, rowID: rowID))
+    hooks.didChangeRow?(UpdateHookChange(kind: kind, databaseName: database, tableName: table, rowID: rowID))
 }
 
-private func logCallback(
+private func walCallback(
     context: UnsafeMutableRawPointer?, _: OpaquePointer?, schema: UnsafePointer<CChar>?, frames: CInt
 ) -> CInt {
     // Attached databases have logs of their own.
-    if let schema, sqlite3_stricmp(schema, "main") == 0 { hooks(at: context)?.didCommitToLog?(Int(frames)) }
+    if let schema, sqlite3_stricmp(schema, "main") == 0 { hooks(at: context)?.didCommitToWAL?(Int(frames)) }
     return SQLITE_OK
 }
 

@@ -74,7 +74,7 @@ enum SystemOpening {
     private static func known(_ path: String) -> Reason? {
         // SQLite repeats a refused opening, for reading only.
         if let refused = refused(path), case .system(.lease) = refused.reason,
-            ContinuousClock.now - refused.time < Limits.repeatedOpening
+            ContinuousClock.now - refused.time < DatabaseLimits.repeatedOpening
         {
             return refused.reason
         }
@@ -98,7 +98,7 @@ enum SystemOpening {
     private static func note(_ path: String, _ reason: Reason) {
         let refused = Refused(reason: reason, thread: CurrentThread.id, time: .now)
         state.withLock { state in
-            if state.refused.count >= Limits.notedRefusals { state.refused = [:] }
+            if state.refused.count >= DatabaseLimits.notedRefusals { state.refused = [:] }
             state.refused[path] = refused
         }
     }
@@ -106,7 +106,7 @@ enum SystemOpening {
     private static func keep(_ number: CInt) {
         guard let identity = RegularFile.identity(of: number) else { return }
         state.withLock { state in
-            if state.foreign[identity] == nil, state.foreign.count < Limits.keptForeignFiles {
+            if state.foreign[identity] == nil, state.foreign.count < DatabaseLimits.keptForeignFiles {
                 state.foreign[identity] = number
             } else {
                 // One more descriptor for each try would use up all that the process may have.
@@ -136,7 +136,7 @@ enum SystemOpening {
     /// The reason why this thread could not open a database or a file beside it a moment ago; nil without one.
     static func refusal(besides database: String) -> StoreError? {
         for path in [database] + ["-wal", indexEnding, "-journal"].map({ database + $0 }) {
-            guard let refused = refused(path), ContinuousClock.now - refused.time < Limits.recentRefusal else {
+            guard let refused = refused(path), ContinuousClock.now - refused.time < DatabaseLimits.recentRefusal else {
                 continue
             }
             return refused.reason.error(path)

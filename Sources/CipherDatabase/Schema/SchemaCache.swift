@@ -65,7 +65,7 @@ struct SchemaCache {
     /// A program that defines tables one after another would otherwise read all objects after each definition. A list is
     /// read after as many lookups as it costs.
     mutating func takesSingleLookup() -> Bool {
-        guard singleLookups < mostObjects / Limits.objectsForSingleLookup else { return false }
+        guard singleLookups < mostObjects / DatabaseLimits.objectsForSingleLookup else { return false }
         singleLookups += 1
         return true
     }

@@ -101,7 +101,7 @@ final class ConnectionGate: Sendable {
     }
 
     /// Moves to a position once no suspending thread is at work on the connection.
-    func settle(at new: Position) {
+    func waitIdle(at new: Position) {
         while true {
             let old = position.load(ordering: .acquiring)
             if old == Position.taken.rawValue {
@@ -236,7 +236,7 @@ final class GatedCalls {
     /// Whether the file must still be at its path when a write transaction begins.
     @exclusivity(unchecked) var checksFile = false
     /// The WAL and its index, which must be in place too; nil without WAL.
-    @exclusivity(unchecked) var log: LiveLog?
+    @exclusivity(unchecked) var wal: LiveWAL?
 
     init(_ handle: ConnectionHandle, usesGate: Bool) {
         gate = ConnectionGate(handle)

@@ -101,7 +101,7 @@ extension Database {
         // A suspending thread waits for this moment. It is still kept out, so the rollback is done here.
         let isRolledBack = rollBackForSuspension()
         isGated = gating.gateRest == .raw
-        gating.gate.settle(at: isGated ? .raw : .off)
+        gating.gate.waitIdle(at: isGated ? .raw : .off)
         return isRolledBack
     }
 
@@ -136,7 +136,7 @@ extension Database {
             gating.wasRolledBack = true
         }
         isGated = true
-        gating.gate.settle(at: .raw)
+        gating.gate.waitIdle(at: .raw)
     }
 
     /// Called at the end of an access: does what a suspension has left to do on this thread.
@@ -147,7 +147,7 @@ extension Database {
         guard isGated else { return }
         if isClosed {
             isGated = false
-            gating.gate.settle(at: .off)
+            gating.gate.waitIdle(at: .off)
         } else if gating.gate.enter(from: rest) {
             gating.callDepth = 1
             if gating.gate.isSuspended { rollBackForSuspension() }
@@ -170,9 +170,9 @@ extension Database {
         guard !configuration.isImmutable else { return }
         let isWAL = handle.pragmaValue("PRAGMA journal_mode") == "wal"
         gating.gatesReads = gating.usesGate && configuration.observesSuspensionNotifications && !isWAL
-        gating.log = isWAL && gating.checksFile ? LiveLog(database: path) : nil
+        gating.wal = isWAL && gating.checksFile ? LiveWAL(database: path) : nil
         // The files of this moment are those that are open.
-        _ = gating.log?.fault(handle, always: true)
+        _ = gating.wal?.fault(handle, always: true)
     }
 
     // MARK: Refusing
@@ -195,7 +195,7 @@ extension Database {
     private func requireFileInPlace() throws {
         do {
             if handle.hasMoved { throw StoreError.moved(path) }
-            try requireLogInPlace()
+            try requireWALInPlace()
         } catch {
             leaveCall()
             throw error

@@ -69,8 +69,7 @@ package final class DatabaseSuspension: Sendable {
         /// Releases memory.
         var relief: (@Sendable () -> Void)?
         /// The waits for the end of the suspension.
-        var waiting: [Int: @Sendable () -> Void] = [:]
-        var lastTicket = 0
+        var waiting = Registrations<@Sendable () -> Void>()
         /// Suspensions so far.
         var count = 0
     }
@@ -133,7 +132,7 @@ package final class DatabaseSuspension: Sendable {
 
     /// Applies the last notification of an initiator.
     func follow(_ initiator: Initiator, _ isSuspended: () -> Bool) {
-        let deadline = ContinuousClock.now + Limits.suspensionWait
+        let deadline = ContinuousClock.now + DatabaseLimits.suspensionWait
         let (action, suspends) = handle(by: initiator, isSuspended)
         perform(action, until: deadline)
         // A suspension that has begun is waited for, whichever thread began it.
@@ -262,9 +261,7 @@ package final class DatabaseSuspension: Sendable {
             switch members.state {
             case .running, .closed, .lost: return nil
             case .suspending, .suspended, .resuming:
-                members.lastTicket += 1
-                members.waiting[members.lastTicket] = wake
-                return members.lastTicket
+                return members.waiting.add(wake)
             }
         }
         if ticket == nil { wake() }
@@ -273,7 +270,7 @@ package final class DatabaseSuspension: Sendable {
 
     /// Removes a wait for the end of the suspension, and calls its function.
     func cancelWait(_ ticket: Int) {
-        members.withLock { $0.waiting.removeValue(forKey: ticket) }?()
+        members.withLock { $0.waiting.remove(ticket) }?()
     }
 
     /// Waits until the suspension ends or will never end, without blocking a thread.
@@ -307,8 +304,7 @@ package final class DatabaseSuspension: Sendable {
 
     private func wakeWaiting() {
         let waiting = members.withLock { members in
-            defer { members.waiting.removeAll() }
-            return members.waiting.values
+            return members.waiting.takeAll()
         }
         for wake in waiting { wake() }
     }

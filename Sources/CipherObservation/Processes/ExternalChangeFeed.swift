@@ -60,7 +60,7 @@ final class ExternalChangeFeed: Sendable {
 
         init(_ continuation: AsyncThrowingStream<Void, any Error>.Continuation) { self.continuation = continuation }
 
-        func othersDidCommit() { continuation.yield() }
+        func didCommitExternally() { continuation.yield() }
         func regionMayBeObsolete() {}
         func observationDidFail(_ error: any Error) { continuation.finish(throwing: error) }
         func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { false }

@@ -114,7 +114,7 @@ final class ProcessMonitor: Sendable {
     // MARK: Notices
 
     private func followNotices() {
-        var pause = PollPause(short: files == nil ? Limits.pollTimeWithoutWatch : Limits.pollTime)
+        var pause = PollPause(short: files == nil ? ObservationLimits.pollTimeWithoutWatch : ObservationLimits.pollTime)
         while true {
             let isNoticed = sleep(for: pause.next)
             if isStopped { return }
@@ -138,7 +138,7 @@ final class ProcessMonitor: Sendable {
             if isStopped || now >= deadline { return false }
             // If the system cannot sleep on a word, its notices are seen late, and none is missed.
             guard row.awaitNotice(for: now.duration(to: deadline)) else {
-                return sleepOnAlarm(Limits.pollTimeWithoutWatch)
+                return sleepOnAlarm(ObservationLimits.pollTimeWithoutWatch)
             }
         }
         return true
@@ -158,9 +158,9 @@ final class ProcessMonitor: Sendable {
         // Commits made while no connection may be used are found by a later poll.
         guard let files, !hasNoConnection.load(ordering: .acquiring) else { return }
         // Without a WAL the database file itself is written.
-        let hasLog = files.arm(link.paths.wal, for: .content)
-        let hasName = files.arm(link.paths.database, for: hasLog ? .name : .content)
-        areFilesWatched.store(hasLog && hasName, ordering: .relaxed)
+        let hasWAL = files.arm(link.paths.wal, for: .content)
+        let hasName = files.arm(link.paths.database, for: hasWAL ? .name : .content)
+        areFilesWatched.store(hasWAL && hasName, ordering: .relaxed)
     }
 
     private func followFiles(_ files: FileWatch) {
@@ -183,8 +183,8 @@ final class ProcessMonitor: Sendable {
     ///
     /// - Parameter known: The commits that were known when the files were armed.
     private func pollForCommit(since known: Int) -> Bool {
-        var pause = Limits.firstCommitPause
-        while pause <= Limits.longestCommitPause {
+        var pause = ObservationLimits.firstCommitPause
+        while pause <= ObservationLimits.longestCommitPause {
             // Most changes are a commit of this process, or one whose notice arrives in this time: a poll would only take
             // processor time.
             Pause.sleep(for: pause)
@@ -210,7 +210,7 @@ final class ProcessMonitor: Sendable {
         let access = link.access { [row] db in
             // Before the poll: what it does not see is noticed again.
             row?.armNotice()
-            (db.observer as? ObservationBroker)?.pollForOthers(db, poll)
+            (db.observer as? ObservationBroker)?.pollForExternalCommits(db, poll)
         }
         counted.withLock { counts in
             counts.polls += 1
@@ -235,67 +235,12 @@ final class ExternalPoll {
     /// The work that is left to do on that thread after the access.
     private(set) var actions: [() -> Void] = []
     /// Whether there were such commits.
-    fileprivate(set) var isFound = false
+    var isFound = false
 
     /// Whether the poll has kept others from the writing connection for long.
-    var isLong: Bool { MonotonicTime.now &- start > Limits.longestPoll }
+    var isLong: Bool { MonotonicTime.now &- start > ObservationLimits.longestPoll }
 
     func afterAccess(_ action: @escaping () -> Void) { actions.append(action) }
-}
-
-extension ObservationBroker {
-    /// Begins to poll for commits of other connections, where an observer wants to know of them.
-    func followOthers(_ observer: any TransactionObserver, on db: Database) {
-        guard let observer = observer as? any RegionObserver, let link = db.processLink else { return }
-        if let monitor, !monitor.isStopped { return monitor.add(observer) }
-        let monitor = ProcessMonitor(link)
-        monitor.add(observer)
-        // After the registration of the monitor: its first poll sees every commit in between.
-        others.begin(db)
-        self.monitor = monitor
-        monitor.start()
-    }
-
-    /// Tells the observers of regions of commits of other connections since the last call, where there were any.
-    func pollForOthers(_ db: Database, _ poll: ExternalPoll) {
-        removeOld()
-        guard observations.contains(where: \.isRegionObserver) else {
-            if observations.isEmpty { db.setObserver(nil) }
-            return
-        }
-        if let loss = db.lossOfFile {
-            // Not in the access: functions for errors may use the store.
-            poll.afterAccess { [monitor] in monitor?.fail(loss) }
-            return
-        }
-        let schema = others.schemaVersion
-        // An error, as of a lock that somebody holds, comes back at the next poll, or is gone then.
-        guard !db.isInsideTransaction, let change = try? others.poll(db) else { return }
-        if case .nothing = change { return }
-        poll.isFound = true
-        // No row needs to have changed for other values then, and the regions of observers may lack columns.
-        let isSchemaChanged = others.schemaVersion != schema
-        if isSchemaChanged {
-            for observation in observations { observation.regionObserver?.regionMayBeObsolete() }
-        }
-        report(isSchemaChanged ? .everything : change, poll, on: db)
-    }
-
-    private func report(_ change: ExternalChange, _ poll: ExternalPoll, on db: Database) {
-        for observation in observations where observation.isExternalCommitObserver {
-            (observation.observer as? any ExternalCommitObserver)?.othersDidCommit()
-        }
-        let told = observations.filter { observation in
-            guard let observer = observation.regionObserver else { return false }
-            return change.touches(observer.region)
-        }
-        for observation in told {
-            guard let observer = observation.observer else { continue }
-            telling(observation) { observer.databaseDidChange() }
-            observation.isStopped = false
-        }
-        for observation in told { observation.regionObserver?.othersDidChangeRegion(db, poll) }
-    }
 }
 
 /// How long the monitor sleeps before it polls by itself: short after it was woken or a file has changed, and long after
@@ -308,24 +253,24 @@ struct PollPause {
     private var wakes = 0
 
     /// The first poll is soon, for commits that were under way while the monitor began.
-    init(short: Duration) { (self.short, next) = (short, Limits.firstPollTime) }
+    init(short: Duration) { (self.short, next) = (short, ObservationLimits.firstPollTime) }
 
     mutating func note(_ counts: ProcessMonitorCounts, canWaitLonger: Bool) {
         let isQuiet = counts.notices + counts.fileChanges == wakes
         wakes = counts.notices + counts.fileChanges
-        next = canWaitLonger && isQuiet ? Limits.longestPollTime : short
+        next = canWaitLonger && isQuiet ? ObservationLimits.longestPollTime : short
     }
 }
 
 /// How long the files are not watched after a change. The time doubles while the changes are known already, because this
 /// process made them or a notice reported them.
 private struct FileRest {
-    private var rest = Limits.firstFileRest
+    private var rest = ObservationLimits.firstFileRest
     private var latest: ContinuousClock.Instant?
 
     mutating func next(isFound: Bool, at now: ContinuousClock.Instant) -> Duration {
-        let isQuiet = latest.map { now - $0 > Limits.quietFileTime } ?? true
-        rest = isFound || isQuiet ? Limits.firstFileRest : min(rest * 2, Limits.longestFileRest)
+        let isQuiet = latest.map { now - $0 > ObservationLimits.quietFileTime } ?? true
+        rest = isFound || isQuiet ? ObservationLimits.firstFileRest : min(rest * 2, ObservationLimits.longestFileRest)
         latest = now
         return rest
     }

@@ -21,16 +21,16 @@ protocol RegionObserver: TransactionObserver {
     /// Other connections have changed the region; called instead of ``TransactionObserver/databaseDidCommit(_:)``.
     ///
     /// - Parameter poll: The poll that has found it.
-    func othersDidChangeRegion(_ db: Database, _ poll: ExternalPoll)
+    func regionDidChangeExternally(_ db: Database, _ poll: ExternalPoll)
 }
 
 extension RegionObserver {
-    func othersDidChangeRegion(_ db: Database, _ poll: ExternalPoll) { databaseDidCommit(db) }
+    func regionDidChangeExternally(_ db: Database, _ poll: ExternalPoll) { databaseDidCommit(db) }
 }
 
 /// An observer that is notified of every commit of another connection, whatever it changed.
 protocol ExternalCommitObserver: RegionObserver {
-    func othersDidCommit()
+    func didCommitExternally()
 }
 
 /// Passes the changes of one connection on to its observers.
@@ -63,7 +63,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
     /// The known facts about the commits of other connections.
-    var others = ExternalCommits()
+    var external = ExternalCommits()
     /// Looks for them; nil while nobody wants to know.
     var monitor: ProcessMonitor?
 
@@ -147,7 +147,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         let targets: [Observation]
         let concernsOtherRows: Bool
 
-        func leads(_ change: RowChange) -> Bool {
+        func leads(_ change: UpdateHookChange) -> Bool {
             kind == change.kind && strcmp(change.tableName, tableName) == 0
                 && strcmp(change.databaseName, databaseName) == 0
         }
@@ -177,7 +177,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// Removes observers that are gone, in most calls without looking at each of many.
     private func removeOldSometimes() {
         endsSinceRemoval += 1
-        if endsSinceRemoval * Limits.observersLookedAt >= observations.count { removeOld() }
+        if endsSinceRemoval * ObservationLimits.observersLookedAt >= observations.count { removeOld() }
     }
 
     func removeOld() {
@@ -331,7 +331,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
 
     // MARK: Changes
 
-    func rowDidChange(_ change: RowChange, on db: Database) {
+    func rowDidChange(_ change: UpdateHookChange, on db: Database) {
         let route = route(of: change, db)
         if route.targets.allSatisfy(\.isStopped) { return }
         let event = DatabaseEvent(
@@ -340,7 +340,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         tell(route.targets, .row(event), on: db)
     }
 
-    private func route(of change: RowChange, _ db: Database) -> Route {
+    private func route(of change: UpdateHookChange, _ db: Database) -> Route {
         let run = runs.count == 1 ? runs[0] : outside
         if let known = route, known.run === run, runs.count <= 1, known.route.leads(change) { return known.route }
         let table = String(cString: change.tableName)
@@ -487,8 +487,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         }
     }
 
-    func connectionWillBeReplaced(_ db: Database) { others.connectionWillClose(db) }
-    func connectionDidReplace(_ db: Database) { others.connectionDidOpen(db) }
+    func connectionWillBeReplaced(_ db: Database) { external.connectionWillClose(db) }
+    func connectionDidReplace(_ db: Database) { external.connectionDidOpen(db) }
 
     // MARK: Whom it is telling
 
@@ -528,5 +528,60 @@ private enum Brokers {
             entries.removeAll { $0.broker == nil }
             if !entries.contains(where: { $0.broker === broker }) { entries.append(Entry(broker: broker)) }
         }
+    }
+}
+
+extension ObservationBroker {
+    /// Begins to poll for commits of other connections, where an observer wants to know of them.
+    func followExternalCommits(_ observer: any TransactionObserver, on db: Database) {
+        guard let observer = observer as? any RegionObserver, let link = db.processLink else { return }
+        if let monitor, !monitor.isStopped { return monitor.add(observer) }
+        let monitor = ProcessMonitor(link)
+        monitor.add(observer)
+        // After the registration of the monitor: its first poll sees every commit in between.
+        external.begin(db)
+        self.monitor = monitor
+        monitor.start()
+    }
+
+    /// Tells the observers of regions of commits of other connections since the last call, where there were any.
+    func pollForExternalCommits(_ db: Database, _ poll: ExternalPoll) {
+        removeOld()
+        guard observations.contains(where: \.isRegionObserver) else {
+            if observations.isEmpty { db.setObserver(nil) }
+            return
+        }
+        if let loss = db.lossOfFile {
+            // Not in the access: functions for errors may use the store.
+            poll.afterAccess { [monitor] in monitor?.fail(loss) }
+            return
+        }
+        let schema = external.schemaVersion
+        // An error, as of a lock that somebody holds, comes back at the next poll, or is gone then.
+        guard !db.isInsideTransaction, let change = try? external.poll(db) else { return }
+        if case .nothing = change { return }
+        poll.isFound = true
+        // No row needs to have changed for other values then, and the regions of observers may lack columns.
+        let isSchemaChanged = external.schemaVersion != schema
+        if isSchemaChanged {
+            for observation in observations { observation.regionObserver?.regionMayBeObsolete() }
+        }
+        report(isSchemaChanged ? .everything : change, poll, on: db)
+    }
+
+    private func report(_ change: ExternalChange, _ poll: ExternalPoll, on db: Database) {
+        for observation in observations where observation.isExternalCommitObserver {
+            (observation.observer as? any ExternalCommitObserver)?.didCommitExternally()
+        }
+        let told = observations.filter { observation in
+            guard let observer = observation.regionObserver else { return false }
+            return change.touches(observer.region)
+        }
+        for observation in told {
+            guard let observer = observation.observer else { continue }
+            telling(observation) { observer.databaseDidChange() }
+            observation.isStopped = false
+        }
+        for observation in told { observation.regionObserver?.regionDidChangeExternally(db, poll) }
     }
 }

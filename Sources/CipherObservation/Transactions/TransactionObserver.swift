@@ -86,7 +86,7 @@ extension Database {
         let broker = observer as? ObservationBroker ?? ObservationBroker()
         broker.add(transactionObserver, extent)
         setObserver(broker)
-        broker.followOthers(transactionObserver, on: self)
+        broker.followExternalCommits(transactionObserver, on: self)
     }
 
     /// Ends the reports to an observer.

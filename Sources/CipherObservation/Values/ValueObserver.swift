@@ -521,8 +521,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     /// Short fetches are made at once: waking another thread takes longer, and that would read the pages that this
     /// connection has just read once more.
-    func othersDidChangeRegion(_ db: Database, _ poll: ExternalPoll) {
-        let isShort = state.withLock { $0.fetchTime <= Limits.longestFetchInPoll } && !poll.isLong
+    func regionDidChangeExternally(_ db: Database, _ poll: ExternalPoll) {
+        let isShort = state.withLock { $0.fetchTime <= ObservationLimits.longestFetchInPoll } && !poll.isLong
         if fetchesBeside && !isObsolete && !isShort { return databaseDidCommit(db) }
         guard takeChange() else { return }
         let isKnown = fetchesBeside && !isObsolete && isTracking

@@ -49,7 +49,7 @@ final class CompiledRequest {
             throw SQLGenerator.twoCommonTables(name)
         }
         if let order { values = order.map { values[$0] } }
-        let statement = try statement.free(db)
+        let statement = try statement.idleStatement(db)
         try statement.setArguments(StatementArguments(plain: values))
         return PreparedRequest(statement: statement, adapter: adapter)
     }
@@ -103,5 +103,24 @@ extension Database {
         let region = try withoutWatching { try relation.region(readBy: prepared.statement, self) }
         if region != prepared.statement.databaseRegion { prepared.statement.narrowRegion(to: region) }
         return prepared
+    }
+}
+
+/// A statement that is compiled when it is first used.
+final class LazyStatement {
+    let sql: String
+    // While nobody else refers to it, nobody steps through it, and it is free.
+    @exclusivity(unchecked) private var statement: Statement?
+    private(set) var compilationCount = 0
+
+    init(sql: String) { self.sql = sql }
+
+    /// The statement, or a fresh one while somebody steps through it.
+    func idleStatement(_ db: Database) throws -> Statement {
+        if isKnownUniquelyReferenced(&statement), let statement { return statement }
+        let fresh = try db.makeStatement(sql: sql, persistent: true)
+        statement = fresh
+        compilationCount += 1
+        return fresh
     }
 }

@@ -141,7 +141,7 @@ extension DatabaseValue {
         case .double(let value) where value.isInfinite: value < 0 ? "-Inf" : "Inf"
         case .double(let value): String(value)
         case .string(let value): "'" + value.replacing("'", with: "''") + "'"
-        case .blob(let value): "X'" + value.map { String(format: "%02X", $0) }.joined() + "'"
+        case .blob(let value): DatabaseValue.literal(value)
         }
     }
 }

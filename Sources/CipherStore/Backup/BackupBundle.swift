@@ -34,7 +34,7 @@ package struct BackupBundle: Sendable {
         }
         // One catch for all errors: two of them crash the compiler here.
         do {
-            let bytes = try Files.contents(of: manifestPath, limitBytes: Limits.manifestBytes)
+            let bytes = try Files.contents(of: manifestPath, limitBytes: StoreLimits.manifestBytes)
             return try BackupManifest.parse(bytes)
         } catch {
             throw explain(error)
@@ -67,7 +67,7 @@ package struct BackupBundle: Sendable {
     func readSidecar() throws -> UnauthenticatedSidecar {
         do {
             return try UnauthenticatedSidecar.parse(
-                Files.contents(of: sidecarPath, limitBytes: Limits.manifestBytes))
+                Files.contents(of: sidecarPath, limitBytes: StoreLimits.manifestBytes))
         } catch let error as SidecarSyntaxError {
             throw damaged("its sidecar cannot be read: \(error)")
         }
@@ -182,7 +182,9 @@ package struct BackupBundle: Sendable {
 
     private var hasManifest: Bool {
         guard (try? Files.kind(manifestPath)) == .regular else { return false }
-        guard let bytes = try? Files.contents(of: manifestPath, limitBytes: Limits.manifestBytes) else { return true }
+        guard let bytes = try? Files.contents(of: manifestPath, limitBytes: StoreLimits.manifestBytes) else {
+            return true
+        }
         return bytes.starts(with: "{\n  \"format\": \"\(BackupManifest.formatName)\"".utf8)
     }
 

@@ -30,6 +30,6 @@ extension DatabasePool {
     convenience init(reading path: String, keys: SidecarKeys, _ configuration: Configuration) throws {
         try self.init(
             path: path, configuration: configuration,
-            fileKey: FileKey(path: path, configuration: configuration, holding: keys), key: .held)
+            fileKey: FileKey(path: path, configuration: configuration, holding: keys), key: .knownKeys)
     }
 }

@@ -40,7 +40,7 @@ struct FormerFiles {
 
     private func isNew(_ path: String) throws -> Bool {
         guard path == paths.sidecar || path == paths.sidecarBackup else { return false }
-        return try Files.contents(of: path, limitBytes: Limits.manifestBytes) == newSidecar
+        return try Files.contents(of: path, limitBytes: StoreLimits.manifestBytes) == newSidecar
     }
 
     /// Throws where this user may not replace the files, or would take them from their owner.

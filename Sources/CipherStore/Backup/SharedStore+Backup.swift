@@ -84,7 +84,7 @@ extension SharedStore {
     ) throws -> RestorationReport {
         let bundle = BackupBundle(Files.absolute(folder))
         let path = Files.absolute(path)
-        try ForeignLink.refuse(path)
+        try OtherUserLink.refuse(path)
         _ = try bundle.readManifest()
         try SQLiteLibrary.requireCipher()
         let material = try source.read()

@@ -46,7 +46,7 @@ final class StagedBundle {
             StagingDirectory.Purpose.backup.lockName,
         ]
         let folder = directory.folder
-        for name in try folder.names(limit: Limits.stagedFiles)
+        for name in try folder.names(limit: StoreLimits.stagedFiles)
         where !files.contains(name) && BackupBundle.isOwn(name) {
             try folder.remove(name)
         }

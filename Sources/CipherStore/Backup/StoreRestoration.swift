@@ -43,7 +43,7 @@ struct StoreRestoration {
         let reference = try Files.kind(paths.database) == .regular ? paths.database : bundle.databasePath
         let isPlaceNew = try !Files.entryExists(paths.lock)
         let file = try LockFile(path: paths.lock, likeFile: reference)
-        let deadline = ContinuousClock.now + Limits.restorationWait
+        let deadline = ContinuousClock.now + StoreLimits.restorationWait
         // Key changes, rotations and other restorations are locked out all the time, openings only at the end.
         let admin = try file.lock(.admin, .exclusive, deadline: deadline, isCancelled: watch.isCancelled)
         defer { admin.release() }
@@ -156,7 +156,7 @@ struct StoreRestoration {
     private func exchange(
         _ verified: VerifiedBundle, _ copy: FileIdentity, _ former: FormerFiles, _ file: LockFile
     ) throws -> (folder: String?, failure: (any Error)?) {
-        let deadline = ContinuousClock.now + Limits.restorationWait
+        let deadline = ContinuousClock.now + StoreLimits.restorationWait
         let opening = try file.lock(.opening, .exclusive, deadline: deadline, isCancelled: watch.isCancelled)
         defer { opening.release() }
         guard let lease = try file.tryLock(.lease, .exclusive) else { throw inUse() }
@@ -164,7 +164,7 @@ struct StoreRestoration {
         let database = try lockFormer()
         defer { database?.release() }
         // A connection that has not read yet holds no lock. Its first read would find the WAL of the restored store.
-        guard StoreHolders.strangers(of: paths.database).isEmpty else { throw inUse() }
+        guard StoreHolders.unleased(of: paths.database).isEmpty else { throw inUse() }
         // A file may have appeared while the database was copied, or a destruction may have been interrupted.
         try MissingDatabase.requireNoDestruction(paths)
         try requireFree(former)

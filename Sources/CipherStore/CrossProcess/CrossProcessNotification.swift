@@ -140,8 +140,8 @@ private final class NotificationListener: Sendable {
                 continue
             }
             let canSleep = current.file.awaitPost(
-                of: current.entry, after: current.posts, for: Limits.notificationLookTime)
-            if !canSleep { Pause.sleep(for: Limits.notificationPollTime) }
+                of: current.entry, after: current.posts, for: StoreLimits.notificationLookTime)
+            if !canSleep { Pause.sleep(for: StoreLimits.notificationPollTime) }
             moveIfNeeded(current)
         }
         place.withLock { $0 }.file.close()

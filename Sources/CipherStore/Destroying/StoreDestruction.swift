@@ -84,7 +84,7 @@ struct StoreDestruction {
         // Once: a folder that gets this name from now on keeps its files.
         let folder = try OpenFolder(opening: Files.directory(of: paths.database), followsLinks: false)
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
-        let deadline = ContinuousClock.now + Limits.restorationWait
+        let deadline = ContinuousClock.now + StoreLimits.restorationWait
         let admin = try file.lock(.admin, .exclusive, deadline: deadline)
         defer { admin.release() }
         let opening = try file.lock(.opening, .exclusive, deadline: deadline)
@@ -100,7 +100,7 @@ struct StoreDestruction {
         if let live, try !live.tryLockSQLiteBytes() { throw inUse() }
         defer { try? live?.unlockSQLiteBytes() }
         // A connection that has not read yet holds no lock.
-        guard StoreHolders.strangers(of: paths.database).isEmpty else { throw inUse() }
+        guard StoreHolders.unleased(of: paths.database).isEmpty else { throw inUse() }
         CrashPoint.reach(.destroyLocked)
         if found == .lockFile { return try removeLockFile(file, folder) }
         return try remove(live, file, folder)
@@ -275,7 +275,7 @@ struct StoreDestruction {
     }
 
     private func noStore(_ why: String, _ remedy: String) -> StoreError {
-        StoreError(.noSuchStore, what: "There is no store at \"\(path)\".", why: why, remedy: remedy)
+        StoreError.noStore(at: path, why: why, remedy: remedy)
     }
 
     private func inUse() -> StoreError {

@@ -252,7 +252,7 @@ extension StoreKeys {
     public static func acceptSidecar(
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration()
     ) throws -> Acceptance {
-        try ForeignLink.refuse(path)
+        try OtherUserLink.refuse(path)
         let administration = try KeyAdministration.unlock(databasePath: StorePaths(path).database, with: source.read())
         return try acceptSidecar(at: path, holding: administration.keys, configuration: configuration)
     }

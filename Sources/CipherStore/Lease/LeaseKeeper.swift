@@ -99,24 +99,3 @@ final class LeaseKeeper: Sendable {
         }
     }
 }
-
-extension StoreError {
-    /// The store has another key than the one with which it was opened.
-    static func rotated(_ path: String, from: UInt64, to: UInt64) -> StoreError {
-        StoreError(
-            .keyRotated(from: from, to: to),
-            what: "\"\(path)\" was re-encrypted by another process (epoch \(from) -> \(to)).",
-            why: "This process holds the old key, and cannot find the new one by itself.",
-            remedy: "Reopen the store; the key source will be asked again.")
-    }
-
-    /// A long read or a snapshot was ended for a switch to a new key.
-    static func endedForRotation(_ path: String, from: UInt64) -> StoreError {
-        StoreError(
-            .keyRotated(from: from, to: from + 1),
-            what: "A read of \"\(path)\" was ended for a switch to a new key (epoch \(from) -> \(from + 1)).",
-            why:
-                "It lasted longer than the rotation may wait, and no access may be running during the switch.",
-            remedy: "Read again, and create a new snapshot: the store itself stays open.")
-    }
-}

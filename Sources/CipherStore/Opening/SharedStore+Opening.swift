@@ -14,7 +14,7 @@ extension SharedStore {
     /// process that has the same secret.
     ///
     /// If the WAL is damaged, the first write overwrites the commits behind the damage. So the opening that finds them
-    /// first copies the whole WAL to `<database>-wal-damaged`, with a notice, and is refused (`logDamaged`) if it cannot. A
+    /// first copies the whole WAL to `<database>-wal-damaged`, with a notice, and is refused (`walDamaged`) if it cannot. A
     /// WAL of another database is refused as well.
     ///
     /// - Parameters:
@@ -33,7 +33,7 @@ extension SharedStore {
         try migrator?.requireKeepingRows(in: configuration)
         let fileKey = FileKey(path: path, configuration: configuration)
         try requireOpenable(path, fileKey, configuration)
-        let key = KeyOrigin.material(try source.read(), creatingWith: .plaintextHeader)
+        let key = KeyOrigin.secret(try source.read(), creatingWith: .plaintextHeader)
         return try open(path, fileKey, key, configuration, migrator)
     }
 
@@ -51,7 +51,7 @@ extension SharedStore {
         let fileKey = FileKey(
             path: path, configuration: configuration, holding: keys, acceptsFormerSidecar: acceptsFormerSidecar)
         try requireOpenable(path, fileKey, configuration)
-        return try open(path, fileKey, .held, configuration, nil)
+        return try open(path, fileKey, .knownKeys, configuration, nil)
     }
 
     private static func open(
@@ -97,7 +97,7 @@ extension SharedStore {
     /// may write the lock file, it is listed in the table of holders.
     ///
     /// SQLite reads through the -wal and -shm files, which a shared store keeps. If they are missing, SQLite creates
-    /// empty ones if the process may; otherwise the store cannot be read (`StoreError.logMissing`).
+    /// empty ones if the process may; otherwise the store cannot be read (`StoreError.walMissing`).
     ///
     /// The database of a backup (`<folder>/store.db` next to the manifest) opens in any place, also on a read-only
     /// filesystem: nothing is locked, created or changed there. A -wal or -journal beside it is no part of the backup: it
@@ -121,7 +121,7 @@ extension SharedStore {
         try requireSafeFilesystem(path, configuration)
         try configuration.forbidDumpsIfAsked()
         let fileKey = FileKey(path: path, configuration: configuration)
-        let key = KeyOrigin.material(try source.read(), creatingWith: .plaintextHeader)
+        let key = KeyOrigin.secret(try source.read(), creatingWith: .plaintextHeader)
         return try openReadOnly(path, configuration, migrator, fileKey, key)
     }
 
@@ -135,7 +135,7 @@ extension SharedStore {
         try SQLiteLibrary.requireCipher()
         try requireSafeFilesystem(path, configuration)
         let fileKey = FileKey(path: path, configuration: configuration, holding: keys)
-        return try openReadOnly(path, configuration, nil, fileKey, .held)
+        return try openReadOnly(path, configuration, nil, fileKey, .knownKeys)
     }
 
     private static func openReadOnly(
@@ -196,10 +196,10 @@ extension SharedStore {
     private static func takeLocks(
         _ fileKey: FileKey, _ key: KeyOrigin, _ paths: StorePaths, _ isCancelled: @escaping @Sendable () -> Bool
     ) throws -> (Lease?, completedEpoch: UInt64?) {
-        let deadline = ContinuousClock.now + Limits.switchWait
+        let deadline = ContinuousClock.now + StoreLimits.switchWait
         while true {
             if try !isReadable(whileSuspended: fileKey) {
-                if case .material(let secret, _) = key {
+                if case .secret(let secret, _) = key {
                     try fileKey.lock(unlocking: secret)
                 } else {
                     try fileKey.opening.lock()
@@ -281,9 +281,8 @@ extension SharedStore {
     }
 
     private static func noSuchStore(_ path: String) -> StoreError {
-        StoreError(
-            .noSuchStore, what: "There is no longer a store at \"\(path)\".",
-            why: "It was removed while this opening waited for other processes.",
+        StoreError.noLongerStore(
+            at: path, why: "It was removed while this opening waited for other processes.",
             remedy: "If it should be there, restore a backup: `cipherctl restore`.")
     }
 
@@ -430,7 +429,7 @@ extension Configuration {
         configuration.requiresWAL = true
         configuration.isShared = true
         configuration.allowsUnencrypted = false
-        configuration.busyMode = chosenBusyMode ?? .timeout(Limits.busyWait)
+        configuration.busyMode = chosenBusyMode ?? .timeout(StoreLimits.busyWait)
         return configuration
     }
 }

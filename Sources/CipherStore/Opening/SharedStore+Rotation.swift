@@ -47,7 +47,7 @@ extension RotationRecovery {
         unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
     ) throws -> Outcome {
         let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
-        let deadline = ContinuousClock.now + Limits.switchWait
+        let deadline = ContinuousClock.now + StoreLimits.switchWait
         func attempt() throws -> Outcome? {
             let opening = try lockFile.lock(.opening, .exclusive, deadline: deadline, isCancelled: isCancelled)
             defer { opening.release() }
@@ -76,12 +76,12 @@ extension StoreConnections {
     /// A store that is open for reading only leaves the switch to other processes.
     func completeSwitch(with fileKey: FileKey, isOvertaken: @escaping () -> Bool) throws {
         guard let paths = fileKey.paths else { return }
-        let deadline = ContinuousClock.now + Limits.switchWait
+        let deadline = ContinuousClock.now + StoreLimits.switchWait
         while RotationRecovery.isSwitchClaimed(paths) {
             try fileKey.opening.lock()
             guard fileKey.opening.isLocked else { return }
             let outcome = try RotationRecovery.run(
-                paths, isCancelled: isOvertaken, unlock: { try fileKey.keys(of: $0, given: .held) })
+                paths, isCancelled: isOvertaken, unlock: { try fileKey.keys(of: $0, given: .knownKeys) })
             if let outcome { return fileKey.opening.report(outcome.notices) }
             fileKey.opening.release()
             try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isOvertaken)

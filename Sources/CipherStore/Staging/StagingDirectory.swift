@@ -143,7 +143,7 @@ package final class StagingDirectory: Sendable {
 
     /// The name of a file in such a directory; nil when it is not there.
     package static func name(of file: FileIdentity, in folder: OpenFolder) throws(SystemError) -> String? {
-        for name in try folder.names(limit: Limits.stagedFiles) {
+        for name in try folder.names(limit: StoreLimits.stagedFiles) {
             if try folder.status(of: name)?.identity == file { return name }
         }
         return nil
@@ -248,7 +248,7 @@ private struct Place: Sendable {
     /// one; nor is one without a lock file, unless it is empty: a finished backup has none, nor a store in a directory of
     /// its own.
     var isOwn: Bool {
-        guard folder.isPrivate, let names = try? folder.names(limit: Limits.stagedFiles) else { return false }
+        guard folder.isPrivate, let names = try? folder.names(limit: StoreLimits.stagedFiles) else { return false }
         return (names.isEmpty || names.contains(where: isLock))
             && names.allSatisfy { owns($0) && (try? folder.status(of: $0))?.kind == .regular }
     }
@@ -296,7 +296,7 @@ private struct Place: Sendable {
 
     /// Removes files in the directory, its lock file last, and the directory if it is empty then.
     func remove(_ isRemoved: (String) -> Bool) {
-        let names = (try? folder.names(limit: Limits.stagedFiles)) ?? []
+        let names = (try? folder.names(limit: StoreLimits.stagedFiles)) ?? []
         for name in names where name != purpose.lockName && isRemoved(name) { removeTwice(name) }
         removeTwice(purpose.lockName)
         // Only if it is empty: a process that has created a lock file in it since is its owner now.

@@ -43,7 +43,7 @@ public enum JobControlSuspension {
     private static func stop() -> [SharedStore] {
         var suspended: [SharedStore] = []
         JobControl.stop {
-            let deadline = ContinuousClock.now + Limits.stopWait
+            let deadline = ContinuousClock.now + StoreLimits.stopWait
             DatabaseSuspension.postNotification(suspends: true, by: .jobControl)
             suspended = stores.withLock { $0.compactMap(\.store) }
             for store in suspended { store.suspendNow(deadline: deadline, by: .jobControl) }

@@ -73,7 +73,7 @@ package struct DamagedWAL {
         let last = existing.last.flatMap { Self.number($0[...]) } ?? 0
         let temporary = try write(wal, for: base)
         defer { try? folder.remove(temporary) }
-        let number = try place(temporary, base, last + 1...last + Limits.triedNames)
+        let number = try place(temporary, base, last + 1...last + StoreLimits.triedNames)
         try? folder.remove(temporary)
         try folder.synchronize()
         return (paths.damagedWAL + Self.ending(number), true)
@@ -97,7 +97,7 @@ package struct DamagedWAL {
 
     private func isCopy(_ name: String, of wal: OpenFile, from start: Int) throws -> Bool {
         guard let copy = try folder.file(name) else { return false }
-        return try wal.hasSameBytes(as: copy, from: start, pieceBytes: Limits.copiedBytes)
+        return try wal.hasSameBytes(as: copy, from: start, pieceBytes: StoreLimits.copiedBytes)
     }
 
     /// Writes a durable copy under a temporary name.
@@ -113,7 +113,7 @@ package struct DamagedWAL {
             let bytes = try wal.status().byteCount
             var offset = 0
             while offset < bytes, let data = try wal.nextData(from: offset), data < bytes {
-                let piece = try wal.read(at: data, byteCount: min(Limits.copiedBytes, bytes - data))
+                let piece = try wal.read(at: data, byteCount: min(StoreLimits.copiedBytes, bytes - data))
                 guard !piece.isEmpty else { throw SystemError.inputOutput("read", paths.wal) }
                 try copy.write(piece, at: data)
                 offset = data + piece.count

@@ -14,7 +14,7 @@ enum LostCommits {
     /// Keeps a copy of a WAL with frames that can be read and that SQLite does not accept, and reports it as a notice.
     ///
     /// - Parameter pool: It has written nothing yet, and is closed without a checkpoint where this throws.
-    /// - Throws: ``StoreError`` `logDamaged` when no copy can be made; `SystemError`.
+    /// - Throws: ``StoreError`` `walDamaged` when no copy can be made; `SystemError`.
     static func keep(_ pool: DatabasePool, _ fileKey: FileKey) throws {
         guard let key = fileKey.pageKey, let paths = fileKey.paths else { return }
         let committed = pool.writeWithoutTransaction(\.commitPosition)?.frame ?? 0
@@ -24,7 +24,7 @@ enum LostCommits {
         let note = loss.note
         // A kill in the last commit leaves a damaged frame too, and no commit behind it.
         if loss.damagedFrame != nil, !hasCommit(paths.wal, behind: loss),
-            try !WALContent.recheck({ try WALContent(of: pool.path).hasChangedEnd(key) })
+            try !Polling.holds({ try WALContent(of: pool.path).hasChangedEnd(key) })
         {
             return
         }
@@ -51,7 +51,7 @@ enum LostCommits {
         switch loss {
         case .allContent: committed == 0
         case .afterFrame(let broken), .lastCommit(let broken): committed < broken
-        case .fromFrame, .unknownVersion, .foreignKey, .otherState: false
+        case .fromFrame, .unknownVersion, .otherKey, .otherState: false
         }
     }
 
@@ -90,7 +90,7 @@ enum LostCommits {
 
     private static func refusal(_ note: String, _ error: SystemError, _ paths: StorePaths) -> StoreError {
         StoreError(
-            .logDamaged, what: "\"\(paths.database)\" was not opened for writing.",
+            .walDamaged, what: "\"\(paths.database)\" was not opened for writing.",
             why: note.prefix(1).uppercased() + note.dropFirst()
                 + ". The first write would destroy them, and no copy of "
                 + "the WAL could be made (\(error)).",

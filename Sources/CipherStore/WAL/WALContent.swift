@@ -69,8 +69,8 @@ package struct WALContent {
     ///
     /// - Parameter first: The first bytes of the database file.
     package func pages(_ first: [UInt8]) -> Int {
-        let inLog = Int(scan?.databasePages ?? 0)
-        return inLog > 0 ? inLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
+        let inWAL = Int(scan?.databasePages ?? 0)
+        return inWAL > 0 ? inWAL : Int(DatabaseHeader(first)?.pageCount ?? 0)
     }
 
     /// The differences between file, header and WAL about the length of a database.
@@ -112,7 +112,7 @@ package struct WALContent {
     /// - Throws: `SystemError`.
     package static func lengthFault(of path: String, pageBytes: Int) throws -> LengthFault? {
         var fault: LengthFault?
-        _ = try recheck {
+        _ = try Polling.holds {
             fault = try lengthFaultNow(of: path, pageBytes: pageBytes)
             return fault != nil
         }
@@ -125,9 +125,9 @@ package struct WALContent {
         let log = try BackupBundle(holding: path) == nil ? WALContent(of: path) : nil
         let length = DatabaseLength(fileBytes: try Files.byteCount(path) ?? 0, pageBytes: pageBytes)
         let counted = DatabaseHeader(try log?.firstPage(of: path) ?? first).map { Int($0.pageCount) }
-        let inLog = log?.committedPages == nil ? 0 : Int(log?.scan?.databasePages ?? 0)
-        if let counted, let fault = LengthFault(counts: inLog, counted) { return fault }
-        let pages = inLog > 0 ? inLog : counted ?? 0
+        let inWAL = log?.committedPages == nil ? 0 : Int(log?.scan?.databasePages ?? 0)
+        if let counted, let fault = LengthFault(counts: inWAL, counted) { return fault }
+        let pages = inWAL > 0 ? inWAL : counted ?? 0
         return switch length.verdict(pages: pages, committed: { log?.committedPages }) {
         case .pagesMissing(let count) where length.fileBytes > 0: .missing(pages: count, of: pages)
         case .pageCountLowered where DatabaseHeader(first) != nil:
@@ -136,22 +136,13 @@ package struct WALContent {
         }
     }
 
-    /// Whether a condition holds repeatedly, because a writer or a checkpoint may be active.
-    package static func recheck(_ isSo: () throws -> Bool) throws -> Bool {
-        let deadline = ContinuousClock.now + Limits.recheckTime
-        while try isSo() {
-            if ContinuousClock.now >= deadline { return true }
-            Pause.sleep(for: Limits.recheckPause)
-        }
-        return false
-    }
 }
 
 extension WALContent {
     /// Commits of a WAL that have lost their effect.
     package enum Loss: Hashable, Sendable {
         /// No committed frame of the WAL is authentic: it is that of another database, or from before a rotation.
-        case foreignKey
+        case otherKey
         /// Page 1 shows that WAL and file are of different states of the database. Numbers are change counters.
         case otherState(log: ClosedRange<UInt32>, file: UInt32)
         /// The WAL has bytes after its header, but the header is not valid. SQLite makes it durable before the frames.
@@ -169,7 +160,7 @@ extension WALContent {
         /// Whether nobody can open the database with this WAL.
         package var preventsOpening: Bool {
             switch self {
-            case .unknownVersion, .foreignKey, .otherState: true
+            case .unknownVersion, .otherKey, .otherState: true
             case .allContent, .afterFrame, .lastCommit, .fromFrame: false
             }
         }
@@ -177,7 +168,7 @@ extension WALContent {
         /// Whether the WAL is not that of the database beside it.
         var isForeign: Bool {
             switch self {
-            case .foreignKey, .otherState: true
+            case .otherKey, .otherState: true
             case .unknownVersion, .allContent, .afterFrame, .lastCommit, .fromFrame: false
             }
         }
@@ -186,7 +177,7 @@ extension WALContent {
         var damagedFrame: UInt32? {
             switch self {
             case .afterFrame(let frame), .lastCommit(let frame): frame
-            case .allContent, .fromFrame, .unknownVersion, .foreignKey, .otherState: nil
+            case .allContent, .fromFrame, .unknownVersion, .otherKey, .otherState: nil
             }
         }
 
@@ -198,7 +189,7 @@ extension WALContent {
         /// - Parameter path: The database.
         package func remedy(for path: String) -> String {
             switch self {
-            case .unknownVersion, .foreignKey: Self.removal
+            case .unknownVersion, .otherKey: Self.removal
             case .otherState:
                 "put back database and WAL of one state; if the database is the right one, move the WAL away: its commits "
                     + "are then missing"
@@ -228,7 +219,7 @@ extension WALContent {
             case .fromFrame(let frame):
                 "the WAL has bytes from frame \(frame) on that are no frames: commits that were there and not yet in the "
                     + "database file are lost if they were damaged"
-            case .foreignKey:
+            case .otherKey:
                 "the WAL is not that of this database: no page in it is authentic under the key. It belongs to another "
                     + "database, is from before a rotation, or each of its pages was changed"
             case .otherState(let log, let file):
@@ -249,7 +240,7 @@ extension WALContent {
     /// - Throws: `SystemError`.
     package static func loss(of path: String, _ key: PageKey?) throws -> Loss? {
         var loss: Loss?
-        _ = try recheck {
+        _ = try Polling.holds {
             loss = try WALContent(of: path).loss(of: path, key)
             return loss != nil
         }

@@ -113,7 +113,7 @@ package final class WALFrames {
     func isWrittenPage(_ frame: UInt32) throws -> Bool {
         let page = try page(frame)
         guard knowsKey, !page.allSatisfy({ $0 == 0 }) else { return true }
-        let numbers = 1...UInt32(max(1, Limits.triedBytes / header.pageBytes))
+        let numbers = 1...UInt32(max(1, StoreLimits.triedBytes / header.pageBytes))
         guard let number = numbers.first(where: { verifies(page, $0) }) else { return false }
         return try number != 1 || hasOwnClearBytes(page)
     }
@@ -197,7 +197,9 @@ package final class WALFrames {
         guard try Files.kind(path) == .regular else { return !last.isEmpty }
         let database = try RawFile(path)
         return try last.contains { number, frame in
-            try database.bytes(at: (Int(number) - 1) * header.pageBytes, count: header.pageBytes) != page(frame)
+            try database.bytes(
+                at: PageLayout.offset(ofPage: number, pageBytes: header.pageBytes), count: header.pageBytes)
+                != page(frame)
         }
     }
 

@@ -29,7 +29,7 @@ struct WALOrigin {
     /// Whether a committed frame is authentic. Only the first frames are read if none is.
     var hasAuthenticFrame: Bool {
         get throws {
-            let limit = min(scan.committedFrames, Limits.originFrames)
+            let limit = min(scan.committedFrames, StoreLimits.originFrames)
             return try frames.firstAuthentic(from: 1, limit: limit).map { $0 <= scan.committedFrames } ?? false
         }
     }
@@ -38,7 +38,7 @@ struct WALOrigin {
     ///
     /// - Throws: `SystemError`, `PageFormatError`.
     func fault(of path: String) throws -> WALContent.Loss? {
-        guard try hasAuthenticFrame else { return .foreignKey }
+        guard try hasAuthenticFrame else { return .otherKey }
         guard hasReadableCounter else { return nil }
         let firstPages = scan.pageNumbers.indices.filter { scan.pageNumbers[$0] == 1 }.map { UInt32($0) + 1 }
         guard let first = firstPages.first, let last = firstPages.last,
@@ -59,7 +59,7 @@ struct WALOrigin {
 
     /// Refuses a store with a WAL that is not its own. Nothing may have been written since the first connection was opened.
     ///
-    /// - Throws: ``StoreError`` `logDamaged`; `SystemError`.
+    /// - Throws: ``StoreError`` `walDamaged`; `SystemError`.
     static func requireOwn(_ fileKey: FileKey) throws {
         guard let paths = fileKey.paths, let key = fileKey.pageKey,
             let loss = try WALContent.loss(of: paths.database, key), loss.isForeign
@@ -92,7 +92,7 @@ struct WALOrigin {
     private static func refusal(_ loss: WALContent.Loss, _ paths: StorePaths) -> StoreError {
         let (note, remedy) = (loss.note, loss.remedy(for: paths.database))
         return StoreError(
-            .logDamaged, what: "\"\(paths.database)\" was not opened, because of its WAL.",
+            .walDamaged, what: "\"\(paths.database)\" was not opened, because of its WAL.",
             why: note.prefix(1).uppercased() + note.dropFirst()
                 + ". SQLite would mix its pages with those of the file.",
             remedy: "Put the WAL of this database back in the place of \"\(paths.wal)\". If there is none, "

@@ -49,8 +49,7 @@ final class AccessWaiters: Sendable {
     private struct State {
         /// Counts events that may admit a waiter, so that no waiter begins to wait for an event that has just happened.
         var changes = 0
-        var waits: [Int: SingleWait<Result<Void, any Error>>] = [:]
-        var lastTicket = 0
+        var waits = Registrations<SingleWait<Result<Void, any Error>>>()
     }
 
     private let state = Mutex(State())
@@ -65,8 +64,7 @@ final class AccessWaiters: Sendable {
     func wake(_ error: (any Error)? = nil) {
         let waits = state.withLock { state in
             state.changes += 1
-            defer { state.waits.removeAll() }
-            return state.waits.values
+            return state.waits.takeAll()
         }
         for wait in waits { wait.end(error.map { .failure($0) } ?? .success(())) }
     }
@@ -76,9 +74,7 @@ final class AccessWaiters: Sendable {
         state.withLock { state in
             guard state.changes == changes else { return nil }
             let wait = SingleWait<Result<Void, any Error>>()
-            state.lastTicket += 1
-            state.waits[state.lastTicket] = wait
-            return (state.lastTicket, wait)
+            return (state.waits.add(wait), wait)
         }
     }
 
@@ -94,7 +90,7 @@ final class AccessWaiters: Sendable {
     /// - Throws: `CancellationError` when the task is cancelled.
     func waitAsync(since changes: Int) async throws {
         guard let (ticket, wait) = begin(since: changes) else { return }
-        defer { state.withLock { _ = $0.waits.removeValue(forKey: ticket) } }
+        defer { state.withLock { _ = $0.waits.remove(ticket) } }
         try await wait.value(whenCancelled: .failure(CancellationError())).get()
     }
 }

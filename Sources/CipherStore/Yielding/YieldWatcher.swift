@@ -42,9 +42,9 @@ final class YieldWatcher: Sendable {
         if notifier.isAsked {
             serve(notifier, connections)
         } else if notifier.wakesSleepers {
-            notifier.wait(since: count, until: end, for: Limits.lockFileLookTime)
+            notifier.wait(since: count, until: end, for: StoreLimits.lockFileLookTime)
         } else {
-            notifier.wait(since: count, until: end, for: Limits.requestPollTime)
+            notifier.wait(since: count, until: end, for: StoreLimits.requestPollTime)
         }
         if !notifier.isCurrent, let new = try? YieldNotifier(path: path) { self.notifier.withLock { $0 = new } }
     }
@@ -59,7 +59,7 @@ final class YieldWatcher: Sendable {
             if served != count { connections()?.yieldStore() }
             served = count
             if notifier.insists { connections()?.endAccesses() }
-            notifier.wait(since: count, until: end, for: Limits.requestLookTime)
+            notifier.wait(since: count, until: end, for: StoreLimits.requestLookTime)
         }
         connections()?.endYield()
     }

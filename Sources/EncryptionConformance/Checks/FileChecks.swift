@@ -109,7 +109,7 @@ struct FileChecks {
             passing: [
                 "both copies are authenticated by their MAC, at generation \(choice.sidecar.generation) and epoch "
                     + "\(choice.sidecar.epoch)",
-                "they have \(sizes.map(String.init).joined(separator: " and ")) bytes of at most \(StorePlatform.Limits.sidecarBytes)",
+                "they have \(sizes.map(String.init).joined(separator: " and ")) bytes of at most \(CustodyLimits.sidecarBytes)",
             ], remedy: "Open the store once for writing, which repairs a copy; cipherctl doctor says more.")
     }
 

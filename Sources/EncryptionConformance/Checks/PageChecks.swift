@@ -67,7 +67,7 @@ struct PageChecks {
             // The check of the header says why, or the end of the run.
             return try scanned(key, .unasked("the library refuses it: \(error.what)"))
         }
-        if error.code == .logMissing {
+        if error.code == .walMissing {
             return try scanned(
                 key, .unavailable(["not checked: \(error.what)", error.why], remedy: error.remedy))
         }
@@ -107,7 +107,7 @@ struct PageChecks {
         drawing.zero = scan.wipedPages
         drawing.free = scan.freeList.pages
         drawing.frameCount = scan.framesChecked
-        drawing.log = scan.pagesInLog
+        drawing.log = scan.pagesInWAL
         let results = [
             pageResult(scan, key, refusal), frameResult(scan, content),
             contentResult(scan, content), formerResult(scan, former), vectorResult(), ciphertextResult(),
@@ -216,8 +216,8 @@ struct PageChecks {
             settings.plaintextHeaderBytes = former.plaintextHeaderBytes
             let key = PageKey(try DataKey(former.secret), salt: former.salt, settings: settings)
             var codec = try PageCodec(keys: PageKeys(key))
-            for page in damaged.ranges.lazy.joined().prefix(Limits.formerKeyPages) {
-                let offset = (Int(page) - 1) * settings.pageBytes
+            for page in damaged.ranges.lazy.joined().prefix(ConformanceLimits.formerKeyPages) {
+                let offset = PageLayout.offset(ofPage: page, pageBytes: settings.pageBytes)
                 let bytes = try file.file.bytes(at: offset, count: settings.pageBytes)
                 if bytes.withUnsafeBytes({ codec.verify($0, number: page) }) { found.insert(page) }
             }

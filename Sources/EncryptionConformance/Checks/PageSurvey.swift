@@ -44,12 +44,12 @@ final class PageSurvey: PageInspector {
         var unevenPages: [UInt32] = []
         var unevenCount = 0
         /// Pages whose newest image is in the WAL.
-        var inLog: Set<UInt32> = []
+        var inWAL: Set<UInt32> = []
 
         mutating func keep(_ vector: Vector) {
             guard vector.low & sampleMask == 0 else { return }
             vectors.append(vector)
-            if vectors.count > Limits.vectors {
+            if vectors.count > ConformanceLimits.vectors {
                 sampleMask = sampleMask << 1 | 1
                 vectors.removeAll { $0.low & sampleMask != 0 }
             }
@@ -66,14 +66,14 @@ final class PageSurvey: PageInspector {
 
     func beginFrames() { state.withLock { $0.vectors.removeAll { $0.frame > 0 } } }
 
-    func beginPages(_ count: Int, inLog: Set<UInt32> = []) {
+    func beginPages(_ count: Int, inWAL: Set<UInt32> = []) {
         state.withLock { state in
-            state.inLog = inLog
+            state.inWAL = inWAL
             // The findings of an earlier scan do not count: a store that SQLite refuses is scanned again.
             state.histogram = [UInt64](repeating: 0, count: 256)
             (state.unevenPages, state.unevenCount) = ([], 0)
             state.vectors.removeAll { $0.frame == 0 }
-            state.pagesPerCell = max(1, (count + Limits.mapCells - 1) / Limits.mapCells)
+            state.pagesPerCell = max(1, (count + ConformanceLimits.mapCells - 1) / ConformanceLimits.mapCells)
             state.cells = [Entropy](
                 repeating: Entropy(), count: (count + state.pagesPerCell - 1) / state.pagesPerCell)
         }
@@ -96,14 +96,14 @@ final class PageSurvey: PageInspector {
             let (bits, isEven) = Self.spread(counts, total: total)
             state.withLock { state in
                 // A checkpoint was interrupted in the middle of the page.
-                if !isAuthentic, state.inLog.contains(number) { return }
+                if !isAuthentic, state.inWAL.contains(number) { return }
                 for value in 0..<256 { state.histogram[value] += UInt64(counts[value]) }
                 let cell = (Int(number) - 1) / state.pagesPerCell
                 if cell < state.cells.count { state.cells[cell].add(bits) }
                 if let vector { state.keep(vector) }
                 if !isEven {
                     state.unevenCount += 1
-                    if state.unevenPages.count < Limits.evidenceLines { state.unevenPages.append(number) }
+                    if state.unevenPages.count < ConformanceLimits.evidenceLines { state.unevenPages.append(number) }
                 }
             }
         }

@@ -47,7 +47,7 @@ final class PoolChecks: Sendable {
             connections,
             CheckResult(
                 .temporaryFiles, findings: found.temporaryFiles.sorted(),
-                passing: ["\(whose): a sort of \(Limits.sortedBytes >> 20) MiB made no file"],
+                passing: ["\(whose): a sort of \(ConformanceLimits.sortedBytes >> 20) MiB made no file"],
                 remedy: "Set temp_store = MEMORY first on every connection, and never change it."),
         ]
     }
@@ -124,7 +124,7 @@ final class PoolChecks: Sendable {
 
     /// The temporary files that exist during a sort that exceeds every cache.
     private func filesOfSort(_ db: Database) throws -> [String] {
-        let rows = Limits.sortedBytes / 2000
+        let rows = ConformanceLimits.sortedBytes / 2000
         let sql = """
             WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < \(rows))
             SELECT hex(randomblob(1000)) AS text FROM c ORDER BY text
@@ -157,7 +157,7 @@ private final class Gate: Sendable {
         defer { condition.unlock() }
         missing.withLock { $0 -= 1 }
         if missing.withLock({ $0 }) <= 0 { return condition.broadcast() }
-        let deadline = Date(timeIntervalSinceNow: Limits.connectionWait)
+        let deadline = Date(timeIntervalSinceNow: ConformanceLimits.connectionWait)
         while missing.withLock({ $0 }) > 0, condition.wait(until: deadline) {}
     }
 }

@@ -21,12 +21,13 @@ enum TraceSearch {
     private static func holds(_ path: String, _ needle: [UInt8]) -> Bool {
         // It may be a database that this process has open: its descriptor is never closed.
         guard let file = try? RawFile(path), let count = try? file.byteCount else { return false }
-        var offset = max(0, count - Limits.traceBytes)
+        var offset = max(0, count - ConformanceLimits.traceBytes)
         while offset < count {
-            guard let piece = try? file.bytes(at: offset, count: Limits.searchedBytes + needle.count), !piece.isEmpty
+            guard let piece = try? file.bytes(at: offset, count: ConformanceLimits.searchedBytes + needle.count),
+                !piece.isEmpty
             else { return false }
             if piece.contains(subsequence: needle) { return true }
-            offset += Limits.searchedBytes
+            offset += ConformanceLimits.searchedBytes
         }
         return false
     }

@@ -1,4 +1,5 @@
 import Foundation
+import PageFormat
 import StoreTools
 
 extension Conformance.Report {
@@ -100,7 +101,7 @@ private struct HTMLReport {
 
     private func words(_ cell: FileMap.Cell) -> String {
         let (first, last) = (cell.pages.lowerBound, cell.pages.upperBound)
-        let offset = (Int(first) - 1) * report.map.pageBytes
+        let offset = PageLayout.offset(ofPage: first, pageBytes: report.map.pageBytes)
         let end = Int(last) * report.map.pageBytes - 1
         var text = first == last ? "page \(first): \(cell.kind.words)" : "pages \(first) to \(last): "
         if first != last {

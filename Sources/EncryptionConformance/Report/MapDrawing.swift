@@ -18,7 +18,8 @@ struct MapDrawing {
 
     func map() -> FileMap {
         // Of a header that claims more pages than there can be, the last cells stand for all that is missing.
-        let perCell = UInt32(max(survey.pagesPerCell, (pageCount + Limits.mapCells - 1) / Limits.mapCells, 1))
+        let perCell = UInt32(
+            max(survey.pagesPerCell, (pageCount + ConformanceLimits.mapCells - 1) / ConformanceLimits.mapCells, 1))
         let entropy = survey.pagesPerCell == Int(perCell) ? survey.cells : []
         var cells: [FileMap.Cell] = []
         var counts: [FileMap.Kind: Int] = [:]

@@ -75,10 +75,7 @@ extension Conformance.Report {
     }
 
     /// When the checks began, in UTC, as in `2026-11-26T08:15:00Z`.
-    var dateText: String {
-        let formatter = ISO8601DateFormatter()
-        return formatter.string(from: date)
-    }
+    var dateText: String { WallClock.utc(UInt64(max(0, date.timeIntervalSince1970))) }
 }
 
 extension Verdict {

@@ -305,14 +305,14 @@ package struct SlotsChanged: Error {
 extension SidecarFiles {
     /// The content of a file; nil when it cannot be read.
     func content(of copy: SidecarCopy) -> [UInt8]? {
-        try? Files.contents(of: path(of: copy), limitBytes: Limits.sidecarBytes)
+        try? Files.contents(of: path(of: copy), limitBytes: CustodyLimits.sidecarBytes)
     }
 
     /// The files of the sidecar beside the main copy that exist and have other content, or cannot be read.
     fileprivate func copiesBesideMain(otherThan bytes: [UInt8]) -> [String] {
         [setAsidePath(of: .main), path(of: .backup), setAsidePath(of: .backup)].filter { path in
             (try? Files.kindOfName(path)) == .regular
-                && (try? Files.contents(of: path, limitBytes: Limits.sidecarBytes)) != bytes
+                && (try? Files.contents(of: path, limitBytes: CustodyLimits.sidecarBytes)) != bytes
         }
     }
 

@@ -16,7 +16,7 @@ package struct KeyLog: Sendable {
     package init(databasePath: String) { self.databasePath = databasePath }
 
     package var path: String { databasePath + "-keylog" }
-    /// The lines before those of the present file, once the log has reached its bound (``Limits/keyLogBytes``).
+    /// The lines before those of the present file, once the log has reached its bound (``CustodyLimits/keyLogBytes``).
     package var formerPath: String { path + ".1" }
 
     /// Appends an event and makes it durable.
@@ -44,7 +44,9 @@ package struct KeyLog: Sendable {
         let audit = try verify()
         guard !audit.problems.isEmpty || audit.entries.isEmpty || audit.note(onEpoch: epoch) != nil else { return nil }
         // The acknowledged lines and the acknowledgement must not be in different files.
-        if try Files.byteCount(path) ?? 0 > Limits.keyLogBytes - 2 * Limits.keyLogLineBytes { try beginFile() }
+        if try Files.byteCount(path) ?? 0 > CustodyLimits.keyLogBytes - 2 * CustodyLimits.keyLogLineBytes {
+            try beginFile()
+        }
         let former = try content(of: formerPath)
         try append { before in
             .logAcknowledged(
@@ -93,7 +95,7 @@ package struct KeyLog: Sendable {
 
     private func append(_ lines: [UInt8]) throws {
         var length = try Files.byteCount(path) ?? 0
-        if length > 0, length + lines.count > Limits.keyLogBytes {
+        if length > 0, length + lines.count > CustodyLimits.keyLogBytes {
             try beginFile()
             length = 0
         }
@@ -110,7 +112,7 @@ package struct KeyLog: Sendable {
     /// Refuses a file of another content: another user may have given the name to a file of this user. A key log has at least
     /// one entry, the beginning of one, or nothing but zeros, which a power failure leaves.
     private static func requireOwn(_ file: borrowing FileDescriptor, byteCount: Int) throws {
-        let bytes = try file.read(at: 0, byteCount: min(byteCount, 4 * Limits.keyLogBytes))
+        let bytes = try file.read(at: 0, byteCount: min(byteCount, 4 * CustodyLimits.keyLogBytes))
         let start = Array("{\"number\":".utf8)
         if bytes.starts(with: start.prefix(bytes.count)) || bytes.allSatisfy({ $0 == 0 }) { return }
         for line in bytes.split(separator: UInt8(ascii: "\n")) where try KeyLogEntry(reading: Array(line)) != nil {
@@ -162,7 +164,7 @@ package struct KeyLog: Sendable {
         }
         do {
             // Another program may have made it longer; a file beyond this bound is not read.
-            return try Files.contents(of: path, limitBytes: 4 * Limits.keyLogBytes)
+            return try Files.contents(of: path, limitBytes: 4 * CustodyLimits.keyLogBytes)
         } catch  where error.isNotFound {
             return nil
         }

@@ -25,8 +25,9 @@ package struct KeyLogEntry: Hashable, Sendable {
     /// have written a line with that number, and the lines after it must be readable.
     static func number(after number: UInt64) -> UInt64 { min(number + 1, greatestNumber) }
 
-    /// The greatest number of ``Limits/counterDigits`` digits.
-    private static let greatestNumber = (0..<Limits.counterDigits).reduce(UInt64(1)) { power, _ in power * 10 } - 1
+    /// The greatest number of ``CustodyLimits/counterDigits`` digits.
+    private static let greatestNumber =
+        (0..<CustodyLimits.counterDigits).reduce(UInt64(1)) { power, _ in power * 10 } - 1
 
     /// - Parameter now: Seconds since 1970.
     init(
@@ -83,7 +84,7 @@ extension KeyLogEntry {
     ///
     /// - Returns: The entry, or nil when the bytes are not exactly the line of an entry, including its hash.
     package init?(reading bytes: [UInt8]) throws(CryptoError) {
-        guard bytes.count <= Limits.keyLogLineBytes, let (read, covered) = Self.parse(bytes) else { return nil }
+        guard bytes.count <= CustodyLimits.keyLogLineBytes, let (read, covered) = Self.parse(bytes) else { return nil }
         self = read
         guard try Self.digest(Array(covered)) == hash else { return nil }
     }

@@ -58,7 +58,7 @@ package struct SidecarCopies: Hashable, Sendable {
 /// generation is valid. A change that is interrupted after the first file has happened; the next opener updates the
 /// backup. A main copy that is *older* than its backup is never the result of a crash: an old file was restored.
 ///
-/// **When the copies differ**, `choose` decides which of them is valid (`SidecarCache/AuthenticatedSidecar.swift`), and
+/// **When the copies differ**, `choose` decides which of them is valid, and
 /// `repair` rewrites the other one (`SidecarCache/SidecarRepair.swift`).
 package struct SidecarFiles: Sendable {
     package let databasePath: String
@@ -96,10 +96,10 @@ package struct SidecarFiles: Sendable {
     private func readFile(_ path: String) -> SidecarContent {
         let bytes: [UInt8]
         do {
-            bytes = try Files.contents(of: path, limitBytes: Limits.sidecarBytes)
+            bytes = try Files.contents(of: path, limitBytes: CustodyLimits.sidecarBytes)
         } catch {
             if error.isNotFound { return .absent }
-            return error.isTooLarge ? .damaged(.tooLong(limitBytes: Limits.sidecarBytes)) : .unreadable(error)
+            return error.isTooLarge ? .damaged(.tooLong(limitBytes: CustodyLimits.sidecarBytes)) : .unreadable(error)
         }
         do {
             return .present(try UnauthenticatedSidecar.parse(bytes))
@@ -158,5 +158,326 @@ package struct SidecarFiles: Sendable {
             .alreadyExists, what: "\"\(path)\" was not written.",
             why: "It is \(what), and the library makes only regular files of that name.",
             remedy: "Find out who put it there, and put the file itself in its place.")
+    }
+}
+
+extension SidecarFiles {
+    /// Chooses the valid version: among the files that the keys authenticate, the one with the highest generation.
+    ///
+    /// It is valid even when the key opened only the other copy. A removed slot opens nothing as soon as the main copy
+    /// is written without it, though the backup may still contain it.
+    ///
+    /// - Parameters:
+    ///   - allowsSwitching: Whether a version in state `switching` may be chosen. Such a version does not say which key
+    ///     encrypts the pages of the database.
+    ///   - unlock: Returns the keys for what a copy claims, or nil when the secret opens no slot of it
+    ///     (``Secret/unlock(_:)``). It is not called twice for the same ingredients.
+    /// - Returns: The chosen version, or nil when neither file exists.
+    /// - Throws: ``StoreError`` `wrongKey`, `sidecarForged`, `sidecarDamaged`, `sidecarAhead` or `foreignSidecar`;
+    ///   `rotationPending` when the switch to another key was not completed, or the key is the next one;
+    ///   ``SystemError`` when the files that matter cannot be read; what `unlock` throws.
+    package func choose(
+        _ copies: SidecarCopies, allowsSwitching: Bool = false, unlock: (Sidecar) throws -> SidecarKeys?
+    ) throws -> AuthenticatedSidecar? {
+        var derived = DerivedKeys()
+        return try choose(copies, &derived, allowsSwitching: allowsSwitching, unlock: unlock)
+    }
+
+    /// - Parameter derived: The keys that the secret has opened so far.
+    func choose(
+        _ copies: SidecarCopies, _ derived: inout DerivedKeys, allowsSwitching: Bool = false,
+        unlock: (Sidecar) throws -> SidecarKeys?
+    ) throws -> AuthenticatedSidecar? {
+        try examine(copies, &derived, unlock: unlock).map { try choice($0, allowsSwitching: allowsSwitching) }
+    }
+
+    /// Verifies the copies; nil when neither exists.
+    func examine(
+        _ copies: SidecarCopies, _ derived: inout DerivedKeys, unlock: (Sidecar) throws -> SidecarKeys?
+    ) throws -> VerifiedCopies? {
+        if copies.areAbsent { return nil }
+        try refuseLaterVersions(copies)
+        let verified = try SidecarVerifier.verify(copies, &derived, unlock)
+        guard let best = try best(of: verified) else { throw failure(copies, verified) }
+        return VerifiedCopies(
+            best: best, notes: notes(copies, verified, best: best),
+            unverified: verified.first { $0.mayReplace(best) }?.copy)
+    }
+
+    func choice(_ standing: VerifiedCopies, allowsSwitching: Bool) throws -> AuthenticatedSidecar {
+        let best = standing.best
+        if best.isBySuccessor { throw keyToCome(best) }
+        guard let keys = best.keys, best.isOpened, let dataKey = try keys.dataKey(of: best.sidecar) else {
+            throw slotGone(best)
+        }
+        if best.sidecar.state == .switching, !allowsSwitching { throw switchPending(best) }
+        return AuthenticatedSidecar(
+            sidecar: best.sidecar, keys: keys,
+            pageKey: PageKey(dataKey, salt: best.sidecar.salt, settings: best.sidecar.settings), copy: best.copy,
+            notes: standing.notes, standing: standing)
+    }
+
+    /// The genuine copy with the highest generation; the main one when they are equal.
+    private func best(of verified: [VerifiedCopy]) throws(StoreError) -> VerifiedCopy? {
+        let genuine = verified.filter(\.isGenuine)
+        guard let first = genuine.first, let last = genuine.last else { return nil }
+        guard first.sidecar.storeID == last.sidecar.storeID else {
+            throw StoreError(
+                .foreignSidecar,
+                what: "The two copies of the sidecar of \"\(databasePath)\" belong to different stores.",
+                why: "Both are genuine, but they carry different store identifiers.",
+                remedy: "Move the one that is not this store's away: \"\(mainPath)\" or \"\(backupPath)\".")
+        }
+        return last.sidecar.generation > first.sidecar.generation ? last : first
+    }
+
+    private func notes(_ copies: SidecarCopies, _ verified: [VerifiedCopy], best: VerifiedCopy) -> [SidecarNote] {
+        var notes: [SidecarNote] = best.copy == .backup ? [.restoredFromBackup] : []
+        let other = best.copy.other
+        switch copies[other] {
+        case .absent: notes.append(.missing(other))
+        case .unreadable(let error): notes.append(.unreadable(other, error))
+        case .damaged(let error): notes.append(.damaged(other, error))
+        case .present:
+            guard let rest = verified.first(where: { $0.copy == other }) else { break }
+            switch rest.verdict {
+            case .forged: notes.append(.forged(other))
+            case .wrongKey: notes.append(.otherKey(other))
+            case .genuine(let sidecar):
+                let current = best.sidecar.generation
+                if sidecar.generation < current {
+                    notes.append(.stale(other, generation: sidecar.generation, current: current))
+                } else if rest.bytes != best.bytes {
+                    notes.append(.differing)
+                }
+            }
+        }
+        return notes
+    }
+}
+
+extension SidecarFiles {
+    private func refuseLaterVersions(_ copies: SidecarCopies) throws(StoreError) {
+        for copy in SidecarCopy.allCases {
+            guard case .damaged(let error) = copies[copy], error.isAhead else { continue }
+            throw StoreError(
+                .sidecarAhead, what: "The sidecar \"\(path(of: copy))\" was written by a newer version.",
+                why: "This version cannot use it: \(error).",
+                remedy: "Open the store with the newer version; nothing was changed.")
+        }
+    }
+
+    /// The error when no copy is genuine.
+    private func failure(_ copies: SidecarCopies, _ verified: [VerifiedCopy]) -> any Error {
+        if verified.contains(where: { $0.verdict == .forged }) {
+            return StoreError(
+                .sidecarForged, what: "The sidecar of \"\(databasePath)\" is not what the holder of the key wrote.",
+                why: "The key fits, but the authentication code of \"\(mainPath)\" does not (\(state(copies))).",
+                remedy: "Restore the sidecar from a backup of the store, and find out who changed it.")
+        }
+        if let foreign = foreignToLog(verified) { return foreign }
+        if verified.contains(where: { $0.sidecar.slotted != nil }) {
+            return StoreError(
+                .wrongKey, what: "The key does not open \"\(databasePath)\".",
+                why: "It opens no keyslot of the sidecar (\(state(copies))).",
+                remedy:
+                    "Check the key. If it is right, its slot was removed or changed, or the sidecar is not the newest one "
+                    + "of this store: `cipherctl key list` shows which slots there are and since when, and "
+                    + "`cipherctl key log` what happened to them. If the sidecar was put back from an older backup, put the "
+                    + "newest one back.")
+        }
+        if !verified.isEmpty {
+            return StoreError(
+                .wrongKey, what: "The key does not open \"\(databasePath)\".",
+                why: "It does not fit the key check of the sidecar (\(state(copies))).",
+                remedy: Self.wrongKeyRemedy(epoch: verified.map(\.sidecar.epoch).max() ?? 1))
+        }
+        for copy in SidecarCopy.allCases {
+            if case .unreadable(let error) = copies[copy] { return error }
+        }
+        return StoreError(
+            .sidecarDamaged, what: "No copy of the sidecar of \"\(databasePath)\" can be used.",
+            why: "State of its files: \(state(copies)).",
+            remedy: "Restore \"\(mainPath)\" from a backup of the store. Without it a passphrase opens nothing.")
+    }
+
+    /// The error for a sidecar of a store that is not the one of the key log; nil where the log says nothing of it.
+    private func foreignToLog(_ verified: [VerifiedCopy]) -> StoreError? {
+        guard let logged = (try? KeyLog(databasePath: databasePath).verify())?.storeID else { return nil }
+        let found = Set(verified.map { "\($0.sidecar.storeID)" })
+        guard !found.isEmpty, !found.contains(logged) else { return nil }
+        return .foreignSidecar(databasePath, logged: logged, found: found.sorted().joined(separator: ", "))
+    }
+
+    /// A sidecar of a former epoch does not fit the database. The remedy therefore never says to restore one when the
+    /// key given may be a former key.
+    private static func wrongKeyRemedy(epoch: UInt64) -> String {
+        if epoch > 1 {
+            return "Check the key. Rotations have given the store another one (it is at epoch \(epoch)): a former key "
+                + "no longer opens it. Leave the sidecar as it is."
+        }
+        return "Check the key. If it is a passphrase, and surely right, the salt in the sidecar was changed, in both "
+            + "copies: compare them with the one in a backup of the store."
+    }
+
+    /// The error when the key opens a copy, but not the valid one.
+    func slotGone(_ best: VerifiedCopy) -> StoreError {
+        let why =
+            best.sidecar.slotted == nil
+            ? "A rotation has given the store another key" : "Its slot was removed or changed"
+        return StoreError(
+            .wrongKey, what: "The key no longer opens \"\(databasePath)\".",
+            why: "\(why), and only an older copy of the sidecar still has it "
+                + "(generation \(best.sidecar.generation) counts).",
+            remedy: best.sidecar.slotted == nil ? "Give the new key." : "Give the key of another slot.")
+    }
+
+    /// The error for an opener that has only the next key.
+    private func keyToCome(_ best: VerifiedCopy) -> StoreError {
+        let epochs = "from epoch \(best.sidecar.epoch) to \(best.sidecar.epoch + 1)"
+        return StoreError(
+            .rotationPending, what: "The key does not open \"\(databasePath)\" yet.",
+            why: "It is the next key of a rotation \(epochs) that is not complete.",
+            remedy: best.sidecar.state == .switching
+                ? "Open it once for writing, for example with `cipherctl sql --write`: that completes the rotation."
+                : "Let the rotation end. If it was interrupted, open the store once for writing with its present key, "
+                    + "which undoes it.")
+    }
+
+    private func switchPending(_ best: VerifiedCopy) -> StoreError {
+        StoreError(
+            .rotationPending, what: "\"\(databasePath)\" cannot be opened at this moment.",
+            why: "The switch to the key of epoch \(best.sidecar.epoch + 1) is running, or was interrupted.",
+            remedy:
+                "Try again in a moment. If that does not help, open it once for writing with a key that the rotation "
+                + "kept, for example with `cipherctl sql --write`: that completes it.")
+    }
+
+    private func state(_ copies: SidecarCopies) -> String {
+        SidecarCopy.allCases.map { copy in
+            switch copies[copy] {
+            case .absent: "\(copy.rawValue) copy: missing"
+            case .unreadable(let error): "\(copy.rawValue) copy: \(error)"
+            case .damaged(let error): "\(copy.rawValue) copy: \(error)"
+            case .present: "\(copy.rawValue) copy: well-formed"
+            }
+        }.joined(separator: "; ")
+    }
+}
+
+/// The result of verifying the two files of a sidecar.
+struct VerifiedCopies: Sendable {
+    /// The genuine copy that is valid.
+    let best: VerifiedCopy
+    let notes: [SidecarNote]
+    /// A copy that claims to be newer and that this key cannot verify. A change of the scheme or an interrupted
+    /// rotation may have written it.
+    let unverified: SidecarCopy?
+}
+
+/// A copy of a sidecar after verification.
+struct VerifiedCopy: Sendable {
+    let copy: SidecarCopy
+    let sidecar: Sidecar
+    let bytes: [UInt8]
+    /// The keys that authenticated it; nil when none did.
+    let keys: SidecarKeys?
+    /// Whether the given secret opens it directly, and not only by keys found in the other copy.
+    let isOpened: Bool
+    /// Whether the keys are those of the next epoch of a pending rotation.
+    let isBySuccessor: Bool
+    let verdict: UnauthenticatedSidecar.Verdict
+
+    var isGenuine: Bool { verdict == .genuine(sidecar) }
+
+    /// Whether it may be a newer version of the best copy that the key of the best copy cannot verify: a direct store
+    /// was given slots, or a rotation changed to keys that the former ones do not open.
+    func mayReplace(_ best: VerifiedCopy) -> Bool {
+        let mayBeUntold = sidecar.slotted != nil && best.sidecar.slotted == nil || best.sidecar.successorHasOwnKeys
+        return verdict == .wrongKey && mayBeUntold && sidecar.storeID == best.sidecar.storeID
+            && sidecar.generation > best.sidecar.generation
+    }
+}
+
+/// Verifies the copies of a sidecar with a secret, in as few derivations as possible.
+///
+/// The copy that claims the highest generation is verified first. Its master key then verifies the other copy without a
+/// derivation. A master key that only the older copy opened verifies the newer one, from which the slot may have been
+/// removed.
+enum SidecarVerifier {
+    /// The readable copies, the main one first.
+    ///
+    /// - Parameter derived: The keys that the secret has opened so far.
+    static func verify(
+        _ copies: SidecarCopies, _ derived: inout DerivedKeys, _ unlock: (Sidecar) throws -> SidecarKeys?
+    ) throws -> [VerifiedCopy] {
+        WorkCount.sidecarVerifications.add()
+        let found = SidecarCopy.allCases.compactMap { copy in copies[copy].parsed.map { (copy, $0) } }
+        let isSwapped = found.count == 2 && found[1].1.claimed.generation > found[0].1.claimed.generation
+        var verified = try (isSwapped ? found.reversed() : found).map { try verify($0, $1, &derived, unlock) }
+        guard verified.count == 2 else { return verified }
+        // The keys of one copy may verify the other.
+        if let keys = verified[1].keys { verified[0] = try verified[0].reconsidered(with: keys, verified[1]) }
+        if let keys = verified[0].keys { verified[1] = try verified[1].reconsidered(with: keys, verified[0]) }
+        return isSwapped ? verified.reversed() : verified
+    }
+
+    private static func verify(
+        _ copy: SidecarCopy, _ read: UnauthenticatedSidecar, _ derived: inout DerivedKeys,
+        _ unlock: (Sidecar) throws -> SidecarKeys?
+    ) throws -> VerifiedCopy {
+        let claimed = read.claimed
+        let keys = try derived.keys(of: claimed, unlock)
+        if let keys {
+            let verdict = try read.authenticate(keys)
+            if verdict != .wrongKey { return VerifiedCopy(copy, read, keys, isOpened: true, verdict) }
+        }
+        // It may be the next key of a pending rotation.
+        if claimed.successorHasOwnKeys, let successor = claimed.successor,
+            let next = try derived.keys(of: successor, unlock)
+        {
+            let verdict = try read.authenticateSuccessor(next)
+            if verdict != .wrongKey {
+                return VerifiedCopy(copy, read, next, isOpened: true, isBySuccessor: true, verdict)
+            }
+        }
+        return VerifiedCopy(copy, read, keys, isOpened: keys != nil, .wrongKey)
+    }
+}
+
+extension VerifiedCopy {
+    fileprivate init(
+        _ copy: SidecarCopy, _ read: UnauthenticatedSidecar, _ keys: SidecarKeys?, isOpened: Bool,
+        isBySuccessor: Bool = false, _ verdict: UnauthenticatedSidecar.Verdict
+    ) {
+        self.init(
+            copy: copy, sidecar: read.claimed, bytes: read.bytes, keys: keys, isOpened: isOpened,
+            isBySuccessor: isBySuccessor, verdict: verdict)
+    }
+
+    /// Verifies a copy that the secret did not open with the keys that opened the other one.
+    ///
+    /// Only the keys of a genuine copy are used: its master key, for another slot table; its data key, for a copy from
+    /// before or after a change of the scheme; the keys of the next epoch, if it has them, for a copy written after the
+    /// switch. The keys of the next epoch, in turn, verify a copy written before the switch.
+    fileprivate func reconsidered(with keys: SidecarKeys, _ other: VerifiedCopy) throws -> VerifiedCopy {
+        guard verdict == .wrongKey, other.isGenuine, sidecar.storeID == other.sidecar.storeID else { return self }
+        var candidates = [keys]
+        if !other.isBySuccessor {
+            if let next = try keys.successor(of: other.sidecar) { candidates.append(next) }
+            if case .direct = sidecar.scheme, !keys.fit(sidecar), let dataKey = try keys.dataKey(of: other.sidecar) {
+                candidates.append(.direct(dataKey))
+            }
+        }
+        let read = try UnauthenticatedSidecar.parse(bytes)
+        for keys in candidates {
+            let verdict = try read.authenticate(keys)
+            if verdict != .wrongKey { return VerifiedCopy(copy, read, keys, isOpened: false, verdict) }
+            let next = try read.authenticateSuccessor(keys)
+            if next != .wrongKey {
+                return VerifiedCopy(copy, read, keys, isOpened: false, isBySuccessor: true, next)
+            }
+        }
+        return self
     }
 }

@@ -90,11 +90,11 @@ struct SidecarParser {
         try recordName("cipher")
         let salt = try salt()
         try scanner.literal(",\"page_bytes\":")
-        let pageBytes = try integer("page_bytes") { Limits.pageBytes.contains($0) && $0.nonzeroBitCount == 1 }
+        let pageBytes = try integer("page_bytes") { CustodyLimits.pageBytes.contains($0) && $0.nonzeroBitCount == 1 }
         try scanner.literal(",\"plaintext_header_bytes\":")
         let headerBytes = try integer("plaintext_header_bytes") { $0 == 0 || $0 == 32 }
         try scanner.literal(",\"kdf_rounds\":")
-        let rounds = try integer("kdf_rounds") { Limits.kdfRounds.contains($0) }
+        let rounds = try integer("kdf_rounds") { CustodyLimits.kdfRounds.contains($0) }
         try scanner.literal(",\"kdf_hash\":\"")
         let kdfHash = try hash("kdf_hash")
         try scanner.literal("\",\"hmac_hash\":\"")
@@ -159,7 +159,7 @@ extension SidecarParser {
         var slots: [Keyslot] = []
         while scanner.startsWith("{\"record\":\"\(record)\"") {
             let line = scanner.line
-            guard slots.count < Limits.keySlots else { throw .outOfRange(line: line, field: record) }
+            guard slots.count < CustodyLimits.keySlots else { throw .outOfRange(line: line, field: record) }
             let slot = try slotRecord(record)
             let isAscending = slot.id < nextID && slots.last.map { $0.id < slot.id } ?? true
             guard isAscending else { throw .outOfRange(line: line, field: "id") }
@@ -258,7 +258,7 @@ extension SidecarParser {
         let created = try creation()
         try scanner.literal(",\"pages\":")
         // The number of pages is known exactly when the copy is complete.
-        let allowed = sidecar.state == .rotating ? 0...0 : 1...Limits.databasePages
+        let allowed = sidecar.state == .rotating ? 0...0 : 1...CustodyLimits.databasePages
         let pages = try integer("pages") { allowed.contains($0) }
         let salt = try salt()
         let wrapped = try wrappedKey()

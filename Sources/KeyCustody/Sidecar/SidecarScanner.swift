@@ -46,7 +46,7 @@ struct SidecarScanner {
         guard !digits.isEmpty, digits.count == 1 || digits.first != UInt8(ascii: "0") else {
             throw malformed("\(field): a number")
         }
-        guard digits.count <= Limits.counterDigits else { throw .outOfRange(line: line, field: field) }
+        guard digits.count <= CustodyLimits.counterDigits else { throw .outOfRange(line: line, field: field) }
         let value = digits.reduce(UInt64(0)) { $0 * 10 + UInt64($1 - UInt8(ascii: "0")) }
         guard value >= least else { throw .outOfRange(line: line, field: field) }
         position += digits.count

@@ -29,7 +29,7 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
     ///
     /// Accepts exactly what the format allows: one order of records and keys, no blanks, no other characters.
     package static func parse(_ bytes: [UInt8]) throws(SidecarSyntaxError) -> UnauthenticatedSidecar {
-        guard bytes.count <= Limits.sidecarBytes else { throw .tooLong(limitBytes: Limits.sidecarBytes) }
+        guard bytes.count <= CustodyLimits.sidecarBytes else { throw .tooLong(limitBytes: CustodyLimits.sidecarBytes) }
         guard !bytes.isEmpty else { throw .empty }
         var parser = SidecarParser(bytes)
         let version = try parser.version()

@@ -65,7 +65,8 @@ package struct SlotLabel: Hashable, Sendable, CustomStringConvertible {
             throw StoreError(
                 .invalidKey, what: "The label of the keyslot cannot be used.",
                 why: "It is too long, begins or ends with a blank, or has characters that are not allowed.",
-                remedy: "Use up to \(Limits.slotLabelCharacters) letters, digits and signs of ASCII, without \" and \\."
+                remedy:
+                    "Use up to \(CustodyLimits.slotLabelCharacters) letters, digits and signs of ASCII, without \" and \\."
             )
         }
         self.text = text
@@ -73,7 +74,7 @@ package struct SlotLabel: Hashable, Sendable, CustomStringConvertible {
 
     static func isAllowed(_ text: some BidirectionalCollection<UInt8>) -> Bool {
         let blank = UInt8(ascii: " ")
-        return text.count <= Limits.slotLabelCharacters && text.first != blank && text.last != blank
+        return text.count <= CustodyLimits.slotLabelCharacters && text.first != blank && text.last != blank
             && text.allSatisfy(isAllowed)
     }
 

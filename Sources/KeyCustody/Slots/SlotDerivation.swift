@@ -19,7 +19,7 @@ package enum SlotDerivation: Hashable, Sendable {
         #if DEBUG
             // Tests whose processes take passphrases, and that are not about their cost. Release builds do not contain it.
             if ProcessInspector.environmentValue("CIPHERSTORE_CHEAP_SLOTS") == [UInt8(ascii: "1")] {
-                return Limits.scryptLog2Rounds.lowerBound
+                return CustodyLimits.scryptLog2Rounds.lowerBound
             }
         #endif
         return 17
@@ -44,20 +44,20 @@ package enum SlotDerivation: Hashable, Sendable {
         switch self {
         case .hkdf: nil
         case .scrypt(let log2Rounds, let blockSize, let lanes):
-            if !Limits.scryptLog2Rounds.contains(log2Rounds) {
+            if !CustodyLimits.scryptLog2Rounds.contains(log2Rounds) {
                 "log2_n"
-            } else if blockSize != Limits.scryptBlockSize {
+            } else if blockSize != CustodyLimits.scryptBlockSize {
                 "r"
             } else {
-                Limits.scryptLanes.contains(lanes) ? nil : "p"
+                CustodyLimits.scryptLanes.contains(lanes) ? nil : "p"
             }
         case .argon2id(let memoryKiB, let iterations, let lanes):
-            if !Limits.argon2MemoryKiB.contains(memoryKiB) {
+            if !CustodyLimits.argon2MemoryKiB.contains(memoryKiB) {
                 "memory_kib"
-            } else if !Limits.argon2Iterations.contains(iterations) {
+            } else if !CustodyLimits.argon2Iterations.contains(iterations) {
                 "iterations"
             } else {
-                Limits.argon2Lanes.contains(lanes) ? nil : "lanes"
+                CustodyLimits.argon2Lanes.contains(lanes) ? nil : "lanes"
             }
         }
     }
@@ -83,7 +83,7 @@ package enum SlotDerivation: Hashable, Sendable {
                 // The working memory is 128 bytes for each r and p beyond the large block; libcrypto counts all of it.
                 try KeyDerivation.scrypt(
                     password: bytes, salt: salt.bytes, log2Rounds: log2Rounds, blockSize: blockSize, lanes: lanes,
-                    memoryLimitBytes: Limits.slotMemoryBytes + (1 << 20), keyBytes: Self.wrappingKeyBytes)
+                    memoryLimitBytes: CustodyLimits.slotMemoryBytes + (1 << 20), keyBytes: Self.wrappingKeyBytes)
             }
             return try Self.expand(stretched, salt)
         case .argon2id(let memoryKiB, let iterations, let lanes):

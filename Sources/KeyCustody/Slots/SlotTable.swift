@@ -12,7 +12,7 @@ package struct SlotTable: Hashable, Sendable {
     /// The table that a sidecar contains. Nil when there is no slot or too many, when the numbers are not ascending and
     /// below the next one, or when trying all slots would take too long.
     init?(slots: [Keyslot], nextID: UInt64) {
-        guard (1...Limits.keySlots).contains(slots.count) else { return nil }
+        guard (1...CustodyLimits.keySlots).contains(slots.count) else { return nil }
         guard zip(slots, slots.dropFirst()).allSatisfy({ $0.id < $1.id }) else { return nil }
         guard slots.allSatisfy({ (1..<nextID).contains($0.id) }), Self.isAffordable(slots) else { return nil }
         self.slots = slots
@@ -21,7 +21,7 @@ package struct SlotTable: Hashable, Sendable {
 
     /// Whether a wrong passphrase, which is tried on every slot, takes no more than a bounded time.
     static func isAffordable(_ slots: [Keyslot]) -> Bool {
-        slots.reduce(0) { $0 + $1.derivation.workBytes } <= Limits.slotWorkBytes
+        slots.reduce(0) { $0 + $1.derivation.workBytes } <= CustodyLimits.slotWorkBytes
     }
 
     /// - Throws: ``StoreError`` `slotNotFound`.
@@ -31,7 +31,7 @@ package struct SlotTable: Hashable, Sendable {
     ///
     /// - Throws: ``StoreError`` `tooManySlots`.
     package func requireRoom() throws(StoreError) {
-        guard slots.count < Limits.keySlots else {
+        guard slots.count < CustodyLimits.keySlots else {
             throw Self.tooMany("It has \(slots.count) slots, which is the most.", "Remove a slot that nobody needs.")
         }
     }

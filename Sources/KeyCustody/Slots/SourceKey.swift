@@ -58,6 +58,6 @@ extension SlotDerivation {
         case 3: self = .argon2id(memoryKiB: values[0], iterations: values[1], lanes: values[2])
         default: return nil
         }
-        guard fieldOutOfBounds == nil, workBytes <= Limits.slotWorkBytes else { return nil }
+        guard fieldOutOfBounds == nil, workBytes <= CustodyLimits.slotWorkBytes else { return nil }
     }
 }

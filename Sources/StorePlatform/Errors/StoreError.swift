@@ -51,9 +51,9 @@ public struct StoreError: Error, Sendable {
         /// The file does not exist although its sidecar says that there was a store.
         case databaseMissing
         /// The WAL or its index is missing, and a read-only process may not create it.
-        case logMissing
+        case walMissing
         /// The WAL does not match its index, or is that of another database.
-        case logDamaged
+        case walDamaged
         /// There is no store at this path.
         case noSuchStore
         /// A file or folder exists that would have to be overwritten.
@@ -139,8 +139,8 @@ extension StoreError {
     public static var truncated: Code { .truncated }
     public static var emptyFile: Code { .emptyFile }
     public static var databaseMissing: Code { .databaseMissing }
-    public static var logMissing: Code { .logMissing }
-    public static var logDamaged: Code { .logDamaged }
+    public static var walMissing: Code { .walMissing }
+    public static var walDamaged: Code { .walDamaged }
     public static var alreadyExists: Code { .alreadyExists }
     public static var storeName: Code { .storeName }
     public static var pathTooLong: Code { .pathTooLong }

@@ -225,7 +225,7 @@ enum LeftoverFiles {
 
     /// Whether a temporary file of this age may be removed.
     static func isAbandoned(age: Duration, isWriterAlive: Bool) -> Bool {
-        age > Limits.abandonedFileAge || (age > Limits.orphanedFileAge && !isWriterAlive)
+        age > PlatformLimits.abandonedFileAge || (age > PlatformLimits.orphanedFileAge && !isWriterAlive)
     }
 
     /// Removes the files that abandoned writers of a file have left. Failures are ignored.

@@ -284,12 +284,12 @@ package struct FileDescriptor: ~Copyable, Sendable {
     package consuming func closeGradually() {
         guard let status = try? status(), status.linkCount == 0, cplatform_is_sole_opener(number) else { return }
         var length = status.byteCount
-        let pieces = status.allocatedBytes / Limits.bytesFreedAtOnce + 1
-        let piece = max(Limits.bytesFreedAtOnce, length / pieces)
+        let pieces = status.allocatedBytes / PlatformLimits.bytesFreedAtOnce + 1
+        let piece = max(PlatformLimits.bytesFreedAtOnce, length / pieces)
         while length > piece {
             length -= piece
             guard (try? truncate(toByteCount: length)) != nil else { return }
-            CurrentThread.pause(microseconds: Limits.pauseOfFreeing)
+            CurrentThread.pause(microseconds: PlatformLimits.pauseOfFreeing)
         }
     }
 }

@@ -158,17 +158,17 @@ enum UserDatabase {
     static func groups(of user: UInt32) -> Set<UInt32>? {
         var entry = passwd()
         var found: UnsafeMutablePointer<passwd>?
-        var text = [CChar](repeating: 0, count: Limits.userEntryBytes)
+        var text = [CChar](repeating: 0, count: PlatformLimits.userEntryBytes)
         guard getpwuid_r(user, &entry, &text, text.count, &found) == 0, found != nil, let name = entry.pw_name else {
             return nil
         }
-        var count = Int32(Limits.groupsOfUser)
+        var count = Int32(PlatformLimits.groupsOfUser)
         #if canImport(Darwin)
-            var groups = [Int32](repeating: 0, count: Limits.groupsOfUser)
+            var groups = [Int32](repeating: 0, count: PlatformLimits.groupsOfUser)
             guard getgrouplist(name, Int32(bitPattern: entry.pw_gid), &groups, &count) >= 0 else { return nil }
             return Set(groups.prefix(Int(count)).map { UInt32(bitPattern: $0) })
         #else
-            var groups = [gid_t](repeating: 0, count: Limits.groupsOfUser)
+            var groups = [gid_t](repeating: 0, count: PlatformLimits.groupsOfUser)
             guard getgrouplist(name, entry.pw_gid, &groups, &count) >= 0 else { return nil }
             return Set(groups.prefix(Int(count)))
         #endif
@@ -255,7 +255,7 @@ package struct FileAccess: Equatable {
     package static func requireOwn(
         _ file: FileStatus, _ path: String, beside database: String
     ) throws(SystemError) {
-        guard let owner = stranger(owning: file, beside: database) else { return }
+        guard let owner = otherUser(owning: file, beside: database) else { return }
         throw SystemError(
             call: "open", path: path, errorNumber: EEXIST,
             detail: "it belongs to user \(owner), who may not write the database: find out what it is, and move it away"
@@ -264,7 +264,7 @@ package struct FileAccess: Equatable {
 
     /// The owner of a file beside a database, if that user may not write the database; nil for root, for this user and where
     /// there is no database.
-    package static func stranger(owning file: FileStatus, beside database: String) -> UInt32? {
+    package static func otherUser(owning file: FileStatus, beside database: String) -> UInt32? {
         guard ![0, geteuid()].contains(file.owner), let status = (try? Files.status(of: database)) ?? nil,
             status.owner != file.owner, !letsWrite(database, status, ownerOf: file)
         else { return nil }

@@ -294,7 +294,7 @@ package struct FileStatus: Sendable {
     /// The disk space of the content; less than the length where the file has holes.
     package let allocatedBytes: Int
     /// Whether a long file has more holes than content, which no store has.
-    package var isMostlyHoles: Bool { byteCount >= Limits.sparseFileBytes && allocatedBytes < byteCount / 2 }
+    package var isMostlyHoles: Bool { byteCount >= PlatformLimits.sparseFileBytes && allocatedBytes < byteCount / 2 }
     /// The nine permission bits and the three above them.
     package let permissions: UInt32
     package let owner: UInt32

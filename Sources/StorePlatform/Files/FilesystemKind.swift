@@ -82,7 +82,7 @@ enum MountTable {
     static func typeName(of path: String) -> String? {
         guard let device = (try? Files.status(of: path))?.identity.device,
             let file = try? FileDescriptor(opening: "/proc/self/mountinfo", .readOnly),
-            let bytes = try? file.read(at: 0, byteCount: Limits.mountTableBytes)
+            let bytes = try? file.read(at: 0, byteCount: PlatformLimits.mountTableBytes)
         else { return nil }
         var major: UInt32 = 0
         var minor: UInt32 = 0

@@ -23,7 +23,7 @@ package enum LeadingZeros: Hashable, Sendable {
                 self = .unknown
                 return
             }
-            let bytes = try file.read(at: data, byteCount: min(left, Limits.zeroSearchBytes))
+            let bytes = try file.read(at: data, byteCount: min(left, PlatformLimits.zeroSearchBytes))
             if let index = bytes.firstIndex(where: { $0 != 0 }) {
                 self = .upTo(data + index)
                 return

@@ -46,7 +46,7 @@ package final class MadeFolder: Sendable {
     @discardableResult
     package func remove() -> Bool {
         // A thread that still works in it may make a file meanwhile.
-        for _ in 0..<Limits.folderRemovals {
+        for _ in 0..<PlatformLimits.folderRemovals {
             folder.removeContents()
             guard folder.isNamed(name, in: parent) else { return false }
             if (try? parent.removeFolder(name)) != nil { return true }
@@ -58,9 +58,9 @@ package final class MadeFolder: Sendable {
 extension OpenFolder {
     /// Removes all files and folders in a folder that only this user may write. No link is followed.
     fileprivate func removeContents(depth: Int = 0) {
-        for name in (try? names(limit: Limits.madeNames)) ?? [] {
+        for name in (try? names(limit: PlatformLimits.madeNames)) ?? [] {
             // The names in a private folder are this user's work.
-            if depth < Limits.madeDepth, let inner = (try? folder(name)) ?? nil {
+            if depth < PlatformLimits.madeDepth, let inner = (try? folder(name)) ?? nil {
                 inner.removeContents(depth: depth + 1)
                 try? removeFolder(name)
             } else {

@@ -125,7 +125,8 @@ package final class OpenFolder: Sendable {
     /// - Parameter isExpected: The names that other processes of this user may have made in it.
     /// - Throws: ``SystemError`` with `ESTALE` where it is not.
     package func makePrivate(isExpected: (String) -> Bool = { _ in false }) throws(SystemError) {
-        guard try status().owner == geteuid(), try names(limit: Limits.newFolderNames).allSatisfy(isExpected) else {
+        guard try status().owner == geteuid(), try names(limit: PlatformLimits.newFolderNames).allSatisfy(isExpected)
+        else {
             throw SystemError.exchanged("openat", path)
         }
         // Without an effect on filesystems that have no permissions.

@@ -18,7 +18,7 @@ package enum OpenedDatabases {
     /// Notes which file has the path of a database. The caller has it open, or has just given it the name.
     package static func note(_ path: String, _ identity: FileIdentity) {
         identities.withLock { identities in
-            if identities.count >= Limits.notedDatabases { identities = [:] }
+            if identities.count >= PlatformLimits.notedDatabases { identities = [:] }
             identities[path] = identity
         }
     }

@@ -25,7 +25,7 @@ package enum RegularFile {
         // A device may do something when it is opened.
         var found = stat()
         if stat(path, &found) == 0, isOther(found) { return refused(.kind) }
-        let opened = withoutWaiting(wait ?? Limits.leaseWait) {
+        let opened = withoutWaiting(wait ?? PlatformLimits.fileLeaseWait) {
             systemOpen(path, flags | O_NONBLOCK | O_NOCTTY, mode_t(truncatingIfNeeded: mode))
         }
         guard opened >= 0 else { return (-1, errno == EWOULDBLOCK ? .lease : nil) }
@@ -49,18 +49,16 @@ package enum RegularFile {
     /// (`EWOULDBLOCK`), and asks its holder to end the lease, which some do at once, as file servers.
     ///
     /// - SeeAlso: <https://man7.org/linux/man-pages/man2/fcntl.2.html>, "Leases"
-    static func withoutWaiting(_ wait: Duration = Limits.leaseWait, _ open: () -> Int32) -> Int32 {
-        var deadline: ContinuousClock.Instant?
+    static func withoutWaiting(_ wait: Duration = PlatformLimits.fileLeaseWait, _ open: () -> Int32) -> Int32 {
+        var polling: Polling?
         while true {
             let opened = retryingInterrupts(open)
             if opened >= 0 || errno != EWOULDBLOCK { return opened }
-            let end = deadline ?? .now + wait
-            deadline = end
-            guard ContinuousClock.now < end else {
+            if polling == nil { polling = Polling(first: PlatformLimits.fileLeasePause, until: .now + wait) }
+            guard polling?.sleep() == true else {
                 errno = EWOULDBLOCK
                 return -1
             }
-            CurrentThread.pause(microseconds: Limits.leasePauseMicroseconds)
         }
     }
 

@@ -23,4 +23,26 @@ package enum CountText {
         if tenths % 10 == 0 { return text(tenths / 10, "second") }
         return "\(tenths / 10).\(tenths % 10) seconds"
     }
+
+    /// A duration in a table, as `2.5 s`.
+    package static func shortSeconds(_ duration: Duration, digits: Int = 1) -> String {
+        decimal(duration / .seconds(1), digits: digits) + " s"
+    }
+
+    /// An amount of bytes, as `300.0 kB` or `1.5 MB`: powers of 1,000.
+    package static func bytes(_ count: Double) -> String {
+        count >= 1e6 ? "\(decimal(count / 1e6, digits: 1)) MB" : "\(decimal(count / 1e3, digits: 1)) kB"
+    }
+
+    /// A speed, as `312 MB/s`: powers of 1,000.
+    package static func speed(bytesPerSecond: Double) -> String { decimal(bytesPerSecond / 1e6, digits: 0) + " MB/s" }
+
+    /// A number that is not negative, with a fixed count of digits after the point.
+    package static func decimal(_ value: Double, digits: Int) -> String {
+        let scale = (0..<digits).reduce(1) { power, _ in power * 10 }
+        let scaled = Int((min(max(0, value), 1e12) * Double(scale)).rounded())
+        guard digits > 0 else { return "\(scaled)" }
+        let rest = String(scaled % scale)
+        return "\(scaled / scale)." + String(repeating: "0", count: digits - rest.count) + rest
+    }
 }

@@ -75,7 +75,7 @@ package enum JobControl {
     static func waitForEnd(ofStopBehind stops: Int) {
         guard reader.withLock({ $0 != nil }) else { return }
         // Counted in checks: no time limit passes while the process is stopped. A forked child is not stopped here.
-        for _ in 0..<Limits.stopLooks where Self.stops == stops { Pause.sleep(for: .milliseconds(1)) }
+        for _ in 0..<PlatformLimits.stopLooks where Self.stops == stops { Pause.sleep(for: .milliseconds(1)) }
     }
 
     /// Runs code during which SIGTSTP must not stop the process.

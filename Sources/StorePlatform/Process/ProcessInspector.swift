@@ -134,7 +134,8 @@ extension ProcessInspector {
         package var lockedRanges: [ClosedRange<Int64>] { info.map(ProcessInspector.locks) ?? [] }
 
         private var info: [UInt8]? {
-            try? Files.contents(of: "/proc/\(process)/fdinfo/\(descriptor)", limitBytes: Limits.descriptorInfoBytes)
+            try? Files.contents(
+                of: "/proc/\(process)/fdinfo/\(descriptor)", limitBytes: PlatformLimits.descriptorInfoBytes)
         }
     }
 

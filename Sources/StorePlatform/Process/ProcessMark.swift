@@ -40,7 +40,9 @@ struct ProcessMark {
 
     private func hasMark(_ process: Int32) -> Bool {
         let path = "/proc/\(process)/environ"
-        guard let bytes = try? Files.contents(of: path, limitBytes: Limits.environmentBytes) else { return false }
+        guard let bytes = try? Files.contents(of: path, limitBytes: PlatformLimits.environmentBytes) else {
+            return false
+        }
         return bytes.split(separator: 0).contains { $0.elementsEqual(variable) }
     }
 }

@@ -153,11 +153,11 @@ package enum Subprocess {
         from running: borrowing Running, into output: inout WipedBuffer, limitBytes: Int,
         deadline: ContinuousClock.Instant, _ timeout: Duration
     ) throws(Failure) {
-        var pause = Limits.firstExitPause
+        var pause = PlatformLimits.firstExitPause
         while true {
             // Before the pipe is tried: what the program has printed is there once it has ended.
             let hasEnded = try hasEnded(running.process)
-            let wait = hasEnded ? .now + Limits.firstExitPause : min(deadline, .now + pause)
+            let wait = hasEnded ? .now + PlatformLimits.firstExitPause : min(deadline, .now + pause)
             if running.output.waitUntilReadable(deadline: wait) {
                 do {
                     if try output.append(readingFrom: running.output) == 0 { return }
@@ -170,7 +170,7 @@ package enum Subprocess {
             } else if ContinuousClock.now >= deadline {
                 throw .timedOut(timeout)
             } else {
-                pause = min(pause * 2, Limits.longestExitPause)
+                pause = min(pause * 2, PlatformLimits.longestExitPause)
             }
         }
     }
@@ -189,11 +189,10 @@ package enum Subprocess {
     private static func waitForEnd(
         of process: pid_t, deadline: ContinuousClock.Instant, _ timeout: Duration
     ) throws(Failure) {
-        var pause = Limits.firstExitPause
+        var polling = Polling(
+            first: PlatformLimits.firstExitPause, longest: PlatformLimits.longestExitPause, until: deadline)
         while try !hasEnded(process) {
-            guard ContinuousClock.now < deadline else { throw .timedOut(timeout) }
-            Pause.sleep(for: pause)
-            pause = min(pause * 2, Limits.longestExitPause)
+            guard polling.sleep() else { throw .timedOut(timeout) }
         }
     }
 

@@ -21,7 +21,8 @@ package enum SystemLocks {
         // Files of stacked filesystems appear with another device than in `stat`.
         let filesystem = try FilesystemKind.of(path).name
         let device = ["overlay", "btrfs"].contains(filesystem) ? nil : Device(identity.device)
-        return try parse(Files.contents(of: table, limitBytes: Limits.lockTableBytes), inode: identity.inode, device)
+        return try parse(
+            Files.contents(of: table, limitBytes: PlatformLimits.lockTableBytes), inode: identity.inode, device)
     }
 
     private static let table = "/proc/locks"

@@ -123,7 +123,7 @@ private struct TerminalQuestion: ~Copyable {
             cplatform_signal_watch_end()
         }
         try show()
-        var line = WipedBuffer(capacity: Limits.typedLineBytes)
+        var line = WipedBuffer(capacity: PlatformLimits.typedLineBytes)
         while true {
             // Not a plain read: another thread may receive the signal, and this one would continue to wait.
             var request = pollfd(fd: terminal.number, events: Int16(POLLIN), revents: 0)
@@ -170,7 +170,7 @@ private struct TerminalQuestion: ~Copyable {
 
     /// Appends the typed bytes; true after the end of the line, which is dropped.
     private borrowing func take(_ line: inout WipedBuffer) throws(Terminal.Failure) -> Bool {
-        let tooLong = Terminal.Failure.lineTooLong(limitBytes: Limits.typedLineBytes - 1)
+        let tooLong = Terminal.Failure.lineTooLong(limitBytes: PlatformLimits.typedLineBytes - 1)
         guard line.remaining > 0 else { throw tooLong }
         let count: Int
         do {
@@ -185,7 +185,7 @@ private struct TerminalQuestion: ~Copyable {
         guard line.withBytes({ $0.last == UInt8(ascii: "\n") }) else { return false }
         line.removeLast(1)
         // The terminal keeps this many bytes of a line and no more; how many were typed is not known.
-        guard line.count < Limits.typedLineBytes - 1 else { throw tooLong }
+        guard line.count < PlatformLimits.typedLineBytes - 1 else { throw tooLong }
         return true
     }
 

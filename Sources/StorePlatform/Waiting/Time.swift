@@ -19,12 +19,20 @@ package enum WallClock {
     }
 
     /// A time in file names: `20261121T223319Z`.
-    package static func compactUTC(_ seconds: UInt64) -> String {
+    package static func compactUTC(_ seconds: UInt64) -> String { utc(seconds, "%Y%m%dT%H%M%SZ") }
+
+    /// A time in messages and JSON: `2026-11-21T22:33:19Z`.
+    package static func utc(_ seconds: UInt64) -> String { utc(seconds, "%Y-%m-%dT%H:%M:%SZ") }
+
+    /// A day in messages: `2026-11-21`.
+    package static func utcDay(_ seconds: UInt64) -> String { utc(seconds, "%Y-%m-%d") }
+
+    private static func utc(_ seconds: UInt64, _ format: String) -> String {
         var time = time_t(clamping: seconds)
         var parts = tm()
         gmtime_r(&time, &parts)
-        var text = [CChar](repeating: 0, count: 32)
-        strftime(&text, text.count, "%Y%m%dT%H%M%SZ", &parts)
+        var text = [CChar](repeating: 0, count: 64)
+        strftime(&text, text.count, format, &parts)
         return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 }

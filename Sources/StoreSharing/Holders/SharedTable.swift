@@ -55,11 +55,10 @@ package final class SharedTable: Sendable {
 
     /// Waits a bounded time for the lock of the process that creates the table.
     private static func lockTable(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {
-        let deadline = ContinuousClock.now + Limits.tableWait
+        var polling = Polling(first: SharingLimits.firstLockPause, until: .now + SharingLimits.tableWait)
         while true {
             if try file.tryLock(LockByte.table.range, .exclusive) { return true }
-            if ContinuousClock.now >= deadline { return false }
-            Pause.sleep(for: Limits.firstLockPause)
+            guard polling.sleep() else { return false }
         }
     }
 

@@ -174,12 +174,12 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
             for row in rows { holders[row].uses += uses.filter { $0 != .open } }
         }
         let known = Set(holders.filter(\.isIdentified).map(\.process))
-        self.holders = holders + Self.strangers(of: database).filter { !known.contains($0.process) }
+        self.holders = holders + Self.unleased(of: database).filter { !known.contains($0.process) }
     }
 
     /// The other processes that have the database open for writing but not the lock file, so that they know nothing of
     /// leases; as far as this process may see them.
-    package static func strangers(of database: String) -> [StoreHolder] {
+    package static func unleased(of database: String) -> [StoreHolder] {
         func writers() -> Set<Int32> {
             Set(ProcessInspector.openings(of: database).filter { $0.isForWriting == true }.map(\.process))
         }

@@ -26,21 +26,19 @@ package final class Lease: Sendable {
     ///
     /// - Parameters:
     ///   - label: The name of a reader in the table of holders, if it may write the lock file; nil for no row.
-    ///   - deadline: When to give up; nil waits ``Limits/leaseWait``, as long as a switch to a new key may take.
+    ///   - deadline: When to give up; nil waits ``SharingLimits/leaseWait``, as long as a switch to a new key may take.
     ///   - isCancelled: Called while it waits; true ends the wait with `CancellationError`.
     /// - Throws: `StoreError` `storeInUse` at the deadline; `SystemError` where the lock file cannot be used.
     package static func take(
         for paths: StorePaths, label: String?, readonly: Bool, deadline: ContinuousClock.Instant? = nil,
         isCancelled: (() -> Bool)? = nil
     ) throws -> Lease? {
-        let deadline = deadline ?? .now + Limits.leaseWait
-        var pause = Limits.firstLeasePause
+        var polling = Polling(
+            first: SharingLimits.firstLeasePause, longest: SharingLimits.longestSharedPause,
+            until: deadline ?? .now + SharingLimits.leaseWait, isCancelled: isCancelled)
         while true {
             if case .taken(let lease) = try attempt(for: paths, label: label, readonly: readonly) { return lease }
-            if isCancelled?() == true { throw CancellationError() }
-            if ContinuousClock.now >= deadline { throw timeout(paths) }
-            Pause.sleep(for: pause)
-            pause = min(pause * 2, Limits.longestSharedPause)
+            guard try polling.next() else { throw timeout(paths) }
         }
     }
 

@@ -49,7 +49,7 @@ package enum LiveFiles {
     /// The process that replaced a file may still have it locked when it admits the others. Such a file is closed a
     /// little later, by another thread.
     package static func closeRemovedFiles() {
-        if closeUnlockedFiles() { check(after: Limits.firstRemovedFilePause) }
+        if closeUnlockedFiles() { check(after: SharingLimits.firstRemovedFilePause) }
     }
 
     /// Closes the files without a name that nobody has locked.
@@ -70,7 +70,7 @@ package enum LiveFiles {
         guard isFirst else { return }
         DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .nanoseconds(Int(pause.wholeNanoseconds))) {
             registry.withLock { $0.isCheckPending = false }
-            if closeUnlockedFiles(), pause < Limits.longestRemovedFilePause { check(after: pause * 2) }
+            if closeUnlockedFiles(), pause < SharingLimits.longestRemovedFilePause { check(after: pause * 2) }
         }
     }
 
@@ -137,7 +137,7 @@ package final class LiveFile: Sendable {
     }
 
     private func hasHole(before end: Int) throws(SystemError) -> Bool {
-        for offset in stride(from: 0, to: end, by: Limits.holeSearchBytes) {
+        for offset in stride(from: 0, to: end, by: SharingLimits.holeSearchBytes) {
             guard let data = try nextData(from: offset) else { return true }
             if data > offset { return true }
         }
@@ -190,7 +190,7 @@ package final class LiveFile: Sendable {
         try locking.withLock { locking throws(SystemError) in
             guard locking.isLocked else { return }
             // Not zeros: SQLCipher treats a page of zeros as an empty one.
-            let bytes = [UInt8](repeating: 0xff, count: min(status.byteCount, Limits.invalidatedBytes))
+            let bytes = [UInt8](repeating: 0xff, count: min(status.byteCount, SharingLimits.invalidatedBytes))
             switch locking.descriptor {
             case .some(let descriptor): try descriptor.write(bytes, at: 0)
             case .none: break

@@ -57,17 +57,13 @@ package final class LockFile: Sendable {
         _ byte: LockByte, _ kind: LockKind, until deadline: ContinuousClock.Instant?,
         isCancelled: (() -> Bool)? = nil, onWait: (() -> Void)? = nil
     ) throws -> HeldLock? {
-        var pause = Limits.firstLockPause
-        var isFirst = true
+        var polling = Polling(
+            first: SharingLimits.firstLockPause, longest: SharingLimits.longestLockPause, until: deadline,
+            isCancelled: isCancelled,
+            onWait: onWait)
         while true {
             if let lock = try tryLock(byte, kind) { return lock }
-            if isCancelled?() == true { throw CancellationError() }
-            let now = ContinuousClock.now
-            if let deadline, now >= deadline { return nil }
-            if isFirst { onWait?() }
-            isFirst = false
-            Pause.sleep(for: min(pause, deadline.map { now.duration(to: $0) } ?? pause))
-            pause = min(pause * 2, Limits.longestLockPause)
+            guard try polling.next() else { return nil }
         }
     }
 

@@ -138,10 +138,9 @@ package final class NotificationFile: Sendable {
     private static func lock(
         _ file: borrowing FileDescriptor, _ byte: Int64, _ kind: LockKind
     ) throws(SystemError) {
-        let deadline = ContinuousClock.now + Limits.tableWait
+        var polling = Polling(first: SharingLimits.firstLockPause, until: .now + SharingLimits.tableWait)
         while try !file.tryLock(range(byte), kind) {
-            guard ContinuousClock.now < deadline else { throw SystemError.stale("fcntl(F_OFD_SETLK)", file.path) }
-            Pause.sleep(for: Limits.firstLockPause)
+            guard polling.sleep() else { throw SystemError.stale("fcntl(F_OFD_SETLK)", file.path) }
         }
     }
 

@@ -4,9 +4,9 @@ import StorePlatform
 /// write turn, and none waits for it forever.
 ///
 /// A writer that finds the write turn free acquires it before the waiting writers. So one process writes several times
-/// in succession with warm caches. This lasts only until the first waiting writer has waited ``Limits/overtakingTime``; then the
+/// in succession with warm caches. This lasts only until the first waiting writer has waited ``SharingLimits/overtakingTime``; then the
 /// turn is handed to that writer, in the order of arrival. It may write several times in succession for
-/// ``Limits/holdTime`` before the turn is handed over again. Otherwise, once all waiting writers have waited that long,
+/// ``SharingLimits/holdTime`` before the turn is handed over again. Otherwise, once all waiting writers have waited that long,
 /// each write would change the holder. Strict order alone costs more than half of the throughput; without any order some
 /// writers wait for a second.
 ///
@@ -32,7 +32,7 @@ package final class WriterQueue: Sendable {
     private let holdNanoseconds: UInt64
 
     package convenience init(_ holderRow: HolderRow) {
-        self.init(holderRow, overtaking: Limits.overtakingTime, hold: Limits.holdTime)
+        self.init(holderRow, overtaking: SharingLimits.overtakingTime, hold: SharingLimits.holdTime)
     }
 
     /// - Parameters:
@@ -274,7 +274,7 @@ private struct WriterWait {
     /// The offer that was found at the last check.
     private var unanswered: OwnerWord?
 
-    init(now: UInt64) { nextPoll = now + Limits.holderLookNanoseconds }
+    init(now: UInt64) { nextPoll = now + SharingLimits.holderLookNanoseconds }
 
     /// The word on which to sleep.
     func word(at now: UInt64) -> UInt32 { now < quietUntil ? WakeWord.quiet : WakeWord.armed }
@@ -284,7 +284,7 @@ private struct WriterWait {
 
     /// The write turn was already acquired by another writer when this one tried: for a moment it need not be woken
     /// again.
-    mutating func cameTooLate(at now: UInt64) { quietUntil = now + Limits.quietNanoseconds }
+    mutating func cameTooLate(at now: UInt64) { quietUntil = now + SharingLimits.quietNanoseconds }
 
     mutating func isTimeToPoll(at now: UInt64) -> Bool {
         if now >= quietUntil { quietUntil = 0 }
@@ -296,7 +296,9 @@ private struct WriterWait {
     /// - Parameter position: The number of writers that wait and came earlier.
     /// - Returns: The offer to withdraw: it was already there at the last check.
     mutating func poll(at owner: OwnerWord, now: UInt64, position: Int) -> OwnerWord? {
-        nextPoll = now + min(Limits.holderLookNanoseconds * UInt64(position + 1), Limits.seldomHolderLookNanoseconds)
+        nextPoll =
+            now
+            + min(SharingLimits.holderLookNanoseconds * UInt64(position + 1), SharingLimits.seldomHolderLookNanoseconds)
         defer { unanswered = owner.isOffer ? owner : nil }
         return owner.isOffer && owner == unanswered ? owner : nil
     }

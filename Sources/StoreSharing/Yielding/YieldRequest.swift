@@ -49,14 +49,12 @@ package final class YieldRequest: Sendable {
     package func exclusiveLease(
         until deadline: ContinuousClock.Instant, isCancelled: (() -> Bool)? = nil
     ) throws -> HeldLock? {
-        var pause = Limits.firstLeasePause
+        var polling = Polling(
+            first: SharingLimits.firstLeasePause, longest: SharingLimits.longestExclusivePause, until: deadline,
+            isCancelled: isCancelled)
         while true {
             if let lease = try lockFile.tryLock(.lease, .exclusive) { return lease }
-            if isCancelled?() == true { throw CancellationError() }
-            let now = ContinuousClock.now
-            if now >= deadline { return nil }
-            Pause.sleep(for: min(pause, now.duration(to: deadline)))
-            pause = min(pause * 2, Limits.longestExclusivePause)
+            guard try polling.next() else { return nil }
         }
     }
 

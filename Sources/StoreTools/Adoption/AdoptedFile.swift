@@ -60,7 +60,7 @@ final class AdoptedFile {
         try target.write(firstPage)
         var done = firstPage.count
         while done < total {
-            let piece = try descriptor.read(at: done, byteCount: min(Limits.copiedBytes, total - done))
+            let piece = try descriptor.read(at: done, byteCount: min(ToolLimits.copiedBytes, total - done))
             guard !piece.isEmpty else { throw SystemError.inputOutput("read", path) }
             try target.write(piece)
             done += piece.count
@@ -111,7 +111,7 @@ final class ForeignDatabase {
     ///
     /// After the store has replaced the file, a program that still has it open cannot write to it: SQLite checks the name
     /// before it creates a journal, but not before it appends to a WAL.
-    /// - Throws: `StoreError` `storeInUse` when another connection has it open, `logDamaged` for a rollback journal that
+    /// - Throws: `StoreError` `storeInUse` when another connection has it open, `walDamaged` for a rollback journal that
     ///   another user can have made, and the errors of opening.
     func fold() throws {
         if let journal = try RollbackJournal(beside: path) {

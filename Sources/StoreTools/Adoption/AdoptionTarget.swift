@@ -25,9 +25,7 @@ struct AdoptionTarget {
     /// - Throws: ``ToolError`` or `StoreError` for everything that cannot be adopted, with the reason.
     func examine() throws -> Kind {
         guard let status = try Files.status(of: path) else {
-            throw ToolError(
-                .noSuchFile, what: "There is no file \"\(path)\".", why: "The path does not exist.",
-                remedy: "Check the path.")
+            throw ToolError.noFile(path)
         }
         guard status.kind == .regular else {
             throw ToolError(

@@ -194,9 +194,9 @@ struct FileAdoption {
     private func lock(_ file: AdoptedFile, _ source: ForeignDatabase, unchangedSince firstPage: [UInt8]) throws {
         try source.close()
         try file.lock()
-        let hasLog = try [target.paths.wal, target.paths.journal].contains { try Files.byteCount($0) ?? 0 > 0 }
+        let hasWALOrJournal = try [target.paths.wal, target.paths.journal].contains { try Files.byteCount($0) ?? 0 > 0 }
         // In rollback mode every writing transaction also writes page 1, with a new initialization vector.
-        guard !hasLog, try file.beginning(firstPage.count) == firstPage else {
+        guard !hasWALOrJournal, try file.beginning(firstPage.count) == firstPage else {
             throw AdoptedFile.inUse(target.path, "Another program wrote to it meanwhile.")
         }
         CrashPoint.reach(.adoptionLocked)
@@ -265,7 +265,7 @@ struct FileAdoption {
         do {
             if try !hasLinked(original, to: name, in: folder) {
                 let total = try file.byteCount
-                let start = try file.beginning(min(total, Limits.copiedBytes))
+                let start = try file.beginning(min(total, ToolLimits.copiedBytes))
                 let new = try folder.newFile(name)
                 identity = try new.status().identity
                 try file.copy(to: new, firstPage: start, byteCount: total) { _, _ in try run.check() }

@@ -70,7 +70,7 @@ public struct StoreAdoption: StoreTool {
         let place = TargetPlace(path: target.path, run: run)
         let kind = try Self.examine(target)
         if case .standard = kind { try target.requireFreeBackup(version: sqlCipherVersion) }
-        try ForeignLink.refuse(path)
+        try OtherUserLink.refuse(path)
         let key = try key.unlocked()
         let found = try prove(key, kind, target)
         // A file that cannot be adopted gets no lock file.
@@ -173,7 +173,7 @@ public struct StoreAdoption: StoreTool {
     private static func isRefusal(_ error: any Error) -> Bool {
         switch error {
         case let error as StoreError:
-            [.invalidKey, .wrongKey, .keyMissing, .logMissing, .backupReadOnly].contains(error.code)
+            [.invalidKey, .wrongKey, .keyMissing, .walMissing, .backupReadOnly].contains(error.code)
         case let error as DatabaseError:
             [.SQLITE_AUTH, .SQLITE_READONLY, .SQLITE_PERM].contains(error.resultCode)
         case let error as SystemError: error.isPermission && !error.isNotFound

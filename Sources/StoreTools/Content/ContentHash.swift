@@ -69,7 +69,7 @@ public struct ContentHash: Hashable, Sendable {
     ) throws {
         stream.mark(.table)
         stream.text(table.name)
-        let bound = Limits.resultColumns - (table.rowIDName == nil ? 0 : 1)
+        let bound = ToolLimits.resultColumns - (table.rowIDName == nil ? 0 : 1)
         let statement = try db.makeStatement(sql: table.select(Array(columns.prefix(bound)), isBinary: isBinary))
         let rest = try columns.count > bound ? table.rest(Array(columns.dropFirst(bound))).map(db.makeStatement) : nil
         try statement.forEachLentRow { row in

@@ -79,7 +79,9 @@ public struct DamagedIndex: Hashable, Sendable {
             .flatMap { $0.split(separator: "\n") }
         let shared = findings.first { $0.contains("2nd reference to page") }
         // After so many findings SQLite has not looked at all pages.
-        guard let damage = shared ?? (findings.count < Limits.quickCheckFindings ? nil : findings.first) else { return }
+        guard let damage = shared ?? (findings.count < ToolLimits.quickCheckFindings ? nil : findings.first) else {
+            return
+        }
         throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: String(damage))
     }
 

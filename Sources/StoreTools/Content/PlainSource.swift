@@ -39,7 +39,7 @@ package enum PlainSource {
                         : "which this process may not make or change."),
                 remedy: "Copy the file with its -wal and -journal to a place of your own"
                     + (isReadOnly ? " that is not read-only" : "") + ", and use the copy.")
-        } catch let error as StoreError where error.code == .logMissing {
+        } catch let error as StoreError where error.code == .walMissing {
             throw needsRecovery(path, error)
         } catch let error as StoreError where [.notEncrypted, .truncated, .headerDamaged].contains(error.code) {
             // The error of an opening recommends an import, which has failed here.
@@ -72,7 +72,7 @@ package enum PlainSource {
     /// - Throws: `SystemError`.
     static func longestValue(of path: String) throws -> Int {
         let bytes = try (Files.byteCount(path) ?? 0) + (Files.byteCount(StorePaths(path).wal) ?? 0)
-        return max(Limits.longestSmallValue, bytes * Limits.valuesInFile)
+        return max(ToolLimits.longestSmallValue, bytes * ToolLimits.valuesInFile)
     }
 
     /// Runs a block that reads a plain database, whose damage is not that of a store.
@@ -89,7 +89,7 @@ package enum PlainSource {
                 remedy:
                     "Restore it from a backup, or recover its rows with `sqlite3 \(ShellWord.path(path)) .recover`. The "
                     + "file was left as it was.", cause: error)
-        } catch let error as StoreError where error.code == .logMissing {
+        } catch let error as StoreError where error.code == .walMissing {
             throw needsRecovery(path, error)
         }
     }
@@ -123,9 +123,7 @@ package enum PlainSource {
 
     private static func requirePlain(_ path: String) throws {
         guard let status = try Files.status(of: path) else {
-            throw ToolError(
-                .noSuchFile, what: "There is no file \"\(path)\".", why: "The path does not exist.",
-                remedy: "Check the path.")
+            throw ToolError.noFile(path)
         }
         guard status.kind == .regular else {
             throw ToolError(

@@ -31,7 +31,7 @@ struct RowBound {
     /// The bytes that the values of a file of this length may have. A stored value takes its length, or less than twice it
     /// in another encoding. A column that was added later has its default value in each older row, where it takes nothing.
     private static func valueBytes(_ length: Int) -> Int {
-        max(Limits.smallContentBytes, length * Limits.contentsInFile)
+        max(ToolLimits.smallContentBytes, length * ToolLimits.contentsInFile)
     }
 
     /// Bounds the pages of a copy, which has its values and what its definitions compute.
@@ -41,7 +41,7 @@ struct RowBound {
     static func limitPages(of copy: Database, by source: Database) throws {
         let bytes = try 2 * valueBytes(length(of: source))
         let pageBytes = try Int.fetchOne(copy, sql: "PRAGMA main.page_size") ?? 512
-        try copy.execute(sql: "PRAGMA main.max_page_count = \(min(bytes / pageBytes, Limits.databasePages))")
+        try copy.execute(sql: "PRAGMA main.max_page_count = \(min(bytes / pageBytes, ToolLimits.databasePages))")
     }
 
     /// The error of a copy that has reached that bound.
@@ -50,14 +50,14 @@ struct RowBound {
     /// - Returns: Nil for another error, and on a full disk, which SQLite does not tell apart.
     static func fullCopy(_ error: DatabaseError, in folder: String) -> DatabaseError? {
         guard error.resultCode == .SQLITE_FULL, let free = try? Files.freeBytes(at: folder),
-            free > Limits.freeBytesOfFullCopy
+            free > ToolLimits.freeBytesOfFullCopy
         else { return nil }
         return tooMuchComputed
     }
 
     private static var tooMuchComputed: DatabaseError {
         damage(
-            "its definitions compute values or indexes of more than \(2 * Limits.contentsInFile) times the length of the file"
+            "its definitions compute values or indexes of more than \(2 * ToolLimits.contentsInFile) times the length of the file"
         )
     }
 
@@ -81,7 +81,7 @@ struct RowBound {
         bytes -= row.valueBytes
         if bytes < 0 {
             throw Self.damage(
-                "the values of its rows have more than \(Limits.contentsInFile) times the length of the file: rows refer to "
+                "the values of its rows have more than \(ToolLimits.contentsInFile) times the length of the file: rows refer to "
                     + "one value, or have a long default value")
         }
     }

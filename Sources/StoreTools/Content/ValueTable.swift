@@ -75,7 +75,7 @@ struct ValueTable {
     /// - Throws: `DatabaseError`.
     init?(_ shape: TableShape, in db: Database, computesNothing: Bool = false) throws {
         // A row id is one column more.
-        let isWide = shape.rowIDName != nil && shape.storedColumns.count >= Limits.resultColumns
+        let isWide = shape.rowIDName != nil && shape.storedColumns.count >= ToolLimits.resultColumns
         let parts = try MissingParts(of: db, table: shape.name)
         let isComputed = computesNothing && shape.storedColumns.count < shape.columns.count
         guard isWide || !parts.isEmpty || isComputed else { return nil }
@@ -192,7 +192,7 @@ struct ValueTable {
         from source: Database, to target: Database, _ bound: inout RowBound, progress: () throws -> Void
     ) throws -> Int {
         let rowID = isWithoutRowID ? nil : shape.rowIDName
-        let columns = Limits.resultColumns - (rowID == nil ? 0 : 1)
+        let columns = ToolLimits.resultColumns - (rowID == nil ? 0 : 1)
         let first = Array(shape.storedColumns.prefix(columns))
         let wanted = (rowID.map { [$0] } ?? []) + first.map(\.quotedIdentifier)
         let read = (rowID.map { [$0] } ?? []) + first.map { $0 == alias ? "NULL" : $0.quotedIdentifier }

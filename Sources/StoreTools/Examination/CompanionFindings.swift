@@ -22,7 +22,7 @@ struct CompanionFindings {
         ]
         return files.compactMap { noun, path in
             guard let status = (try? Files.ownStatus(of: path)) ?? nil, status.kind == .regular,
-                let owner = FileAccess.stranger(owning: status, beside: paths.database)
+                let owner = FileAccess.otherUser(owning: status, beside: paths.database)
             else { return nil }
             return Finding(
                 .problem, "strangersFile",

@@ -225,29 +225,29 @@ private struct StoreCheckup {
         if status.interruptedRestoration != nil { return [] }
         let note = status.walLoss.map { loss in
             if loss.preventsOpening {
-                return Finding(.problem, "logDamaged", loss.note, remedy: loss.remedy(for: status.path))
+                return Finding(.problem, "walDamaged", loss.note, remedy: loss.remedy(for: status.path))
             }
             return Finding(
-                loss.needsAttention ? .risk : .note, loss == .allContent ? "logWithoutContent" : "logDamaged",
+                loss.needsAttention ? .risk : .note, loss == .allContent ? "walWithoutContent" : "walDamaged",
                 loss.note, remedy: loss.remedy(for: status.path))
         }
-        return [note].compactMap(\.self) + logFiles()
+        return [note].compactMap(\.self) + walFiles()
     }
 
-    private func logFiles() -> [Finding] {
+    private func walFiles() -> [Finding] {
         let missing = [paths.wal, paths.sharedMemory].filter { !Files.exists($0) }
         if missing.isEmpty { return lockFile() }
         let names = missing.map { "\"\(Files.name(of: $0))\"" }.joined(separator: " and ")
         return [
             Finding(
-                .note, "logMissing", "\(names) missing: users who may not make files here cannot read the store",
+                .note, "walMissing", "\(names) missing: users who may not make files here cannot read the store",
                 remedy: "open it once for writing: cipherctl sql --write")
         ] + lockFile()
     }
 
     /// The processes that have the store open.
     private func users() -> [Finding] {
-        let readers = status.logReaders.map { reader in
+        let readers = status.walReaders.map { reader in
             Finding(
                 .note, "oldReader", "\(reader) reads an old snapshot: the WAL cannot shrink meanwhile",
                 remedy: "let it end its transaction or snapshot")

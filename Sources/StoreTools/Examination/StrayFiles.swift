@@ -53,7 +53,7 @@ struct StrayFiles {
         if ending.hasPrefix("-"), ending.contains(".tmp-") {
             // A process that writes it at this moment replaces the file with it.
             let path = Files.directory(of: paths.database) + "/" + name
-            guard (try? WALContent.recheck { Files.exists(path) }) == true else { return nil }
+            guard Polling.holds({ Files.exists(path) }) else { return nil }
             return Finding(
                 .risk, "temporaryFile", "\"\(name)\" was left by a process that died while it wrote",
                 remedy: "nothing: a later change of the sidecar removes it; or remove it yourself")

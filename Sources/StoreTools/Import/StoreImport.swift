@@ -186,7 +186,7 @@ struct EncryptedCopy {
         let fileKey = FileKey(path: path, configuration: configuration)
         let queue = try DatabaseQueue(
             path: path, configuration: configuration, fileKey: fileKey,
-            key: .material(key.secret, creatingWith: settings))
+            key: .secret(key.secret, creatingWith: settings))
         let copied: DatabaseCopy.Copied
         do {
             try staging.requireOpened()
@@ -212,7 +212,7 @@ struct EncryptedCopy {
         // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
         let pool = try DatabasePool(
             path: path, configuration: configuration,
-            fileKey: FileKey(path: path, configuration: configuration, holding: keys), key: .held)
+            fileKey: FileKey(path: path, configuration: configuration, holding: keys), key: .knownKeys)
         do {
             try staging.requireOpened()
             copied = try pool.read { db in

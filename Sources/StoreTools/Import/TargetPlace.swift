@@ -28,7 +28,7 @@ struct TargetPlace {
             try ToolError.requireForeign(path, to: owner, noun)
         }
         try ToolError.requireDirectory(for: path)
-        if followsLinks { try ForeignLink.refuse(path) }
+        if followsLinks { try OtherUserLink.refuse(path) }
         if try followsLinks ? Files.exists(path) : Files.entryExists(path) {
             throw taken(path, path, "Move it away, or choose another name.")
         }
@@ -64,7 +64,7 @@ struct TargetPlace {
     /// - Parameter model: The file whose mode and owner a new lock file gets.
     func lockOpening(likeFile model: String) throws -> HeldLock {
         try LockFile(path: paths.lock, likeFile: model).lock(
-            .opening, .exclusive, deadline: .now + Limits.openingWait, isCancelled: { run.isCancelled })
+            .opening, .exclusive, deadline: .now + ToolLimits.openingWait, isCancelled: { run.isCancelled })
     }
 
     /// Runs a block under the lock of openings. If the block fails and no store is there, a lock file that was made for it

@@ -27,14 +27,13 @@ struct KeyChange {
     /// - Parameter file: The database file that was examined; nil where the path was read.
     /// - Throws: `StoreError` `keyRotated`, `storeMoved`, `rotationPending`; `SystemError`.
     func requireNone(since former: AuthenticatedSidecar, _ file: RawFile? = nil) throws {
-        let deadline = ContinuousClock.now + Limits.recheckTime
+        var polling = Polling.untilSettled()
         while true {
             let copies = files.read()
             let present = present(copies, former)
             try require(present, copies, former.sidecar, isInPlace: file?.isInPlace ?? true)
             // A change of keys writes one copy of the sidecar after the other.
-            if present?.notes.isEmpty == true || ContinuousClock.now >= deadline { return }
-            Pause.sleep(for: Limits.recheckPause)
+            if present?.notes.isEmpty == true || !polling.sleep() { return }
         }
     }
 
@@ -43,17 +42,10 @@ struct KeyChange {
     ) throws(StoreError) {
         let newest = isInPlace ? present?.sidecar ?? copies.newestClaimed : copies.newestClaimed
         if let newest, newest.storeID == former.storeID, newest.epoch > former.epoch {
-            throw rotated(former, to: newest.epoch)
+            throw StoreError.rotatedDuringCheck(path, from: former.epoch, to: newest.epoch)
         }
         guard isInPlace else { throw ExaminedFile.moved(path) }
         if present?.sidecar.state == .switching { throw ExaminedFile.rotating(path) }
-    }
-
-    private func rotated(_ former: Sidecar, to epoch: UInt64) -> StoreError {
-        StoreError(
-            .keyRotated(from: former.epoch, to: epoch),
-            what: "\"\(path)\" was given another key (epoch \(former.epoch) -> \(epoch)).",
-            why: "That happened during the check.", remedy: "Run the check again.")
     }
 
     /// The findings about the two copies of the sidecar. Those that a moment explains are left out: a change of keys
@@ -61,7 +53,7 @@ struct KeyChange {
     func lastingNotes(_ choice: AuthenticatedSidecar) -> [SidecarNote] {
         var notes = choice.notes
         if notes.isEmpty { return [] }
-        _ = try? WALContent.recheck {
+        _ = Polling.holds {
             notes = present(files.read(), choice)?.notes ?? notes
             return !notes.isEmpty
         }
@@ -92,17 +84,16 @@ struct KeyChange {
     }
 
     private func afterSwitch<Success>(_ run: ToolRun, _ read: () throws -> Success) throws -> Success {
-        let deadline = ContinuousClock.now + Limits.switchWait
+        var polling = Polling(first: ToolLimits.switchPause, until: .now + ToolLimits.switchWait)
         while true {
             do {
                 return try read()
             } catch let error as StoreError where error.code == .rotationPending {
                 try run.check()
                 // The key can also be the next one, or the pending one of an interrupted rotation.
-                guard files.read().newestClaimed?.state != .rotating, ContinuousClock.now < deadline,
-                    !isInterrupted()
-                else { throw error }
-                Pause.sleep(for: Limits.recheckPause)
+                guard files.read().newestClaimed?.state != .rotating, !isInterrupted(), polling.sleep() else {
+                    throw error
+                }
             }
         }
     }

@@ -59,7 +59,9 @@ package enum SidecarAge: Sendable {
     static func fitsNoPage(_ path: String, _ choice: AuthenticatedSidecar) throws -> Bool {
         let pages = try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey)
         guard pages.pageCount > 0 else { return false }
-        for number in 1...min(pages.pageCount, Limits.firstPages) where try pages.page(number) != nil { return false }
+        for number in 1...min(pages.pageCount, ToolLimits.firstPages) where try pages.page(number) != nil {
+            return false
+        }
         return true
     }
 
@@ -81,12 +83,12 @@ package enum SidecarAge: Sendable {
     // MARK: Reading the row
 
     private static func remembered(_ path: String, _ choice: AuthenticatedSidecar) throws -> UInt64? {
-        let deadline = ContinuousClock.now + Limits.recheckTime
+        var polling = Polling.untilSettled()
         while true {
             do {
                 return try RollbackTable.generation(of: choice.sidecar.storeID, in: StorePages(path, choice).tables)
-            } catch  where ContinuousClock.now < deadline {
-                Pause.sleep(for: Limits.recheckPause)
+            } catch {
+                guard polling.sleep() else { throw error }
             }
         }
     }
@@ -146,7 +148,7 @@ final class StorePages {
 
     private func place(of number: UInt32) -> (source: RawFile, offset: Int) {
         guard let log, let frames, let frame = frames.lastFrames[number] else {
-            return (file, (Int(number) - 1) * settings.pageBytes)
+            return (file, PageLayout.offset(ofPage: number, pageBytes: settings.pageBytes))
         }
         return (log, frames.pageOffset(ofFrame: frame))
     }

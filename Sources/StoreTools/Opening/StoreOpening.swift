@@ -79,7 +79,7 @@ package enum StoreOpening {
         } catch let error as DatabaseError where [.SQLITE_READONLY, .SQLITE_CANTOPEN].contains(error.resultCode) {
             // Too few descriptors, or too little memory, have nothing to do with the store's files.
             if let shortage = error.shortage, !shortage.isReadOnlyFilesystem { throw error }
-            throw needsLog(path, isReadOnly: error.shortage != nil || Files.isOnReadOnlyFilesystem(path))
+            throw needsWAL(path, isReadOnly: error.shortage != nil || Files.isOnReadOnlyFilesystem(path))
         }
         guard let store = opened else { throw noSuchStore(path) }
         for notice in store.notices { onNotice(notice) }
@@ -140,7 +140,7 @@ package enum StoreOpening {
         SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed?.storeID
     }
 
-    private static func needsLog(_ path: String, isReadOnly: Bool) -> ToolError {
+    private static func needsWAL(_ path: String, isReadOnly: Bool) -> ToolError {
         let paths = StorePaths(path)
         for file in [paths.wal, paths.sharedMemory] where (try? Files.kind(file)) == .directory {
             return ToolError(
@@ -174,8 +174,8 @@ package enum StoreOpening {
         if let emptied = (try? MissingDatabase.emptied(paths)) ?? nil { return emptied }
         if let foreign = foreignFile(paths) { return foreign.error }
         if let owner = (try? StorePaths.owner(of: path)) ?? nil {
-            return StoreError(
-                .noSuchStore, what: "There is no store at \"\(path)\".", why: "It is a file of the store \"\(owner)\".",
+            return StoreError.noStore(
+                at: path, why: "It is a file of the store \"\(owner)\".",
                 remedy: "Name the store: \(ShellWord.path(owner)).")
         }
         let why =
@@ -190,8 +190,8 @@ package enum StoreOpening {
             case .other: "The path names a device or a pipe."
             case nil: "The file does not exist."
             }
-        return StoreError(
-            .noSuchStore, what: "There is no store at \"\(path)\".", why: why,
+        return StoreError.noStore(
+            at: path, why: why,
             remedy: [.directory, .other].contains(try? Files.kind(path))
                 ? "Check the path." : "Check the path, or make the store with `cipherctl create`.")
     }

@@ -263,7 +263,7 @@ final class SalvageCopy {
         guard tree.isIndexTree == group.isIndexTree, tree.lost.contains(where: group.canBeBelow) else { return false }
         guard let table = tree.table else { return true }
         var (fits, seen) = (true, 0)
-        for page in group.pages where fits && seen < Limits.comparedRows {
+        for page in group.pages where fits && seen < ToolLimits.comparedRows {
             try source.forEachRow(of: page) { row in
                 guard case .row(_, let values) = row else { return }
                 seen += 1
@@ -318,7 +318,7 @@ final class SalvageCopy {
         switch row {
         case .lost(let rowID, let lost):
             report.lostRowCount += 1
-            if report.lostRows.count < Limits.listedRows {
+            if report.lostRows.count < ToolLimits.listedRows {
                 report.lostRows.append(StoreSalvage.LostRow(rowID: rowID, page: page, missingPage: lost))
             }
         case .doubtful(let rowID, let values):
@@ -364,10 +364,10 @@ final class SalvageCopy {
         _ names: [String], _ arguments: [SalvagedValue], into table: SalvagedTable
     ) throws -> Bool {
         let name = "main.\(table.name.quotedIdentifier)"
-        guard names.count > Limits.resultColumns, let rowIDName = names.last, let rowID = arguments.last else {
+        guard names.count > ToolLimits.resultColumns, let rowIDName = names.last, let rowID = arguments.last else {
             return try run(name, names, arguments)
         }
-        let bound = Limits.resultColumns - 1
+        let bound = ToolLimits.resultColumns - 1
         guard try run(name, names.prefix(bound) + [rowIDName], arguments.prefix(bound) + [rowID]) else { return false }
         let rest = zip(names, arguments).dropFirst(bound).dropLast()
         try db.execute(
@@ -410,7 +410,7 @@ final class SalvageCopy {
         _ values: [TableReader.Value], _ rowID: Int64?, _ page: UInt32, candidates: [String],
         mayBeEntries: Bool = false
     ) throws {
-        let count = min(values.count, Limits.listedColumns)
+        let count = min(values.count, ToolLimits.listedColumns)
         let index = try listing(columns: count, candidates, mayBeEntries)
         let names = ["page", "row_id"] + (0..<count).map { "c\($0)" }
         let arguments =

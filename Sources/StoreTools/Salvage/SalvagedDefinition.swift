@@ -24,7 +24,7 @@ struct SalvagedDefinition {
         guard let sql = entry.sql, !entry.name.lowercased().hasPrefix("sqlite_") else { return nil }
         let missing = try MissingParts(ofTable: sql, in: db)
         // A table with fewer commas has fewer columns.
-        let mayBeWide = sql.utf8.count(where: { $0 == UInt8(ascii: ",") }) >= Limits.resultColumns - 1
+        let mayBeWide = sql.utf8.count(where: { $0 == UInt8(ascii: ",") }) >= ToolLimits.resultColumns - 1
         guard !missing.isEmpty || mayBeWide else { return nil }
         let queue = DatabaseQueue(configuration: Self.configuration(program))
         defer { try? queue.close() }

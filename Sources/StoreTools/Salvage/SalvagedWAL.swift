@@ -32,12 +32,12 @@ struct SalvagedWAL {
     }
 
     private static func own(_ path: String, _ key: PageKey) throws -> SalvagedWAL {
-        guard let file = try AuthenticPages.openLog(of: path) else {
+        guard let file = try AuthenticPages.openWAL(of: path) else {
             return SalvagedWAL(file: nil, isMixed: false, loss: nil)
         }
         let loss = try WALContent.loss(of: path, key)
         switch loss {
-        case .foreignKey:
+        case .otherKey:
             return SalvagedWAL(file: nil, isMixed: false, loss: loss)
         case .otherState(let log, let inFile) where inFile > log.upperBound:
             let reading =
@@ -52,9 +52,8 @@ struct SalvagedWAL {
 
     private static func given(_ wal: String, _ path: String, _ key: PageKey) throws -> SalvagedWAL {
         guard let kind = try Files.kind(wal) else {
-            throw ToolError(
-                .noSuchFile, what: "There is no file \"\(wal)\".", why: "The path of --wal does not exist.",
-                remedy: "Check the path; nothing was created.")
+            throw ToolError.noFile(
+                wal, why: "The path of --wal does not exist.", remedy: "Check the path; nothing was created.")
         }
         guard kind == .regular else {
             throw ToolError(
@@ -78,15 +77,15 @@ struct SalvagedWAL {
         if try Files.identity(one) == Files.identity(other) { return true }
         let first = OpenFile(try FileDescriptor(opening: one, .readOnly, mustBeRegular: true))
         let second = OpenFile(try FileDescriptor(opening: other, .readOnly, mustBeRegular: true))
-        return try first.hasSameBytes(as: second, pieceBytes: Limits.copiedBytes)
+        return try first.hasSameBytes(as: second, pieceBytes: ToolLimits.copiedBytes)
     }
 
     /// The commits that could not be read, as a sentence without its full stop; nil where none are missed.
     func lostCommits(_ pages: AuthenticPages) -> String? {
         guard let reading = pages.readingPastDamage else { return loss?.note }
         if reading.isComplete { return nil }
-        let frames = reading.lostFrames.prefix(Limits.namedFrames).map(String.init).joined(separator: ", ")
-        let more = reading.lostFrames.count > Limits.namedFrames ? " and others" : ""
+        let frames = reading.lostFrames.prefix(ToolLimits.namedFrames).map(String.init).joined(separator: ", ")
+        let more = reading.lostFrames.count > ToolLimits.namedFrames ? " and others" : ""
         return "the WAL is damaged in frames \(frames)\(more): of the commits behind the damage "
             + "\(CountText.text(reading.wholeCommits, "was", "were")) read whole and "
             + "\(CountText.text(reading.partialCommits, "was", "were")) read in part. Rows may be of different commits"

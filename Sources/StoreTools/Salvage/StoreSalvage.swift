@@ -271,7 +271,7 @@ public struct StoreSalvage: StoreTool {
         let fileKey = FileKey(path: path, configuration: configuration)
         let queue = try DatabaseQueue(
             path: path, configuration: configuration, fileKey: fileKey,
-            key: .material(key.secret, creatingWith: settings))
+            key: .secret(key.secret, creatingWith: settings))
         do {
             try staging.requireOpened()
             let outcome = try queue.inDatabase { db in
@@ -322,7 +322,7 @@ public struct StoreSalvage: StoreTool {
         // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
         let pool = try DatabasePool(
             path: path, configuration: configuration,
-            fileKey: FileKey(path: path, configuration: configuration, holding: keys), key: .held)
+            fileKey: FileKey(path: path, configuration: configuration, holding: keys), key: .knownKeys)
         defer { try? pool.close() }
         try staging.requireOpened()
         let check = try pool.read { db in
@@ -366,7 +366,7 @@ private struct SalvageLock {
         do {
             guard try live.tryLockSQLiteBytes() else { throw Self.inUse(path) }
             // A connection that has not read yet holds no lock.
-            guard StoreHolders.strangers(of: StorePaths(path).database).isEmpty else {
+            guard StoreHolders.unleased(of: StorePaths(path).database).isEmpty else {
                 try? live.unlockSQLiteBytes()
                 throw Self.inUse(path)
             }

@@ -93,7 +93,7 @@ package struct KeyHealth: Sendable {
     /// A clock that was set back must produce neither an age of centuries nor one of zero for years.
     private func age(_ time: UInt64) -> UInt64? { isToCome(time) ? nil : now > time ? now - time : 0 }
 
-    private func isToCome(_ time: UInt64) -> Bool { time > now && time - now > Limits.clockTolerance }
+    private func isToCome(_ time: UInt64) -> Bool { time > now && time - now > ToolLimits.clockTolerance }
 
     /// The keys and backups that are older than the policy permits.
     func findings(_ policy: KeyPolicy) -> [Finding] {
@@ -227,7 +227,7 @@ package struct KeyHealth: Sendable {
                 Finding(
                     .risk, "timeToCome",
                     "\(what) has a time in the future, "
-                        + "\(Date(timeIntervalSince1970: Double(time)).formatted(.iso8601)): its age is not known",
+                        + "\(WallClock.utc(time)): its age is not known",
                     remedy: "set the clock of this machine; if it is right, the clock was wrong then: \(remedy)")
             ]
         }

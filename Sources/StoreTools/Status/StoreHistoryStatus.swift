@@ -73,7 +73,7 @@ extension StorePages {
     static func schema(
         of path: String, _ choice: AuthenticatedSidecar, has condition: (_ name: String, _ sql: String) -> Bool
     ) throws -> Bool {
-        let deadline = ContinuousClock.now + Limits.recheckTime
+        var polling = Polling.untilSettled()
         while true {
             do {
                 return try StorePages(path, choice).tables.first(inTree: TableReader.schemaRoot) { row in
@@ -84,8 +84,8 @@ extension StorePages {
                     }
                     return texts.count > 1 && condition(texts[1], texts.last ?? "") ? true : nil
                 } ?? false
-            } catch  where ContinuousClock.now < deadline {
-                Pause.sleep(for: Limits.recheckPause)
+            } catch {
+                guard polling.sleep() else { throw error }
             }
         }
     }

@@ -102,7 +102,7 @@ public struct StoreStatus: StoreTool {
         /// Frames of the WAL that are already in the database file; nil when no process has the WAL open.
         public let copiedFrames: Int?
         /// The processes that read an old snapshot, and so prevent a reset of the WAL.
-        public let logReaders: [WALReader]
+        public let walReaders: [WALReader]
         /// Pages at the last commit, according to header and WAL.
         public let pages: Int
         /// The fault in the length of the database; nil for none.
@@ -184,7 +184,7 @@ extension StoreStatus.Report {
     init(_ path: String) throws {
         var report = try StoreStatus.Report(reading: path)
         // A rotation that the sidecar recorded has ended meanwhile, or another one has begun.
-        for _ in 1..<Limits.readings where report.isOutdated { report = try StoreStatus.Report(reading: path) }
+        for _ in 1..<ToolLimits.readings where report.isOutdated { report = try StoreStatus.Report(reading: path) }
         self = report
     }
 
@@ -212,7 +212,7 @@ extension StoreStatus.Report {
         lengthFault = try (sidecar?.settings.pageBytes).flatMap { try WALContent.lengthFault(of: path, pageBytes: $0) }
         var names = UInt64(1)
         // A name that another program has for a moment is none that matters.
-        _ = try WALContent.recheck {
+        _ = try Polling.holds {
             names = try Files.status(of: path)?.linkCount ?? 1
             return names > 1
         }
@@ -221,7 +221,7 @@ extension StoreStatus.Report {
         interruptedRestoration = (try? InterruptedRestoration.folder(of: StorePaths(path))) ?? nil
         let index = Self.index(path)
         copiedFrames = index.map { Int($0.checkpointedFrames) }
-        logReaders = index.map { WALReader.blocking($0, sharedMemory: StorePaths(path).sharedMemory) } ?? []
+        walReaders = index.map { WALReader.blocking($0, sharedMemory: StorePaths(path).sharedMemory) } ?? []
         isLeased = try? Self.isLeased(path)
         holders = try? StoreHolders(of: path)
         keyHealth = KeyHealth(StorePaths(path), sidecar)
@@ -255,7 +255,7 @@ extension StoreStatus.Report {
     mutating func authenticate(_ choice: AuthenticatedSidecar, _ run: ToolRun = ToolRun()) throws {
         let change = KeyChange(of: path)
         var choice = choice
-        for _ in 1..<Limits.readings {
+        for _ in 1..<ToolLimits.readings {
             if try prove(choice) { return }
             choice = try change.sidecar(after: choice, run)
             self = try StoreStatus.Report(path)
@@ -307,14 +307,12 @@ extension StoreStatus.Report {
         var codec = try choice.dataKey.withSecret { secret in
             try PageCodec(dataKey: secret, salt: choice.sidecar.salt.bytes, settings: choice.sidecar.settings)
         }
-        let deadline = ContinuousClock.now + Limits.recheckTime
+        var polling = Polling.untilSettled()
         // A checkpoint may be writing the page.
-        while true {
+        repeat {
             let page = try RawFile(path).bytes(at: 0, count: choice.sidecar.settings.pageBytes)
             if page.withUnsafeBytes({ codec.verify($0, number: 1) }) { return true }
-            if ContinuousClock.now >= deadline { break }
-            Pause.sleep(for: Limits.recheckPause)
-        }
+        } while polling.sleep()
         // If a checkpoint was interrupted, the WAL has the page.
         return try AuthenticPages(path: path, file: RawFile(path), key: choice.pageKey).page(1) != nil
     }
@@ -460,8 +458,8 @@ extension StoreStatus.Report {
                 "unsupportedFilesystem", "stores are not safe on \(filesystem.name)",
                 "move the store, with all files of its name, to a local filesystem")
         }
-        if walBytes > Limits.largeWALBytes {
-            let readers = logReaders.map(\.description).joined(separator: ", ")
+        if walBytes > ToolLimits.largeWALBytes {
+            let readers = walReaders.map(\.description).joined(separator: ", ")
             add(
                 "largeLog",
                 "the WAL has \(walBytes >> 20) MiB"

@@ -33,7 +33,7 @@ package final class AuthenticPages {
     private let file: RawFile?
     private let log: RawFile?
     /// The frame of each page that counts.
-    private let frames: LogFrames?
+    private let frames: WALRuns?
     /// Whether file and WAL may be of different moments, so that no row has pages of both.
     private let isMixed: Bool
     private var codec: PageCodec
@@ -48,7 +48,7 @@ package final class AuthenticPages {
         path: String, file: RawFile, key: PageKey, at moment: CommitPosition? = nil, readsPastDamage: Bool = false
     ) throws {
         // The WAL may be reset, and its frames replaced, while the file has everything.
-        let log = moment?.isInFile == true ? nil : try Self.openLog(of: path)
+        let log = moment?.isInFile == true ? nil : try Self.openWAL(of: path)
         try self.init(file: file, log: log, key: key, at: moment, readsPastDamage: readsPastDamage)
     }
 
@@ -65,17 +65,17 @@ package final class AuthenticPages {
         self.isMixed = isMixed
         var codec = try PageCodec(keys: PageKeys(key))
         layout = codec.layout
-        var frames = try log.flatMap { try LogFrames($0, key, at: moment, readsPastDamage: readsPastDamage) }
+        var frames = try log.flatMap { try WALRuns($0, key, at: moment, readsPastDamage: readsPastDamage) }
         let length = DatabaseLength(fileBytes: try file?.byteCount ?? 0, pageBytes: layout.pageBytes)
         let inFile = UInt32(clamping: length.wholePages)
         settledFault = try readsPastDamage ? frames?.settleCount(log, file, &codec, inFile: inFile) : nil
         (self.log, self.frames) = (frames == nil ? nil : log, frames)
         self.codec = codec
         let header = DatabaseHeader(try file?.bytes(at: 0, count: DatabaseHeader.headerBytes) ?? [])
-        let inLog = try frames?.highestPage(log, &self.codec, inFile: inFile) ?? 0
+        let inWAL = try frames?.highestPage(log, &self.codec, inFile: inFile) ?? 0
         let byLog = frames?.databasePages ?? 0
         // After a commit that removed pages the file is longer until a checkpoint truncates it.
-        pageCount = byLog > 0 ? max(min(inFile, byLog), inLog) : inFile
+        pageCount = byLog > 0 ? max(min(inFile, byLog), inWAL) : inFile
         countedPages = byLog > 0 ? byLog : header?.pageCount
         claimedPageCount = max(countedPages ?? 0, pageCount)
         // Byte 20 is not authenticated, and no reserve is smaller than what the page's own code needs.
@@ -85,7 +85,7 @@ package final class AuthenticPages {
         buffer = [UInt8](repeating: 0, count: layout.pageBytes)
     }
 
-    static func openLog(of path: String) throws -> RawFile? {
+    static func openWAL(of path: String) throws -> RawFile? {
         let wal = StorePaths(path).wal
         guard BackupBundle(holding: path) == nil, try Files.kind(wal) == .regular, try Files.byteCount(wal) ?? 0 > 0
         else { return nil }
@@ -104,7 +104,7 @@ package final class AuthenticPages {
             let isOlder = frames?.isPassed(number, after: frame) ?? false
             return (try decrypted(number), Origin(frame: frame, isOlder: isOlder))
         }
-        let offset = (Int(number) - 1) * layout.pageBytes
+        let offset = PageLayout.offset(ofPage: number, pageBytes: layout.pageBytes)
         guard let file, try readAuthentic(number, { try file.read(at: offset, into: $0) }) else { return nil }
         let isOlder = frame != nil || frames?.isPassed(number, after: 0) == true
         return (try decrypted(number), Origin(frame: 0, isOlder: isOlder))
@@ -115,7 +115,8 @@ package final class AuthenticPages {
     /// - Throws: `SystemError`.
     func isZero(_ number: UInt32) throws -> Bool {
         guard let file, frames?.last[number] == nil else { return false }
-        let bytes = try file.bytes(at: (Int(number) - 1) * layout.pageBytes, count: layout.pageBytes)
+        let bytes = try file.bytes(
+            at: PageLayout.offset(ofPage: number, pageBytes: layout.pageBytes), count: layout.pageBytes)
         return bytes.allSatisfy { $0 == 0 }
     }
 

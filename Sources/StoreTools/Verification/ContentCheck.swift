@@ -28,7 +28,7 @@ struct ContentCheck {
         do {
             let missing = try MissingParts(of: db)
             notChecked = missing.modules.sorted().map { "module \($0)" }
-            messages = try String.fetchAll(db, sql: "PRAGMA \(kind.rawValue)(\(Limits.integrityMessages))")
+            messages = try String.fetchAll(db, sql: "PRAGMA \(kind.rawValue)(\(ToolLimits.integrityMessages))")
             if messages != ["ok"] { try db.requireNoFailedRead() }
         } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
             let missing = try MissingParts(of: db)
@@ -136,7 +136,7 @@ public struct OrphanRow: Hashable, Sendable {
             db, sql: "SELECT \"table\", rowid, parent FROM pragma_foreign_key_check(?, 'main')", arguments: [table])
         while let row = try rows.next() {
             found.count += 1
-            if found.first.count < Limits.listedOrphans {
+            if found.first.count < ToolLimits.listedOrphans {
                 found.first.append(OrphanRow(table: row[0], rowID: row[1], parent: row[2]))
             }
         }

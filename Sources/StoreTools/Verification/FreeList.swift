@@ -66,7 +66,7 @@ package struct FreeList: Sendable {
     private static func pages(_ count: Int) -> String { CountText.text(count, "page") }
 
     private mutating func add(_ problem: String) {
-        guard problems.count < Limits.integrityLines else { return }
+        guard problems.count < ToolLimits.integrityLines else { return }
         problems.append("the list of free pages \(problem)")
     }
 

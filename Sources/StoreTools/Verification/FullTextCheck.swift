@@ -94,8 +94,8 @@ struct FullTextCheck {
                     return (missingTexts(content), nil)
                 }
                 let bytes = try copiedBytes(db)
-                if bytes > Limits.indexBytes {
-                    return (nil, "it has \(bytes / 1_048_576) MB. To check it: \(index.checking())")
+                if bytes > ToolLimits.indexBytes {
+                    return (nil, "it has \(bytes >> 20) MiB. To check it: \(index.checking())")
                 }
                 try db.execute(sql: "SAVEPOINT \(Self.savepoint)")
                 defer {

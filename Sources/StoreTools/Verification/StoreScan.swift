@@ -46,9 +46,9 @@ package struct StoreScan {
         /// Committed frames whose page is not authentic.
         package internal(set) var damagedFrames: [DamagedFrame] = []
         /// Pages of which the WAL has a committed image.
-        package internal(set) var pagesInLog: Set<UInt32> = []
+        package internal(set) var pagesInWAL: Set<UInt32> = []
         /// Pages of the database at the last commit in the WAL; 0 when it has none.
-        var pagesByLog = 0
+        var pagesByWAL = 0
         var fileBytes = 0
         var checkedBytes = 0
         var duration = Duration.zero
@@ -68,8 +68,8 @@ package struct StoreScan {
         let keys = try PageKeys(key)
         var report = Report()
         report.fileBytes = try file.byteCount
-        let inLog = try checkLog(keys, moment, &report)
-        try checkPages(keys, pageCount ?? pagesByFile(report), inLog: inLog, &report)
+        let inWAL = try checkWAL(keys, moment, &report)
+        try checkPages(keys, pageCount ?? pagesByFile(report), inWAL: inWAL, &report)
         report.freeList = try FreeList(pages(at: moment))
         let unwritten = Set(report.freeList.leaves)
         report.wipedPages = PageRanges(report.zeroPages.ranges.joined().filter { !unwritten.contains($0) })
@@ -106,7 +106,7 @@ package struct StoreScan {
     /// The number of pages according to file and WAL.
     private func pagesByFile(_ report: Report) throws -> Int {
         let inFile = length(report).wholePages
-        if report.pagesByLog > 0 { return max(inFile, report.pagesByLog) }
+        if report.pagesByWAL > 0 { return max(inFile, report.pagesByWAL) }
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
         return max(inFile, Int(header?.pageCount ?? 0))
     }
@@ -114,12 +114,12 @@ package struct StoreScan {
     // MARK: Main file
 
     private func checkPages(
-        _ keys: borrowing PageKeys, _ count: Int, inLog: Set<UInt32>, _ report: inout Report
+        _ keys: borrowing PageKeys, _ count: Int, inWAL: Set<UInt32>, _ report: inout Report
     ) throws {
         let count = UInt32(clamping: count)
         // Nothing is read after the end of the file: a wrong header can claim billions of pages.
         let readable = min(count, UInt32(clamping: length(report).startedPages))
-        inspector?.beginPages(Int(readable), inLog: inLog)
+        inspector?.beginPages(Int(readable), inWAL: inWAL)
         let inspect = pageInspection
         let scan = try PageScan.verifyPages(
             keys: keys, pageCount: readable, workers: workers,
@@ -129,12 +129,12 @@ package struct StoreScan {
             isCancelled: { [run] in run.isCancelled })
         try run.check()
         report.pagesChecked = scan.checked
-        report.zeroPages = PageRanges(scan.zero.filter { !inLog.contains($0) })
-        report.missingPages = PageRanges(scan.missing.filter { !inLog.contains($0) })
-        if readable < count { report.missingPages.append(readable + 1...count, without: inLog) }
+        report.zeroPages = PageRanges(scan.zero.filter { !inWAL.contains($0) })
+        report.missingPages = PageRanges(scan.missing.filter { !inWAL.contains($0) })
+        if readable < count { report.missingPages.append(readable + 1...count, without: inWAL) }
         let damaged = try confirm(scan.damaged, keys)
-        report.damagedPages = PageRanges(damaged.filter { !inLog.contains($0) })
-        report.supersededPages = PageRanges(damaged.filter { inLog.contains($0) })
+        report.damagedPages = PageRanges(damaged.filter { !inWAL.contains($0) })
+        report.supersededPages = PageRanges(damaged.filter { inWAL.contains($0) })
     }
 
     /// The pages that fail repeatedly.
@@ -142,11 +142,11 @@ package struct StoreScan {
         var failing = pages
         var codec = try PageCodec(keys: keys)
         let pageBytes = key.settings.pageBytes
-        let deadline = ContinuousClock.now + Limits.recheckTime
-        while !failing.isEmpty, ContinuousClock.now < deadline {
-            Pause.sleep(for: Limits.recheckPause)
+        var polling = Polling.untilSettled()
+        while !failing.isEmpty, polling.sleep() {
             failing = try failing.filter { number in
-                let page = try file.bytes(at: (Int(number) - 1) * pageBytes, count: pageBytes)
+                let page = try file.bytes(
+                    at: PageLayout.offset(ofPage: number, pageBytes: pageBytes), count: pageBytes)
                 return !page.withUnsafeBytes { codec.verify($0, number: number) }
             }
         }
@@ -156,25 +156,24 @@ package struct StoreScan {
     // MARK: WAL
 
     /// - Returns: The pages of which the WAL contains a valid image.
-    private func checkLog(
+    private func checkWAL(
         _ keys: borrowing PageKeys, _ moment: CommitPosition?, _ report: inout Report
     ) throws -> Set<UInt32> {
-        let deadline = ContinuousClock.now + Limits.recheckTime
+        var polling = Polling.untilSettled()
         while true {
-            let pages = try checkLogOnce(keys, moment, &report)
+            let pages = try checkWALOnce(keys, moment, &report)
             // A WAL that is reset while it is read returns frames of two runs.
-            if report.damagedFrames.isEmpty || ContinuousClock.now >= deadline { return pages }
-            Pause.sleep(for: Limits.recheckPause)
+            if report.damagedFrames.isEmpty || !polling.sleep() { return pages }
         }
     }
 
-    private func checkLogOnce(
+    private func checkWALOnce(
         _ keys: borrowing PageKeys, _ moment: CommitPosition?, _ report: inout Report
     ) throws -> Set<UInt32> {
         report.framesChecked = 0
         report.damagedFrames = []
-        report.pagesByLog = 0
-        report.pagesInLog = []
+        report.pagesByWAL = 0
+        report.pagesInWAL = []
         let wal = StorePaths(path).wal
         // A backup has no WAL: an existing one was written by a program that opened the file as a store.
         if BackupBundle(holding: path) != nil { return [] }
@@ -193,9 +192,9 @@ package struct StoreScan {
         report.damagedFrames = (found.damaged + found.missing).sorted().map {
             DamagedFrame(number: $0, page: scan.pageNumbers[Int($0) - 1])
         }
-        report.pagesByLog = Int(scan.databasePages)
-        report.pagesInLog = Set(scan.lastFrames.keys)
-        return report.pagesInLog
+        report.pagesByWAL = Int(scan.databasePages)
+        report.pagesInWAL = Set(scan.lastFrames.keys)
+        return report.pagesInWAL
     }
 }
 
@@ -205,7 +204,7 @@ package protocol PageInspector: Sendable {
     func beginFrames()
     func see(frame: UInt32, ofPage number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool)
     /// The pages of the main file are read: 1 to `count`. Of those in the WAL, the images in the file do not count.
-    func beginPages(_ count: Int, inLog: Set<UInt32>)
+    func beginPages(_ count: Int, inWAL: Set<UInt32>)
     func see(page number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool)
 }
 
@@ -251,7 +250,8 @@ public struct PageRanges: Hashable, Sendable {
     /// One line for each range, as in `pages 5 to 9 are missing (bytes 16384 to 36863)`.
     package func lines(_ state: String, pageBytes: Int) -> [String] {
         ranges.map { range in
-            let bytes = "bytes \((Int(range.lowerBound) - 1) * pageBytes) to \(Int(range.upperBound) * pageBytes - 1)"
+            let first = PageLayout.offset(ofPage: range.lowerBound, pageBytes: pageBytes)
+            let bytes = "bytes \(first) to \(Int(range.upperBound) * pageBytes - 1)"
             return range.count == 1
                 ? "page \(range.lowerBound) is \(state) (\(bytes))"
                 : "pages \(range.lowerBound) to \(range.upperBound) are \(state) (\(bytes))"

@@ -111,7 +111,7 @@ public struct StoreVerification: StoreTool {
     public func perform(_ run: ToolRun) throws -> Report {
         let path = BackupBundle.database(meantBy: path)
         var choice = try KeyChange(of: path).settledSidecar(key.unlocked(), run)
-        for _ in 1..<Limits.readings {
+        for _ in 1..<ToolLimits.readings {
             do {
                 return try perform(run, choice)
             } catch let error as StoreError where error.isChangeMeanwhile && !KeyChange(of: path).isInterrupted() {
@@ -190,7 +190,7 @@ private struct VerificationRun {
         switch error {
         case let error as StoreError:
             switch error.code {
-            case .headerDamaged, .pageDamaged, .truncated, .logDamaged: true
+            case .headerDamaged, .pageDamaged, .truncated, .walDamaged: true
             default: false
             }
         case let error as DatabaseError:
@@ -206,7 +206,7 @@ private struct VerificationRun {
         if !Self.isNamed(error, by: result.scan, length) {
             var message = ToolError.explanation(of: error)
             // The pages may all be sound: then only this says what to do.
-            if let error = error as? StoreError, error.code == .logDamaged { message += " \(error.remedy)" }
+            if let error = error as? StoreError, error.code == .walDamaged { message += " \(error.remedy)" }
             result.problems = [message.hasSuffix(".") ? String(message.dropLast()) : message]
         }
         // Zeros after the last page that the header counts are no pages that were wiped.
@@ -264,7 +264,7 @@ private struct VerificationRun {
                 _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
                 // A commit in between is before the snapshot or after it.
                 if isBackup || before == db.commitPosition { return Snapshot(pages: pages, moment: before) }
-                if attempt == Limits.beginnings { return Snapshot(pages: pages, moment: nil, isBusy: true) }
+                if attempt == ToolLimits.beginnings { return Snapshot(pages: pages, moment: nil, isBusy: true) }
             } catch {
                 try? db.rollback()
                 throw error
@@ -282,7 +282,7 @@ private struct VerificationRun {
         result.problems =
             try headerProblems() + lengthProblems(result.scan, try countedPages(result.scan) ?? snapshot.pages)
             + pageProblems(result.scan)
-        if snapshot.moment != nil, let fault = WALContent.LengthFault(counts: result.scan.pagesByLog, snapshot.pages) {
+        if snapshot.moment != nil, let fault = WALContent.LengthFault(counts: result.scan.pagesByWAL, snapshot.pages) {
             result.problems.append(fault.text)
         }
         if result.scan.isClean {
@@ -311,7 +311,7 @@ private struct VerificationRun {
     /// The pages that the header counts; nil where the WAL has commits, which count instead. SQLite takes the length of the
     /// file for a count of 0, or of another program.
     private func countedPages(_ scan: StoreScan.Report) throws -> Int? {
-        guard scan.pagesByLog == 0 else { return nil }
+        guard scan.pagesByWAL == 0 else { return nil }
         return DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes)).map { Int($0.pageCount) }
     }
 
@@ -319,7 +319,7 @@ private struct VerificationRun {
         let pageBytes = choice.sidecar.settings.pageBytes
         let length = DatabaseLength(fileBytes: scan.fileBytes, pageBytes: pageBytes)
         // The scan has listed the pages that are missing.
-        let verdict = length.verdict(pages: pages) { scan.pagesByLog > 0 ? [] : nil }
+        let verdict = length.verdict(pages: pages) { scan.pagesByWAL > 0 ? [] : nil }
         guard verdict == .pageCountLowered else { return [] }
         return [
             "bytes 28 to 31 of the header count \(CountText.text(pages, "page")) of \(pageBytes) bytes, but the file has "
@@ -388,8 +388,8 @@ private struct VerificationRun {
     private static func firstLines(_ messages: [String]) -> [String] {
         let lines = messages.flatMap { $0.split(separator: "\n").map(String.init) }
             .filter { $0 != "*** in database main ***" }
-        let rest = lines.count - Limits.integrityLines
-        return lines.prefix(Limits.integrityLines)
+        let rest = lines.count - ToolLimits.integrityLines
+        return lines.prefix(ToolLimits.integrityLines)
             + (rest > 0 ? ["\(CountText.text(rest, "more line")), which may follow from these"] : [])
     }
 

@@ -40,7 +40,7 @@ struct UncheckedTable {
 
     /// Reads each stored value, also those on overflow pages.
     private func readValues(_ shape: TableShape, _ db: Database) throws {
-        let columns = shape.storedColumns.prefix(Limits.resultColumns).map(\.quotedIdentifier)
+        let columns = shape.storedColumns.prefix(ToolLimits.resultColumns).map(\.quotedIdentifier)
         try db.makeStatement(sql: "SELECT \(columns.joined(separator: ", ")) FROM \(table) NOT INDEXED")
             .forEachLentRow { row in for index in 0..<columns.count { _ = row[index] } }
     }

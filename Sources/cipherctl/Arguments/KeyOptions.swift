@@ -136,7 +136,7 @@ enum KeyOptions {
         environment: (String) -> [UInt8]? = { ProcessInspector.environmentValue($0) }
     ) throws(UsageError) -> Duration {
         let name = "CIPHERSTORE_KEY_COMMAND_TIMEOUT"
-        guard let value = environment(name), !value.isEmpty else { return Limits.keyCommandWait }
+        guard let value = environment(name), !value.isEmpty else { return CustodyLimits.keyCommandWait }
         guard let seconds = AgeText.seconds(String(decoding: value, as: UTF8.self)), seconds > 0 else {
             throw UsageError("\(name) is not a duration.", hint: "For example: 30s, 5m")
         }

@@ -318,9 +318,9 @@ final class TransferWatch: Sendable {
         let detail =
             switch progress.phase {
             case .copying:
-                String(
-                    format: "%.0f MB/s, %.0f s left", speed / 1e6,
-                    Double(progress.bytesTotal - progress.bytesDone) / max(1, speed))
+                CountText.speed(bytesPerSecond: speed) + ", "
+                    + CountText.decimal(
+                        Double(progress.bytesTotal - progress.bytesDone) / max(1, speed), digits: 0) + " s left"
             case .verifying: "verifying"
             }
         bar.show(progress.bytesDone, of: progress.bytesTotal, detail: detail)
@@ -330,13 +330,12 @@ final class TransferWatch: Sendable {
 extension BackupReport {
     /// The lines that commands print about a backup.
     var lines: [String] {
-        let seconds = duration / .seconds(1)
-        let speed = String(format: "%.0f MB/s", Double(bytes) / 1e6 / max(0.001, seconds))
+        let speed = CountText.speed(bytesPerSecond: Double(bytes) / max(0.001, duration / .seconds(1)))
         return [
             "store id     \(storeID)",
             "epoch        \(epoch), sidecar generation \(generation)",
             "pages        \(pages) of \(pageBytes) bytes, each authentic",
-            "took         \(String(format: "%.1f s", seconds)) (\(speed))",
+            "took         \(CountText.shortSeconds(duration)) (\(speed))",
         ]
     }
 

@@ -134,7 +134,7 @@ struct CreateCommand: Command {
         case .other: throw Self.exists(path, "It is a device, a pipe or a socket, and a store is a regular file.")
         case .regular, nil: break
         }
-        try ForeignLink.refuse(path)
+        try OtherUserLink.refuse(path)
         try paths.requireFreeName()
         if try paths.isFreeForStore { try paths.requireFreeCompanions() }
         let sidecar = SidecarFiles(databasePath: paths.database)

@@ -128,7 +128,7 @@ struct StatusCommand: Command {
             "hmac_hash": .optional(settings) { .string($0.hmacHash.rawValue) },
             "file_bytes": .int(found.fileBytes), "pages": .int(found.pages), "wal_bytes": .int(found.walBytes),
             "wal_frames": .int(found.walFrames), "wal_copied_frames": .optional(found.copiedFrames) { .int($0) },
-            "wal_readers": .array(found.logReaders.map { .int($0.processID) }),
+            "wal_readers": .array(found.walReaders.map { .int($0.processID) }),
             "in_use": .optional(found.isInUse, JSON.bool),
             "holders": .optional(found.holders, HolderReport.json),
             "history": HistoryLines.json(found.historyReading), "filesystem": .string(found.filesystem.name),
@@ -168,8 +168,8 @@ struct StatusCommand: Command {
             "sidecar      " + found.copies.map { "\($0.copy.rawValue) \($0.state)" }.joined(separator: ", "),
             "in use       \(use)",
         ]
-        if !found.logReaders.isEmpty {
-            let readers = found.logReaders.map(\.description).joined(separator: ", ")
+        if !found.walReaders.isEmpty {
+            let readers = found.walReaders.map(\.description).joined(separator: ", ")
             lines.append("WAL kept by  \(readers): reading an old snapshot, so the WAL cannot shrink")
         }
         lines += found.holders.map(HolderReport.lines) ?? []

@@ -72,7 +72,7 @@ struct UnfinishedCreation {
         let live = try Files.kind(paths.database) == .regular ? LiveFiles.descriptor(of: paths.database) : nil
         if let live, try !live.tryLockSQLiteBytes() { return }
         defer { try? live?.unlockSQLiteBytes() }
-        guard StoreHolders.strangers(of: paths.database).isEmpty, remains == .unfinished else { return }
+        guard StoreHolders.unleased(of: paths.database).isEmpty, remains == .unfinished else { return }
         // The files that were there before they were examined: another user may have exchanged a name meanwhile.
         for name in names { try name.remove() }
         // It stays where a program coordinates access to the file: others may be waiting for that lock.

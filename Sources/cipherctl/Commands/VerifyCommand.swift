@@ -112,15 +112,16 @@ struct VerifyCommand: Command {
     }
 
     private func lines(_ report: StoreVerification.Report) -> [String] {
-        let megabytes = String(
-            format: "%.1f MB in %.2f s", Double(report.checkedBytes) / 1_000_000, report.duration / .seconds(1))
+        let amount =
+            CountText.decimal(Double(report.checkedBytes) / 1e6, digits: 1) + " MB in "
+            + CountText.shortSeconds(report.duration, digits: 2)
         let integrity = report.integrity.map { $0 == ["ok"] ? "ok" : "\($0.count) messages" }
         let violations = report.foreignKeyViolations.map { $0 == 0 ? "ok" : CountText.text($0, "violation") }
         return [
             "pages         \(report.pagesChecked) checked, \(report.damagedPages.count) damaged, "
                 + "\(report.missingPages.count) missing",
             "WAL frames    \(report.framesChecked) checked, \(report.damagedFrames.count) damaged",
-            "speed         \(megabytes), \(Int(megabytesPerSecond(report))) MB/s",
+            "speed         \(amount), \(Int(megabytesPerSecond(report))) MB/s",
             "integrity     \(integrity ?? "not checked")", "foreign keys  \(violations ?? "not checked")",
         ] + report.problems.map { "problem       \($0)" } + findings(report, path) + ["result        \(result(report))"]
     }

@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import KeyCustody
+import StorePlatform
 
 /// Keyslots for people and for programs; never a secret.
 enum SlotReport {
@@ -62,13 +63,8 @@ enum SlotReport {
     }
 
     /// A date in UTC.
-    static func day(_ secondsSince1970: UInt64) -> String {
-        let date = Date(timeIntervalSince1970: Double(secondsSince1970))
-        return date.formatted(.iso8601.year().month().day())
-    }
+    static func day(_ secondsSince1970: UInt64) -> String { WallClock.utcDay(secondsSince1970) }
 
     /// A date and time in UTC.
-    static func moment(_ secondsSince1970: UInt64) -> String {
-        Date(timeIntervalSince1970: Double(secondsSince1970)).formatted(.iso8601)
-    }
+    static func moment(_ secondsSince1970: UInt64) -> String { WallClock.utc(secondsSince1970) }
 }

@@ -11,10 +11,12 @@ enum HolderReport {
     private static func line(_ holder: StoreHolder) -> String {
         var parts = ["\(holder)" + (holder.label.map { " \"\($0)\"" } ?? "")]
         parts += holder.uses.map(\.rawValue)
-        if let time = holder.writingFor { parts.append("writes for \(seconds(time)) s") }
-        if let time = holder.waitingFor { parts.append("waits for \(seconds(time)) s") }
+        if let time = holder.writingFor { parts.append("writes for \(CountText.shortSeconds(time, digits: 3))") }
+        if let time = holder.waitingFor { parts.append("waits for \(CountText.shortSeconds(time, digits: 3))") }
         if holder.writeCount > 0 {
-            parts.append("\(CountText.text(holder.writeCount, "write")), the longest \(seconds(holder.longestWrite)) s")
+            parts.append(
+                "\(CountText.text(holder.writeCount, "write")), the longest "
+                    + CountText.shortSeconds(holder.longestWrite, digits: 3))
         }
         return parts.joined(separator: ", ")
     }
@@ -37,10 +39,4 @@ enum HolderReport {
             })
     }
 
-    /// Seconds with three digits after the point.
-    private static func seconds(_ duration: Duration) -> String {
-        let milliseconds = Int(duration / .milliseconds(1))
-        let rest = String(milliseconds % 1000)
-        return "\(milliseconds / 1000)." + String(repeating: "0", count: 3 - rest.count) + rest
-    }
 }

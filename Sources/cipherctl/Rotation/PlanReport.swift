@@ -6,14 +6,14 @@ import StoreSharing
 /// The output of `--dry-run`.
 enum PlanReport {
     static func lines(_ plan: RotationPlan, _ path: String) -> [String] {
-        let speed = RotationOutcome.number(Double(plan.sampleBytesPerSecond) / 1e6, digits: 0)
-        let time = RotationOutcome.number(plan.expectedDuration / .seconds(1), digits: 1)
+        let speed = CountText.speed(bytesPerSecond: Double(plan.sampleBytesPerSecond))
+        let time = CountText.shortSeconds(plan.expectedDuration)
         var lines = [
             "\(path): a rotation \(plan.canBegin ? "can begin" : "cannot begin")",
             "  scheme       \(plan.hasSlots ? "slots" : "direct"), epoch \(plan.epoch)",
-            "  database     \(plan.databaseBytes) bytes, \(CountText.text(plan.pages, "page")); WAL \(plan.logBytes) bytes",
-            "  space        \(plan.freeBytes) bytes are free; the WAL may have \(plan.logLimitBytes) bytes meanwhile",
-            "  time         about \(time) s, at \(speed) MB/s on \(CountText.text(plan.workers, "thread"))",
+            "  database     \(plan.databaseBytes) bytes, \(CountText.text(plan.pages, "page")); WAL \(plan.walBytes) bytes",
+            "  space        \(plan.freeBytes) bytes are free; the WAL may have \(plan.walLimitBytes) bytes meanwhile",
+            "  time         about \(time), at \(speed) on \(CountText.text(plan.workers, "thread"))",
             "  filesystem   \(plan.filesystem)", "  library      \(plan.library)",
             "  last backup  \(plan.lastBackup.map(SlotReport.moment) ?? "none known")",
         ]
@@ -39,8 +39,8 @@ enum PlanReport {
             .init(name: "scheme", value: .string(plan.hasSlots ? "slots" : "direct")),
             .init(name: "epoch", value: .int(plan.epoch)), .init(name: "pages", value: .int(plan.pages)),
             .init(name: "database_bytes", value: .int(plan.databaseBytes)),
-            .init(name: "wal_bytes", value: .int(plan.logBytes)),
-            .init(name: "wal_limit_bytes", value: .int(plan.logLimitBytes)),
+            .init(name: "wal_bytes", value: .int(plan.walBytes)),
+            .init(name: "wal_limit_bytes", value: .int(plan.walLimitBytes)),
             .init(name: "free_bytes", value: .int(plan.freeBytes)),
             .init(name: "bytes_per_second", value: .int(plan.sampleBytesPerSecond)),
             .init(name: "workers", value: .int(plan.workers)),

@@ -98,7 +98,7 @@ struct RotationOutcome {
     }
 
     private func rotated(_ report: RotationReport) -> [String] {
-        let pause = Self.number(report.longestPause / .milliseconds(1), digits: 1)
+        let pause = CountText.decimal(report.longestPause / .milliseconds(1), digits: 1)
         var lines = [
             "\(path): epoch \(report.fromEpoch) -> \(report.toEpoch)"
                 + (report.wasFinished ? ", completed an interrupted rotation" : "")
@@ -107,24 +107,15 @@ struct RotationOutcome {
         if report.pages > 0 {
             lines += [
                 "  copied       \(CountText.text(report.pages, "page")), \(report.bytes) bytes at "
-                    + "\(Self.number(Double(report.copyBytesPerSecond) / 1e6, digits: 0)) MB/s",
+                    + CountText.speed(bytesPerSecond: Double(report.copyBytesPerSecond)),
                 "  carried over \(CountText.text(report.carriedPages, "page")) in \(CountText.text(report.rounds, "round"))",
                 "  paused       \(pause) ms at the longest, asked \(CountText.text(report.attempts, "time"))",
             ]
         }
         lines += report.removedSlots.map { "  removed      \(SlotReport.name($0)): its key opens the store no longer" }
-        lines.append("  took         \(Self.number(report.duration / .seconds(1), digits: 1)) s")
+        lines.append("  took         \(CountText.shortSeconds(report.duration))")
         if let backup = report.backupPath { lines.append("  backup       \(backup): it opens with the former keys") }
         return lines
-    }
-
-    /// A number with this many digits after the point.
-    static func number(_ value: Double, digits: Int) -> String {
-        let scale = (0..<digits).reduce(1) { power, _ in power * 10 }
-        let scaled = Int((max(0, value) * Double(scale)).rounded())
-        guard digits > 0 else { return "\(scaled)" }
-        let rest = String(scaled % scale)
-        return "\(scaled / scale)." + String(repeating: "0", count: digits - rest.count) + rest
     }
 
     // MARK: For programs

@@ -83,7 +83,7 @@ struct RotationStatusReport {
             .init(name: "epoch", value: .int(status.epoch)),
             .init(name: "database_bytes", value: .int(status.databaseBytes)),
             .init(name: "copy_bytes", value: .optional(status.copyBytes) { .int($0) }),
-            .init(name: "wal_bytes", value: .int(status.logBytes)),
+            .init(name: "wal_bytes", value: .int(status.walBytes)),
         ]
     }
 }

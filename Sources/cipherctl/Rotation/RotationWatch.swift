@@ -44,10 +44,10 @@ final class RotationWatch: Sendable {
     static func detail(_ progress: RotationProgress) -> String {
         var parts = [progress.phase.rawValue]
         if progress.bytesPerSecond > 0 {
-            parts.append("\(RotationOutcome.number(Double(progress.bytesPerSecond) / 1e6, digits: 0)) MB/s")
+            parts.append(CountText.speed(bytesPerSecond: Double(progress.bytesPerSecond)))
         }
         if let remaining = progress.remaining {
-            parts.append("\(RotationOutcome.number(remaining / .seconds(1), digits: 0)) s left")
+            parts.append(CountText.shortSeconds(remaining, digits: 0) + " left")
         }
         return parts.joined(separator: ", ")
     }

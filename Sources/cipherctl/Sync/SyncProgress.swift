@@ -9,18 +9,10 @@ struct TransferRate: Equatable {
     /// `12 objects, 1.5 MB, 300.0 kB/s`; without the rate in the first moment.
     func text(after seconds: Double) -> String {
         guard objects > 0 else { return "" }
-        let start = "\(CountText.text(objects, "object")), \(Self.amount(Double(bytes)))"
-        return seconds >= 0.2 ? start + ", \(Self.amount(Double(bytes) / seconds))/s" : start
+        let start = "\(CountText.text(objects, "object")), \(CountText.bytes(Double(bytes)))"
+        return seconds >= 0.2 ? start + ", \(CountText.bytes(Double(bytes) / seconds))/s" : start
     }
 
-    private static func tenths(_ value: Double) -> String {
-        let tenths = Int((min(value, 1e12) * 10).rounded())
-        return "\(tenths / 10).\(tenths % 10)"
-    }
-
-    private static func amount(_ bytes: Double) -> String {
-        bytes >= 1e6 ? "\(tenths(bytes / 1e6)) MB" : "\(tenths(bytes / 1e3)) kB"
-    }
 }
 
 /// Shows the progress of an exchange.

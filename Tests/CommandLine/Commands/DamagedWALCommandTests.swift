@@ -212,7 +212,7 @@ struct DamagedWALCommandTests {
                 if run.call.contains("-wal-damaged"), run.outcome.status != 0 {
                     refusals += 1
                     let code = run.outcome.errorJSON["code"] as? String
-                    #expect(code == "logDamaged" && run.outcome.status == 65, "\(run.call): \(run.outcome.errors)")
+                    #expect(code == "walDamaged" && run.outcome.status == 65, "\(run.call): \(run.outcome.errors)")
                 }
                 number += 1
             }

@@ -314,7 +314,7 @@ struct VerifyTests {
         for more in [[], ["--write"]] {
             let arguments = ["sql", place.path("c.db"), "SELECT 1"] + more
             let outcome = try place.run(arguments + ["--raw-key-file", place.key, "--json"])
-            #expect(outcome.status == 65 && outcome.errors.contains("\"logDamaged\""), "\(more) \(outcome.errors)")
+            #expect(outcome.status == 65 && outcome.errors.contains("\"walDamaged\""), "\(more) \(outcome.errors)")
             #expect(outcome.errors.contains(sentence) && outcome.errors.contains("move it away"), "\(outcome.errors)")
         }
         let count = try place.bytes("c.db").count / 4096
@@ -330,7 +330,7 @@ struct VerifyTests {
             #expect(hasRemedy && !outcome.output.contains("none of which counts"), "\(command) \(outcome.output)")
         }
         let findings = try place.ctl("doctor", place.path("c.db"), "--json").output
-        #expect(findings.contains("logDamaged") && findings.split(separator: sentence).count == 2, "\(findings)")
+        #expect(findings.contains("walDamaged") && findings.split(separator: sentence).count == 2, "\(findings)")
         try place.remove("c.db-wal")
         #expect(try place.ctl("sql", place.path("c.db"), "SELECT 1", "--write").status == 0)
     }

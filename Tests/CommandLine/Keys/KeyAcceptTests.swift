@@ -95,8 +95,8 @@ struct KeyAcceptTests {
         #expect(try place.ctl("status", store, "--json").json["rolled_back"] as? Bool == false)
         try putBack()
         // The row is in the log while somebody has the store open, and in the file of a copy that is nothing else.
-        for hasLog in [true, false] {
-            if hasLog {
+        for hasWAL in [true, false] {
+            if hasWAL {
                 #expect(try !place.bytes("s.db-wal").isEmpty)
             } else {
                 holder.end()

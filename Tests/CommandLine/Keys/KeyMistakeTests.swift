@@ -152,8 +152,8 @@ struct KeyMistakeTests {
         ]
         for arguments in runs {
             for json in [[], ["--json"]] {
-                let isLog = arguments[1] == "log"
-                let outcome = try place.run(arguments + json + (isLog ? [] : key))
+                let isWALFile = arguments[1] == "log"
+                let outcome = try place.run(arguments + json + (isWALFile ? [] : key))
                 for text in [outcome.output, outcome.errors] {
                     #expect(!text.contains(Self.secret) && !text.lowercased().contains(revealed), "\(arguments)")
                     #expect(!text.contains(String(repeating: "2a", count: 32)))

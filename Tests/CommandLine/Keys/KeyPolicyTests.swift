@@ -98,7 +98,7 @@ struct KeyPolicyTests {
         #expect(findings(created + KeyPolicy.usualKeySeconds + 1, usual) == ["keyOld"])
         // Clocks of machines differ a little.
         #expect(findings(created - 60, usual) == [] && KeyHealth(paths, sidecar, now: created - 60).keyAge == 0)
-        let early = created - StoreTools.Limits.clockTolerance - 1
+        let early = created - ToolLimits.clockTolerance - 1
         #expect(findings(early, usual) == ["timeToCome"] && KeyHealth(paths, sidecar, now: early).keyAge == nil)
         #expect(KeyHealth(paths, sidecar, now: early).lines.first == "data key     age not known")
         #expect(

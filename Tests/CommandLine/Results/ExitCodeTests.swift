@@ -11,11 +11,11 @@ struct ExitCodeTests {
         .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
         .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
         .modeConflict, .notEncrypted, .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .databaseMissing,
-        .logMissing,
+        .walMissing,
         .noSuchStore,
         .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead,
-        .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly,
+        .slotNotFound, .lastSlot, .tooManySlots, .walDamaged, .alreadyExists, .backupDamaged, .backupReadOnly,
         .storeName, .pathTooLong, .erasureRefused, .notOwner,
     ]
 
@@ -24,11 +24,11 @@ struct ExitCodeTests {
         case .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
             .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
             .modeConflict, .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing,
-            .logMissing,
+            .walMissing,
             .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .slotNotFound, .lastSlot,
-            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly, .storeName, .pathTooLong,
+            .tooManySlots, .walDamaged, .alreadyExists, .backupDamaged, .backupReadOnly, .storeName, .pathTooLong,
             .erasureRefused, .notOwner:
             codes.contains { $0.name == code.name }
         }

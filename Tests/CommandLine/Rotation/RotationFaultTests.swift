@@ -312,8 +312,8 @@ import Testing
 
         /// With the former key it is undone, unless its log was emptied: then it is refused.
         private func expectUndoing(_ comment: Comment) throws {
-            let hasLog = try place.exists("s.db-wal") && !place.bytes("s.db-wal").isEmpty
-            let isLogWhole = isLost || hasLog
+            let hasWAL = try place.exists("s.db-wal") && !place.bytes("s.db-wal").isEmpty
+            let isLogWhole = isLost || hasWAL
             if isDirect {
                 let refusal = storeError { try SharedStore.open(at: store, unlockedBy: present) }
                 // If the sidecar says already that it was undone, the new key is just another one.

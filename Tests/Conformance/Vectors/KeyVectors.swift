@@ -61,7 +61,7 @@ enum KeyVectors {
             return try passphrase(vector).withUnsafeBytes {
                 try KeyDerivation.scrypt(
                     password: $0, salt: salt, log2Rounds: log2Rounds, blockSize: blockSize, lanes: lanes,
-                    memoryLimitBytes: Limits.slotMemoryBytes, keyBytes: 32)
+                    memoryLimitBytes: CustodyLimits.slotMemoryBytes, keyBytes: 32)
             }
         case "argon2id":
             let memoryKiB = try vector.number("memory_kib")

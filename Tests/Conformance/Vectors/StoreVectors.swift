@@ -71,7 +71,8 @@ enum StoreVectors {
 
     /// The line of the manifest that is not as the format says.
     private static func damagedLine(_ vector: ConformanceVector) -> Int? {
-        guard let manifest = vector.parts[BackupBundle.manifestName], manifest.count <= Limits.manifestBytes else {
+        guard let manifest = vector.parts[BackupBundle.manifestName], manifest.count <= StoreLimits.manifestBytes
+        else {
             return nil
         }
         do {

@@ -100,7 +100,7 @@ extension Actor {
             case "key": options.mode = .newKey(TestKeys.source(parts[1]))
             case "give-up": options.longReads = .giveUp(after: .seconds(number ?? 0))
             case "end": options.longReads = .end(after: .seconds(number ?? 0))
-            case "log": options.logLimitBytes = Int(number ?? 0)
+            case "log": options.walLimitBytes = Int(number ?? 0)
             case "throttle": options.throttleBytesPerSecond = Int(number ?? 0)
             case "proof": options.provesNewKey = Self.manager(parts[1], words)
             case "proof-at": break

@@ -44,7 +44,7 @@ enum ImportFence {
         let names = #/(?i:sqlite|lock_?byte|lockfile|holder|writerqueue|writeslot|walindex)/#
         let pendingByte = #/\b(?:1\s*<<\s*30|1_?073_?741_?82[4-9]|0x4000_?0000)\b/#
         // The second one is an amount of memory.
-        let homes = ["Sources/StoreSharing/Locks/LockBytes.swift", "Sources/KeyCustody/Limits"]
+        let homes = ["Sources/StoreSharing/Locks/LockBytes.swift", "Sources/KeyCustody/CustodyLimits"]
         return tree.swiftFiles(in: "Sources").flatMap { file in
             file.codeLines.enumerated().compactMap { index, line -> Finding? in
                 if file.path.hasPrefix("Sources/StorePlatform/"), let match = line.firstMatch(of: names) {

@@ -129,7 +129,7 @@ struct PageUseTests {
         defer { try? store.close() }
         let page = try root("long")
         try store.write { try $0.execute(sql: "DELETE FROM long WHERE id > 3; INSERT INTO long VALUES (99, 'new')") }
-        #expect(try verify().scan.pagesInLog.contains(page))
+        #expect(try verify().scan.pagesInWAL.contains(page))
         try fixture.poke(at: (Int(page) - 1) * 4096, [UInt8](repeating: 0, count: 2048))
         let report = try fixture.run()
         #expect(report.failed.isEmpty, "\(report)")
@@ -171,7 +171,7 @@ struct PageUseTests {
     private struct LateWriter: PageInspector {
         let write: @Sendable () throws -> Void
         func beginFrames() {}
-        func beginPages(_ count: Int, inLog: Set<UInt32>) { #expect(throws: Never.self) { try write() } }
+        func beginPages(_ count: Int, inWAL: Set<UInt32>) { #expect(throws: Never.self) { try write() } }
         func see(frame: UInt32, ofPage number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool) {}
         func see(page number: UInt32, _ bytes: UnsafeRawBufferPointer, isAuthentic: Bool) {}
     }
@@ -188,7 +188,7 @@ struct PageUseTests {
         verification.inspector = LateWriter { try store.write { try $0.execute(sql: "DELETE FROM long") } }
         let report = try verification.run()
         #expect(report.isSound, "\(report.problems)")
-        #expect(report.scan.freeList.pages.count <= before && report.scan.pagesInLog.count < 20)
+        #expect(report.scan.freeList.pages.count <= before && report.scan.pagesInWAL.count < 20)
         #expect(try verify().scan.freeList.pages.count > before)
     }
 

@@ -15,9 +15,9 @@ struct SidecarParserTests {
     @Test("a file that is too long is refused before it is read as anything")
     func length() throws {
         let text = try text()
-        let long = text + String(repeating: "\n", count: Limits.sidecarBytes + 1 - text.utf8.count)
-        #expect(error(long) == .tooLong(limitBytes: Limits.sidecarBytes))
-        #expect(error(String(long.dropLast())) != .tooLong(limitBytes: Limits.sidecarBytes))
+        let long = text + String(repeating: "\n", count: CustodyLimits.sidecarBytes + 1 - text.utf8.count)
+        #expect(error(long) == .tooLong(limitBytes: CustodyLimits.sidecarBytes))
+        #expect(error(String(long.dropLast())) != .tooLong(limitBytes: CustodyLimits.sidecarBytes))
     }
 
     // JSON libraries accept most of these, and two readers would then see two values.
@@ -101,7 +101,7 @@ struct SidecarParserTests {
 
     @Test("bytes beyond the limit are refused before they are looked at")
     func limit() throws {
-        let long = try text() + String(repeating: " ", count: Limits.sidecarBytes)
+        let long = try text() + String(repeating: " ", count: CustodyLimits.sidecarBytes)
         #expect(error(long) == .tooLong(limitBytes: 65_536))
     }
 

@@ -28,7 +28,7 @@ struct RotationStateTests {
             .caughtUp(left: .zero),
             .caughtUp(left: .seconds(1)), .paused("pause"), .carried, .proved("switch"),
             .withheld(isPatienceOver: false),
-            .withheld(isPatienceOver: true), .foreignHolder, .withdrawn("view 2"), .walLost("keys", "view 2"),
+            .withheld(isPatienceOver: true), .unleasedHolder, .withdrawn("view 2"), .walLost("keys", "view 2"),
             .notAnnounced, .done, .failed,
         ]
     }
@@ -41,7 +41,7 @@ struct RotationStateTests {
             (.freezing, .copying, .frozen("view")), (.copying, .verifying, .copied("copy")),
             (.verifying, .catchingUp, .verified), (.catchingUp, .pausing, .caughtUp(left: .zero)),
             (.pausing, .carryingRest, .paused("pause")), (.carryingRest, .proving, .carried),
-            (.proving, .withdrawing, .foreignHolder), (.proving, .announcingSwitch, .proved("switch")),
+            (.proving, .withdrawing, .unleasedHolder), (.proving, .announcingSwitch, .proved("switch")),
             (.announcingSwitch, .switching, .done), (.switching, .repeating, .failed), (.switching, .finishing, .done),
             (.finishing, .ended, .done), (.examining, .undoing, .failed), (.undoing, .leaving, .failed),
         ]
@@ -122,7 +122,7 @@ struct RotationStateTests {
                     (.paused("pause"), "carry rest copy, view, pause"),
                     (.withheld(isPatienceOver: false), "withdraw copy, view, -, 1"),
                     (.withheld(isPatienceOver: true), "undo: pending keys, view, copy"),
-                    (.foreignHolder, "withdraw copy, view, -, 1"), (.failed, "undo: pending keys, view, copy"),
+                    (.unleasedHolder, "withdraw copy, view, -, 1"), (.failed, "undo: pending keys, view, copy"),
                 ]
             ),
             .carryingRest: (
@@ -131,7 +131,7 @@ struct RotationStateTests {
                     (.carried, "prove copy, pause"),
                     (.withheld(isPatienceOver: false), "withdraw copy, view, pause, 1"),
                     (.withheld(isPatienceOver: true), "undo: pending keys, view, copy, pause"),
-                    (.foreignHolder, "withdraw copy, view, pause, 1"),
+                    (.unleasedHolder, "withdraw copy, view, pause, 1"),
                     (.failed, "undo: pending keys, view, copy, pause"),
                 ]
             ),
@@ -141,7 +141,7 @@ struct RotationStateTests {
                     (.proved("switch"), "announce switch copy, pause, switch"),
                     (.withheld(isPatienceOver: false), "withdraw copy, -, pause, 1"),
                     (.withheld(isPatienceOver: true), "undo: pending keys, copy, pause"),
-                    (.foreignHolder, "withdraw copy, -, pause, 1"), (.failed, "undo: pending keys, copy, pause"),
+                    (.unleasedHolder, "withdraw copy, -, pause, 1"), (.failed, "undo: pending keys, copy, pause"),
                 ]
             ),
             .withdrawing: (
@@ -259,7 +259,7 @@ struct RotationStateTests {
     }
 
     @Test("a connection that no request reaches is waited for twice, and then ends the rotation")
-    func foreignHolders() throws {
+    func unleasedHolders() throws {
         var state = try state(at: .proving)
         func next(_ event: State.Event) -> String {
             let isTaken = state.take(event)
@@ -267,11 +267,11 @@ struct RotationStateTests {
             return Self.text(state.step)
         }
         for attempt in 1...2 {
-            #expect(next(.foreignHolder) == "withdraw copy, -, pause, \(attempt)")
+            #expect(next(.unleasedHolder) == "withdraw copy, -, pause, \(attempt)")
             for event in [.withdrawn("view"), .caughtUp(left: .zero), .paused("pause"), .carried] as [State.Event] {
                 _ = next(event)
             }
         }
-        #expect(next(.foreignHolder) == "undo: pending keys, copy, pause")
+        #expect(next(.unleasedHolder) == "undo: pending keys, copy, pause")
     }
 }

@@ -401,7 +401,7 @@ import Testing
         #expect(plan.canBegin, "\(plan.obstacles)")
         #expect(plan.epoch == 1 && plan.hasSlots && plan.hasRecoverySlot == false && plan.damage == [])
         #expect(plan.databaseBytes == plan.pages * 4096 && plan.pages > 200)
-        #expect(plan.sampleBytesPerSecond > 0 && plan.freeBytes > 0 && plan.logLimitBytes > 0)
+        #expect(plan.sampleBytesPerSecond > 0 && plan.freeBytes > 0 && plan.walLimitBytes > 0)
         #expect(plan.holders.contains { $0.process == ProcessInspector.currentProcess })
         #expect(plan.warnings.contains { $0.what.contains("recovery") })
         #expect(plan.library.hasPrefix("SQLCipher 4"))

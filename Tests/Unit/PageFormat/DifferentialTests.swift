@@ -78,8 +78,8 @@ struct DifferentialTests {
         var codec = try PageCodec(keys: keys)
         let pageBytes = codec.layout.pageBytes
         let log = try WALScan.scan(image.log)
-        let inLog = log.map { $0.committedFrames > 0 ? $0.databasePages : nil } ?? nil
-        let pageCount = inLog ?? UInt32(image.main.count / pageBytes)
+        let inWAL = log.map { $0.committedFrames > 0 ? $0.databasePages : nil } ?? nil
+        let pageCount = inWAL ?? UInt32(image.main.count / pageBytes)
         var decrypted: [UInt8] = []
         for number in 1...pageCount {
             let page: [UInt8]

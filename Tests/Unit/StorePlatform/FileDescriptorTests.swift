@@ -7,7 +7,7 @@ import Testing
 struct FileDescriptorTests {
     let folder: TemporaryFolder
     let path: String
-    private let byteCount = 3 * Limits.bytesFreedAtOnce + 5
+    private let byteCount = 3 * PlatformLimits.bytesFreedAtOnce + 5
 
     init() throws {
         folder = try TemporaryFolder()

@@ -28,5 +28,11 @@ struct MessageWordTests {
         #expect(CountText.text(3, "entry", "entries") == "3 entries")
         #expect(CountText.seconds(.seconds(1)) == "1 second" && CountText.seconds(.seconds(30)) == "30 seconds")
         #expect(CountText.seconds(.milliseconds(2_500)) == "2.5 seconds")
+        #expect(CountText.shortSeconds(.milliseconds(2_460)) == "2.5 s")
+        #expect(CountText.shortSeconds(.milliseconds(1_005), digits: 3) == "1.005 s")
+        #expect(CountText.bytes(300_000) == "300.0 kB" && CountText.bytes(1_540_000) == "1.5 MB")
+        #expect(CountText.speed(bytesPerSecond: 312_400_000) == "312 MB/s")
+        #expect(WallClock.utc(1_795_300_399) == "2026-11-21T22:33:19Z")
+        #expect(WallClock.utcDay(1_795_300_399) == "2026-11-21")
     }
 }

@@ -288,14 +288,14 @@ struct HolderRowTests {
     func strangers() throws {
         let (stranger, input) = try shell("3<>\"$1\"")
         let others = try [shell("3<\"$1\""), shell("3<>\"$1\" 4<>\"$2\"")]
-        #expect(StoreHolders.strangers(of: database).map(\.process) == [stranger.processIdentifier])
+        #expect(StoreHolders.unleased(of: database).map(\.process) == [stranger.processIdentifier])
         #expect(try holders().map(\.process) == [stranger.processIdentifier])
         #expect(try holders().map(\.uses) == [[.open]])
         for (process, input) in others + [(stranger, input)] {
             try input.fileHandleForWriting.close()
             process.waitUntilExit()
         }
-        #expect(StoreHolders.strangers(of: database).isEmpty)
+        #expect(StoreHolders.unleased(of: database).isEmpty)
     }
 
     // `truncate -s 0 app.db-lock` ended every process that had the store open by SIGBUS.

@@ -143,7 +143,7 @@ struct DamagedWALTests {
         }
         for _ in 0..<2 {
             let error = #expect(throws: StoreError.self) { try killed.open() }
-            #expect(error?.code == .logDamaged, "\(error.debugDescription)")
+            #expect(error?.code == .walDamaged, "\(error.debugDescription)")
             #expect(error?.what.contains("not opened for writing") == true)
             #expect(error?.remedy.contains("cipherctl salvage") == true)
             #expect(try killed.log() == log && killed.bytes(killed.path) == database)

@@ -19,7 +19,7 @@ struct ForeignWALTests {
             killed.open, { try #require(try SharedStore.openReadOnly(at: killed.path, unlockedBy: killed.source)) },
         ] {
             let error = #expect(throws: StoreError.self) { try opens().close() }
-            #expect(error?.code == .logDamaged && error?.why.contains(words) == true, "\(error.debugDescription)")
+            #expect(error?.code == .walDamaged && error?.why.contains(words) == true, "\(error.debugDescription)")
         }
         #expect(try killed.bytes(killed.path) == database && killed.log() == log)
         let status = try StoreStatus(killed.path, unlockedBy: killed.source).run()

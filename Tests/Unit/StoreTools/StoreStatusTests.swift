@@ -99,7 +99,7 @@ struct StoreStatusTests {
     }
 
     @Test("a page 1 that is damaged in the file and intact in the WAL is no problem", arguments: [21, 99])
-    func firstPageInLog(offset: Int) throws {
+    func firstPageInWAL(offset: Int) throws {
         // Story: a checkpoint was interrupted there. The store opened, and status called it a problem.
         let store = try fixture.openStore()
         try store.write { try $0.execute(sql: "CREATE TABLE other (a)") }

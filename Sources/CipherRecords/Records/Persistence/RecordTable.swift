@@ -82,15 +82,15 @@ final class RecordTable {
     func statement(
         _ action: Action, _ names: ColumnNames, _ db: Database, _ makeSQL: () throws -> String
     ) throws -> Statement {
-        if let latest, latestNames === names, latestAction == action { return try latest.free(db) }
+        if let latest, latestNames === names, latestAction == action { return try latest.idleStatement(db) }
         let key = StatementKey(action: action, names: names)
         if let lazy = statements[key] {
-            return try keep(lazy, action, names).free(db)
+            return try keep(lazy, action, names).idleStatement(db)
         }
         let lazy = LazyStatement(sql: try makeSQL())
         if statements.count >= RecordStorage.mostRequests { statements.removeAll() }
         statements[key] = lazy
-        return try keep(lazy, action, names).free(db)
+        return try keep(lazy, action, names).idleStatement(db)
     }
 
     private func keep(_ lazy: LazyStatement, _ action: Action, _ names: ColumnNames) -> LazyStatement {

@@ -172,7 +172,7 @@ struct PageSnapshotTests {
         let size = Int(try log.status().byteCount)
         let byte = try log.read(at: size - 100, byteCount: 1)
         try log.write([byte[0] ^ 1], at: size - 100)
-        #expect(throws: StoreError(.logDamaged, what: "", why: "", remedy: "")) {
+        #expect(throws: StoreError(.walDamaged, what: "", why: "", remedy: "")) {
             try view.delta(since: view.position)
         }
         try view.close()

@@ -105,7 +105,7 @@ private final class StatementGate: ConnectionObserver, Sendable {
     let keptEventCount = 0
     func statementWillRun(_ statement: Statement, on db: Database) { willRun() }
     func statementDidEnd(_ statement: Statement, hasFailed: Bool, on db: Database) {}
-    func rowDidChange(_ change: RowChange, on db: Database) {}
+    func rowDidChange(_ change: UpdateHookChange, on db: Database) {}
     func savepointDidRollback(keepingEvents count: Int) {}
     func savepointsDidEnd() {}
     func transactionWillCommit() {}

@@ -7,7 +7,7 @@ import Testing
 @Suite struct CheckpointStatisticsTests {
     let folder = TemporaryFolder()
 
-    private func logBytes() -> Int {
+    private func walBytes() -> Int {
         let attributes = try? FileManager.default.attributesOfItem(atPath: folder.path("app.db-wal"))
         return (attributes?[.size] as? Int) ?? 0
     }
@@ -22,8 +22,8 @@ import Testing
         let statistics = pool.checkpointStatistics
         #expect(statistics.count >= 3 && statistics.copiedFrames >= 400)
         #expect(statistics.longest > .zero && statistics.postponed == 0 && statistics.blockage == nil)
-        #expect(statistics.logFrames == statistics.checkpointedFrames)
-        #expect(logBytes() < 200 * 4120)
+        #expect(statistics.walFrames == statistics.checkpointedFrames)
+        #expect(walBytes() < 200 * 4120)
         let copied = statistics.copiedFrames
         try pool.checkpoint()
         try pool.checkpoint()
@@ -46,7 +46,7 @@ import Testing
         #expect(blockage.frames > 100)
         #expect(blockage.age > .zero)
         #expect(blockage.readers.map(\.processID) == [getpid()])
-        #expect(logBytes() > 200 * 4096)
+        #expect(walBytes() > 200 * 4096)
         #expect(try snapshot.read { try $0.rowCount() } == 0)
         #expect(waitUntil { reports.withLock { !$0.isEmpty } })
         #expect(reports.withLock { $0[0].description }.contains("this process"))
@@ -70,7 +70,7 @@ import Testing
         while pools[1].checkpointStatistics.count == 0 { try pools[1].write { try $0.insert(page) } }
         for pool in pools { try pool.write { try $0.insert(page) } }
         #expect(counts() == [1, 1, 0])
-        let frames = pools.map(\.checkpointStatistics.logFrames)
+        let frames = pools.map(\.checkpointStatistics.walFrames)
         #expect(frames[1] >= frames[0] + 100)
         try snapshot.close()
         // A new run of the log has checkpoints of its own, whatever the reports of the former one say.
@@ -121,7 +121,7 @@ import Testing
         }
         for _ in 0..<300 { try pool.write { db in for _ in 0..<20 { try db.insert(page) } } }
         // 6,000 frames were written; those of a few checkpoints may lie in the log.
-        #expect(logBytes() < 1500 * 4120, "\(logBytes() / 4120) frames")
+        #expect(walBytes() < 1500 * 4120, "\(walBytes() / 4120) frames")
     }
 
     @Test("a checkpoint of a long log that nobody reads does not wait for readers")
@@ -134,8 +134,8 @@ import Testing
             let pool = try Databases.poolWithTable(folder) { $0.checkpointFrames = 10 }
             try pool.write { db in for _ in 0..<60 { try db.insert(page) } }
             let statistics = pool.checkpointStatistics
-            try #require(statistics.count > 0 && statistics.logFrames >= 40, "\(number): \(statistics)")
-            #expect(statistics.logFrames == statistics.checkpointedFrames)
+            try #require(statistics.count > 0 && statistics.walFrames >= 40, "\(number): \(statistics)")
+            #expect(statistics.walFrames == statistics.checkpointedFrames)
             quickest = min(quickest, statistics.longest)
         }
         #expect(quickest < .milliseconds(15))
@@ -156,7 +156,7 @@ import Testing
         try snapshot.close()
         // With the next run of the log everything is as before.
         for _ in 0..<10 { try pool.write { db in for _ in 0..<60 { try db.insert(page) } } }
-        #expect(logBytes() < 1200 * 4120)
+        #expect(walBytes() < 1200 * 4120)
     }
 
     @Test("a checkpoint that failed is tried again soon, by whoever commits")

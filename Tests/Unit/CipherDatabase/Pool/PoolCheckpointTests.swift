@@ -6,7 +6,7 @@ import Testing
 @Suite struct PoolCheckpointTests {
     let folder = TemporaryFolder()
 
-    private func logBytes() -> Int {
+    private func walBytes() -> Int {
         let attributes = try? FileManager.default.attributesOfItem(atPath: folder.path("app.db-wal"))
         return (attributes?[.size] as? Int) ?? 0
     }
@@ -83,8 +83,8 @@ import Testing
         let text = String(repeating: "x", count: 3000)
         for _ in 0..<3000 { try pool.write { try $0.insert(text) } }
         // 1000 frames of 4 KiB with their headers, and what one commit adds.
-        #expect(logBytes() < 1100 * 4120)
-        #expect(logBytes() > 0)
+        #expect(walBytes() < 1100 * 4120)
+        #expect(walBytes() > 0)
         #expect(try pool.read { try $0.rowCount() } == 3000)
     }
 
@@ -96,9 +96,9 @@ import Testing
             #expect(try db.rowCount() == 0)
             for _ in 0..<40 { try pool.write { db in for _ in 0..<100 { try db.insert(text) } } }
         }
-        #expect(logBytes() > 3000 * 4120)
+        #expect(walBytes() > 3000 * 4120)
         for _ in 0..<12 { try pool.write { db in for _ in 0..<100 { try db.insert(text) } } }
-        #expect(logBytes() <= 6 << 20)
+        #expect(walBytes() <= 6 << 20)
         #expect(try pool.checkpoint(.full).isComplete)
     }
 

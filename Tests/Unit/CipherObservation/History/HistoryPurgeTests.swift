@@ -39,10 +39,10 @@ import Testing
         #expect(try count(pool) == 3_001)
         // No time at all: one step, so that there is progress.
         var part = try pool.writeWithoutTransaction { try $0.purgeHistory(count: 100_000, for: .zero) }
-        #expect(part.count == Limits.historyPurgeStep)
+        #expect(part.count == DatabaseLimits.historyPurgeStep)
         part = try pool.writeWithoutTransaction { try $0.purgeHistory(count: 777, for: .seconds(600)) }
         #expect(part.count == 777)
-        #expect(try count(pool) == 3_001 - Limits.historyPurgeStep - 777)
+        #expect(try count(pool) == 3_001 - DatabaseLimits.historyPurgeStep - 777)
         part = try pool.writeWithoutTransaction { try $0.purgeHistory(count: 100_000, for: .seconds(600)) }
         #expect(try count(pool) == 1)
         part = try pool.writeWithoutTransaction { try $0.purgeHistory(count: 100_000, for: .seconds(600)) }
@@ -105,7 +105,7 @@ import Testing
     func pace() throws {
         let pool = try recorded(100)
         pool.writeWithoutTransaction { $0.hooks.history.purgeCount = 100 }
-        try insert(10_000...(10_000 + Limits.historyPurgeInterval), pool)
+        try insert(10_000...(10_000 + DatabaseLimits.historyPurgeInterval), pool)
         let before = try count(pool)
         try insert(20_000...20_050, pool)
         #expect(try count(pool) < before)

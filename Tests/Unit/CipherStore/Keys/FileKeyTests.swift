@@ -14,12 +14,12 @@ import Testing
 
     private func opened(_ path: String, _ source: KeySource) throws -> FileKey {
         let fileKey = FileKey(path: path, configuration: Configuration())
-        try pool(path, fileKey, .material(source.read(), creatingWith: .plaintextHeader)).close()
+        try pool(path, fileKey, .secret(source.read(), creatingWith: .plaintextHeader)).close()
         return fileKey
     }
 
     private func count(_ path: String, _ fileKey: FileKey) throws -> Int? {
-        let pool = try pool(path, fileKey, .held)
+        let pool = try pool(path, fileKey, .knownKeys)
         defer { try? pool.close() }
         return try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM note") }
     }
@@ -86,7 +86,7 @@ import Testing
                 other.epoch = 1
             }
             let error = #expect(throws: StoreError.self) {
-                try pool(folder.path("app.db"), fileKey.successor(), .held).close()
+                try pool(folder.path("app.db"), fileKey.successor(), .knownKeys).close()
             }
             #expect(error?.code == .keyRotated(from: 1, to: other.epoch))
         }

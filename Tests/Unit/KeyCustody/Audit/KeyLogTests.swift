@@ -132,7 +132,7 @@ struct KeyLogTests {
         // Filled with lines of one length, without an fsync for each.
         let entry = try #require(try log.verify().entries.last)
         var (text, number, hash) = (try String(contentsOfFile: log.path, encoding: .utf8), entry.number, entry.hash)
-        while text.utf8.count + 2 * filling < Limits.keyLogBytes {
+        while text.utf8.count + 2 * filling < CustodyLimits.keyLogBytes {
             number += 1
             let next = try KeyLogEntry(.restored(), number: number, after: hash)
             hash = next.hash
@@ -141,7 +141,7 @@ struct KeyLogTests {
         try write(text)
         try record([.keyRevealed, .backupMade, .keyRevealed])
         #expect(try folder.names() == ["app.db-keylog", "app.db-keylog.1", "app.db-lock"])
-        #expect(try #require(try Files.byteCount(log.formerPath)) <= Limits.keyLogBytes)
+        #expect(try #require(try Files.byteCount(log.formerPath)) <= CustodyLimits.keyLogBytes)
         #expect(try #require(try Files.byteCount(log.path)) < 2000)
         var audit = try log.verify()
         #expect(audit.problems.isEmpty && audit.notes.isEmpty)
@@ -215,7 +215,7 @@ struct KeyLogTests {
         try Data(first.dropFirst(10).utf8).write(to: URL(filePath: log.formerPath))
         #expect(try log.verify().problems.count >= 2)
         // A file with the bound's length is left before an acknowledgement, which covers it then.
-        try Data(String(repeating: "x", count: Limits.keyLogBytes - 100).utf8).write(to: URL(filePath: log.path))
+        try Data(String(repeating: "x", count: CustodyLimits.keyLogBytes - 100).utf8).write(to: URL(filePath: log.path))
         #expect(try log.acknowledge(epoch: 3) != nil)
         #expect(try lines().count == 1 && log.verify().problems.isEmpty)
     }
@@ -368,7 +368,9 @@ struct KeyLogDocumentTests {
             let row = try #require(document.split(separator: "\n").first { $0.hasPrefix("| `\(event.name)` |") })
             for detail in event.details { #expect(row.contains("`\(detail.name)`"), "\(event.name)") }
         }
-        #expect(document.contains("1,048,576") && Limits.keyLogBytes == 1_048_576 && Limits.keyLogLineBytes == 1024)
+        #expect(
+            document.contains("1,048,576") && CustodyLimits.keyLogBytes == 1_048_576
+                && CustodyLimits.keyLogLineBytes == 1024)
     }
 }
 

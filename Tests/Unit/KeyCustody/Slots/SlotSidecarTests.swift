@@ -141,7 +141,8 @@ struct SlotSidecarTests {
         let bytes = try rotating.encoded(keys: made.keys)
         for count in 0..<bytes.count { #expect(error(Array(bytes[..<count]))?.isAhead == false) }
         for extra in ["\n", " ", "\0", "}", bytes.text] { #expect(error(bytes + extra.bytes)?.isAhead == false) }
-        #expect(error(bytes + [UInt8](repeating: 32, count: Limits.sidecarBytes)) == .tooLong(limitBytes: 65_536))
+        #expect(
+            error(bytes + [UInt8](repeating: 32, count: CustodyLimits.sidecarBytes)) == .tooLong(limitBytes: 65_536))
     }
 
     private static let scrypt = "scrypt\",\"log2_n\":14,\"r\":8,\"p\":1"

@@ -76,10 +76,10 @@ struct SlotTableTests {
     @Test("slots that together would keep an opener busy for minutes are refused")
     func cost() throws {
         let dear = SlotDerivation.scrypt(log2Rounds: 20, blockSize: 8, lanes: 4)
-        #expect(dear.workBytes == Limits.slotWorkBytes)
+        #expect(dear.workBytes == CustodyLimits.slotWorkBytes)
         // Not `standard`, which is cheap in a process with CIPHERSTORE_CHEAP_SLOTS.
         let standard = SlotDerivation.scrypt(log2Rounds: 17, blockSize: 8, lanes: 1)
-        #expect(standard.workBytes * Limits.keySlots == Limits.slotWorkBytes)
+        #expect(standard.workBytes * CustodyLimits.keySlots == CustodyLimits.slotWorkBytes)
         var table = try table(1)
         func dearSlot(_ id: UInt64) throws -> Keyslot {
             Keyslot(

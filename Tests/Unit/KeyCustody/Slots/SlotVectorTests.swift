@@ -173,13 +173,13 @@ struct SlotVectorTests {
         for origin in SlottedKeys.Origin.allCases { #expect(page.contains("`\"\(origin.rawValue)\"`")) }
         func bounds(_ range: ClosedRange<Int>) -> String { "\(range.lowerBound) to \(range.upperBound)" }
         for text in [
-            "`log2_n` \(bounds(Limits.scryptLog2Rounds)), `r` \(Limits.scryptBlockSize), `p` \(bounds(Limits.scryptLanes))",
-            "`memory_kib` \(bounds(Limits.argon2MemoryKiB)), `iterations` \(bounds(Limits.argon2Iterations)), "
-                + "`lanes` \(bounds(Limits.argon2Lanes))",
-            "1 to \(Limits.keySlots) of these lines", "0 to \(Limits.keySlots) of these lines",
-            "1 to \(Limits.databasePages): the pages", "0 to \(Limits.slotLabelCharacters) characters",
+            "`log2_n` \(bounds(CustodyLimits.scryptLog2Rounds)), `r` \(CustodyLimits.scryptBlockSize), `p` \(bounds(CustodyLimits.scryptLanes))",
+            "`memory_kib` \(bounds(CustodyLimits.argon2MemoryKiB)), `iterations` \(bounds(CustodyLimits.argon2Iterations)), "
+                + "`lanes` \(bounds(CustodyLimits.argon2Lanes))",
+            "1 to \(CustodyLimits.keySlots) of these lines", "0 to \(CustodyLimits.keySlots) of these lines",
+            "1 to \(CustodyLimits.databasePages): the pages", "0 to \(CustodyLimits.slotLabelCharacters) characters",
             "The additional data are \(WrappingContext.byteCount) bytes", "ASCII `\(WrappingContext.magic)`",
         ] { #expect(page.contains(text), "\(text)") }
-        #expect(page.contains("at most 4,294,967,296 bytes") && Limits.slotWorkBytes == 4_294_967_296)
+        #expect(page.contains("at most 4,294,967,296 bytes") && CustodyLimits.slotWorkBytes == 4_294_967_296)
     }
 }

@@ -4,7 +4,7 @@ import PageFormat
 import StoreCrypto
 
 /// The last frame of each page in a WAL: of those that SQLite accepts and, for a salvage, of those behind damage.
-struct LogFrames {
+struct WALRuns {
     let header: WALHeader
     private(set) var last: [UInt32: UInt32]
     private(set) var databasePages: UInt32

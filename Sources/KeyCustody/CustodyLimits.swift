@@ -1,6 +1,7 @@
 import StorePlatform
 
-extension Limits {
+/// Every bound of this module.
+package enum CustodyLimits {
     /// The longest sidecar that is read or written.
     package static let sidecarBytes = 64 * 1024
     /// The longest passphrase, key file or output of a key command.

@@ -1,14 +1,11 @@
 /// Every bound of this module.
-enum Limits {
+enum ToolLimits {
     /// How long a tool waits for other processes that open or create the store at its target.
     static let openingWait = Duration.seconds(30)
-    /// How long a page that is not authentic is read again before it is reported: a checkpoint may be writing it, or
-    /// the WAL may be reset.
-    static let recheckTime = Duration.milliseconds(100)
-    /// The pause between two such reads.
-    static let recheckPause = Duration.milliseconds(5)
     /// How long a rotation that replaces the file at this moment is waited for.
     static let switchWait = Duration.seconds(5)
+    /// The pause between two attempts to read it.
+    static let switchPause = Duration.milliseconds(5)
     /// How often a store is read before a rotation that ends during each reading is an error.
     static let readings = 5
     /// How often a read transaction is begun before it is used although its place in the WAL is not known.

@@ -1,7 +1,7 @@
 import StorePlatform
 
 /// Every bound of this module.
-enum Limits {
+enum SharingLimits {
     /// The distance of the places where a file is searched for holes.
     static let holeSearchBytes = 1 << 20
 

@@ -122,7 +122,7 @@ struct PermissionTests {
         for name in try place.names() where name.hasSuffix("-wal") || name.hasSuffix("-shm") { try place.remove(name) }
         let outcome = try asNobody(["sql", place.path("s.db"), "SELECT 1"])
         #expect(outcome.status == 77)
-        #expect(outcome.errorJSON["code"] as? String == "logMissing")
+        #expect(outcome.errorJSON["code"] as? String == "walMissing")
     }
 
     // Story: another user's empty file ended every write for ever: the folder lets him alone remove it.

@@ -1,5 +1,5 @@
 /// Every bound of this module.
-enum Limits {
+enum ObservationLimits {
     /// How many observers the end of each transaction checks, to remove those that were released.
     static let observersLookedAt = 8
     /// The monitor of external commits polls for the first time after this time, without a wake-up.

@@ -44,7 +44,7 @@ package enum KeyFile {
                     "Its group or others may write another key into it (mode \(String(status.permissions, radix: 8))).",
                 remedy: "Run: chmod 600 \(ShellWord.path(path)).")
         }
-        if status.isPipe { return try contents(of: file, wait: wait ?? Limits.keyPipeWait) }
+        if status.isPipe { return try contents(of: file, wait: wait ?? CustodyLimits.keyPipeWait) }
         try file.waitFromNowOn()
         return try contents(of: file)
     }
@@ -67,12 +67,12 @@ package enum KeyFile {
     /// - Throws: `StoreError` `invalidKey` when there are more than 64 KiB, `keyMissing` when it takes too long;
     ///   ``SystemError``.
     static func contents(of file: borrowing FileDescriptor, wait: Duration? = nil) throws -> WipedBuffer {
-        var buffer = WipedBuffer(capacity: Limits.keySourceBytes + 1)
+        var buffer = WipedBuffer(capacity: CustodyLimits.keySourceBytes + 1)
         let deadline = wait.map { ContinuousClock.now + $0 }
         repeat {
             if let wait, let deadline, !file.waitUntilReadable(deadline: deadline) { throw silent(file.path, wait) }
         } while try buffer.append(readingFrom: file) > 0
-        guard buffer.count <= Limits.keySourceBytes else {
+        guard buffer.count <= CustodyLimits.keySourceBytes else {
             throw StoreError(
                 .invalidKey, what: "The key in \"\(file.path)\" is too long.", why: "It has more than 64 KiB.",
                 remedy: "Check that this is the key file.")

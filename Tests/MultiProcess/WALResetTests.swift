@@ -8,7 +8,7 @@ import Testing
 ///
 /// The window is a few instructions wide, so one process is stopped in it (`CheckpointStop`).
 /// - SeeAlso: <https://www.sqlite.org/wal.html#walresetbug>
-@Suite(.serialized) struct LogResetTests {
+@Suite(.serialized) struct WALResetTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
     private static let hasBug = SQLiteVersion.current < SQLiteVersion(3, 51, 3)

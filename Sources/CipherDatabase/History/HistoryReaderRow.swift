@@ -125,6 +125,6 @@ extension Database {
             change(&settings)
             try store(settings.withinRange())
         }
-        hooks.history.purgeInterval = Int(Limits.historyPurgeStep)
+        hooks.history.purgeInterval = Int(DatabaseLimits.historyPurgeStep)
     }
 }

@@ -273,7 +273,8 @@ extension KeySource {
     ) throws(StoreError) -> WipedBuffer {
         do {
             return try Subprocess.output(
-                of: arguments, environment: Self.commandEnvironment + environment, limitBytes: Limits.keySourceBytes,
+                of: arguments, environment: Self.commandEnvironment + environment,
+                limitBytes: CustodyLimits.keySourceBytes,
                 timeout: timeout)
         } catch {
             switch error {

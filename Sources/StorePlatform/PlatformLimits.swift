@@ -1,5 +1,5 @@
 /// Every bound of this module.
-package enum Limits {
+enum PlatformLimits {
     /// The most names that `OpenFolder.makePrivate` reads in a new folder. Other processes of this user may have made
     /// some, because they took the folder for an abandoned one.
     static let newFolderNames = 64
@@ -11,8 +11,8 @@ package enum Limits {
     static let folderRemovals = 1000
     /// How long an opening waits for a process that has a lease on the file: the kernel would wait for 45 seconds
     /// (`/proc/sys/fs/lease-break-time`), and a file server ends its lease in milliseconds.
-    static let leaseWait = Duration.seconds(5)
-    static let leasePauseMicroseconds: UInt32 = 10_000
+    static let fileLeaseWait = Duration.seconds(5)
+    static let fileLeasePause = Duration.milliseconds(10)
     /// Databases of which a process keeps which file they were.
     static let notedDatabases = 1024
     /// The part of the system's mount table that is searched for the name of a filesystem, in bytes.
@@ -39,6 +39,11 @@ package enum Limits {
     /// The first and the longest pause between two checks whether a program has ended.
     static let firstExitPause = Duration.microseconds(200)
     static let longestExitPause = Duration.milliseconds(20)
+    /// How long what looks wrong is read again before it is believed: another process may be writing it.
+    static let settlingTime = Duration.milliseconds(100)
+    /// The first and the longest pause between two such reads.
+    static let firstSettlingPause = Duration.milliseconds(1)
+    static let longestSettlingPause = Duration.milliseconds(5)
     /// After this time a temporary file is abandoned, even if its process lives: writing takes milliseconds.
     static let abandonedFileAge = Duration.seconds(600)
     /// After this time a temporary file is abandoned if its process is gone. It is not zero because the process may be

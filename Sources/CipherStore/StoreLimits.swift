@@ -1,5 +1,5 @@
 /// Every bound of this module.
-enum Limits {
+enum StoreLimits {
     /// How long an opening waits for a switch to a new key to end: for its lease, or for the process that completes it.
     static let switchWait = Duration.seconds(30)
     /// How long a process that is about to be stopped waits for its stores to release their locks.
@@ -20,10 +20,6 @@ enum Limits {
     static let manifestBytes = 64 * 1024
     /// The most names of a staging directory: this library makes about ten.
     static let stagedFiles = 100
-    /// How long what a WAL says is read again before it is believed: another process may be writing it.
-    static let recheckTime = Duration.milliseconds(100)
-    /// The pause between two such reads.
-    static let recheckPause = Duration.milliseconds(5)
     /// The names of copies of a damaged WAL that are tried where others are taken.
     static let triedNames = 20
     /// The bytes of a WAL that are copied at once.

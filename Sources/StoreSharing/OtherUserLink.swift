@@ -5,7 +5,7 @@ import StorePlatform
 /// The files of a store are beside the target of a link. Another member of the group of a shared folder could so make a
 /// command create, change or remove files in a folder that is its caller's alone.
 /// - SeeAlso: <https://docs.kernel.org/admin-guide/sysctl/fs.html#protected-symlinks>, the same rule for `/tmp`.
-package enum ForeignLink {
+package enum OtherUserLink {
     /// Refuses a path with a link in it, unless root, this user or the owner of the link's folder has made the link.
     ///
     /// - Throws: ``StoreError`` `storeName`; ``SystemError``.

@@ -5,8 +5,8 @@ import StorePlatform
 ///
 /// SQLite never opens the names again. A process that finds no `-shm` makes another one. From then on two groups of
 /// processes write one WAL, each over the commits of the other. So a writer checks them before its transactions, at
-/// most once in ``Limits/logCheckInterval``. Every connection checks them before frames are copied into the database.
-struct LiveLog {
+/// most once in ``DatabaseLimits/walCheckInterval``. Every connection checks them before frames are copied into the database.
+struct LiveWAL {
     /// A fault of one of the files.
     enum Fault: Equatable {
         case missing(String)
@@ -16,7 +16,7 @@ struct LiveLog {
         case indexTruncated(String)
         /// The WAL is shorter than its committed frames.
         /// - isCopied: Whether the database has all of them.
-        case logTruncated(String, frames: UInt32, bytes: Int, isCopied: Bool)
+        case walTruncated(String, frames: UInt32, bytes: Int, isCopied: Bool)
     }
 
     private let database: String
@@ -34,7 +34,7 @@ struct LiveLog {
     /// - Parameter always: Whether it checks them although it has done so a moment ago.
     mutating func fault(_ handle: ConnectionHandle, always: Bool) -> Fault? {
         let now = MonotonicTime.now
-        if !always, checkedAt != 0, now &- checkedAt < Limits.logCheckInterval { return nil }
+        if !always, checkedAt != 0, now &- checkedAt < DatabaseLimits.walCheckInterval { return nil }
         do {
             if let found = try find(handle) { return found }
         } catch {
@@ -80,10 +80,10 @@ struct LiveLog {
         var before = handle.walIndex
         while let header = before {
             guard let bytes = try Files.ownStatus(of: path)?.byteCount else { return nil }
-            if header.frames == 0 || bytes >= header.logBytes { return nil }
+            if header.frames == 0 || bytes >= header.walBytes { return nil }
             let after = handle.walIndex
             if after?.frames == header.frames, after?.salts == header.salts {
-                return .logTruncated(
+                return .walTruncated(
                     path, frames: header.frames, bytes: bytes, isCopied: header.checkpointedFrames >= header.frames)
             }
             before = after
@@ -92,7 +92,7 @@ struct LiveLog {
     }
 }
 
-extension LiveLog.Fault {
+extension LiveWAL.Fault {
     /// Whether the names lead to nothing that another process has written.
     var hasNoOther: Bool {
         switch self {
@@ -116,12 +116,12 @@ extension LiveLog.Fault {
                 remedy: Self.reopen)
         case .indexTruncated(let path):
             StoreError(
-                .logDamaged, what: "\"\(path)\" was cut while the store was open.",
+                .walDamaged, what: "\"\(path)\" was cut while the store was open.",
                 why: "It has the place of each page in the WAL, and is shorter than it must be.",
                 remedy: Self.reopen)
-        case .logTruncated(let path, let frames, let bytes, let isCopied):
+        case .walTruncated(let path, let frames, let bytes, let isCopied):
             StoreError(
-                .logDamaged, what: "\"\(path)\" was cut or removed while the store was open.",
+                .walDamaged, what: "\"\(path)\" was cut or removed while the store was open.",
                 why: "It has \(CountText.text(bytes, "byte")), and its index lists "
                     + "\(CountText.text(Int(frames), "frame"))\(isCopied ? ", all of which the database has" : "").",
                 remedy: isCopied
@@ -138,30 +138,30 @@ extension LiveLog.Fault {
 
 extension Database {
     /// The fault of the WAL that made an opening fail; nil for a sound WAL, and for one without an index.
-    func logFault(explaining error: any Error) -> StoreError? {
+    func walFault(explaining error: any Error) -> StoreError? {
         let codes: [ResultCode] = [.SQLITE_IOERR, .SQLITE_NOTADB, .SQLITE_CORRUPT]
         guard let error = error as? DatabaseError, codes.contains(error.resultCode.primaryResultCode),
             Files.exists(path + "-shm")
         else { return nil }
-        var log = LiveLog(database: path)
+        var log = LiveWAL(database: path)
         return log.fault(handle, always: true)?.error
     }
 
     /// Throws where the WAL or its index is not the file that is open, or was cut.
     ///
     /// - Parameter always: Whether it checks them although it has done so a moment ago.
-    /// - Throws: ``StoreError`` `storeMoved`, `logDamaged`.
-    func requireLogInPlace(always: Bool = false) throws {
-        if let fault = gating.log?.fault(handle, always: always) { throw fault.error }
+    /// - Throws: ``StoreError`` `storeMoved`, `walDamaged`.
+    func requireWALInPlace(always: Bool = false) throws {
+        if let fault = gating.wal?.fault(handle, always: always) { throw fault.error }
     }
 
     /// Decides before the connection is closed whether that may copy the WAL into the database.
     ///
     /// If the names are gone and nobody has written the database, copying keeps the commits that this process still
     /// has. Otherwise it would overwrite what others have committed, or copy what is not there.
-    func settleLog() {
-        guard let fault = gating.log?.fault(handle, always: true) else { return }
-        if fault.hasNoOther, gating.log?.isDatabaseUnchanged == true { return }
+    func decideClosingCheckpoint() {
+        guard let fault = gating.wal?.fault(handle, always: true) else { return }
+        if fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true { return }
         handle.setCheckpointOnClose(false)
     }
 }

@@ -1,5 +1,5 @@
 /// Every bound of this module.
-enum Limits {
+enum ConformanceLimits {
     /// Cells of the map of a file; of a larger file each cell stands for several pages.
     static let mapCells = 4096
     /// Initialization vectors that are kept for comparison. Of more pages a sample is kept, chosen by the vector itself,

@@ -9,7 +9,7 @@ import Testing
 ///
 /// Another open file of this process represents that process: it has released its locks on the database already.
 @Suite("A WAL that was emptied, and whose index stayed", .serialized)
-struct EmptiedLogTests {
+struct EmptiedWALTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
 
@@ -62,7 +62,7 @@ struct EmptiedLogTests {
         let dying = try FileDescriptor(opening: path + "-shm", .readOnly)
         #expect(try dying.tryLock(Self.index, .shared) && dying.tryLock(Self.mark, .shared))
         let error = #expect(throws: StoreError.self) { try insert(1) }
-        #expect(error?.code == .logDamaged && error?.why.contains("all of which the database has") == true)
+        #expect(error?.code == .walDamaged && error?.why.contains("all of which the database has") == true)
         #expect(try FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int == 0)
         try dying.unlock(Self.mark)
         try insert(2)
@@ -80,7 +80,7 @@ struct EmptiedLogTests {
         let error = #expect(throws: StoreError.self) {
             try other.write { try $0.execute(sql: "INSERT INTO t VALUES (2)") }
         }
-        #expect(error?.code == .logDamaged, "\(error as Any)")
+        #expect(error?.code == .walDamaged, "\(error as Any)")
         try other.close()
         try store.close()
         #expect(try rows() == [0, 1])

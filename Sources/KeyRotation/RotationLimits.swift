@@ -1,5 +1,5 @@
 /// Every bound of this module.
-enum Limits {
+enum RotationLimits {
     /// The longest wait for the opening lock while no process is paused.
     static let openingWait = Duration.seconds(30)
     /// The length of a wait after which it is reported.
@@ -29,7 +29,7 @@ enum Limits {
     /// The assumed time to carry over one page, until it was measured.
     static let assumedPageCost = Duration.microseconds(40)
     /// The WAL may grow to this length wherever there is space.
-    static let smallestLogLimitBytes = 64 * 1024 * 1024
+    static let smallestWALLimitBytes = 64 * 1024 * 1024
     /// The space that the WAL needs at least, in addition to the copy.
     static let smallestLogGrowthBytes = 16 * 1024 * 1024
     /// The most problems that `integrity_check` reports.

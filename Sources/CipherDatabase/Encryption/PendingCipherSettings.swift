@@ -5,7 +5,7 @@ import StoreCrypto
 ///
 /// Each pragma after the key may change it, until the file is first accessed. SQLCipher accepts those pragmas in any
 /// order, so nothing is derived before.
-struct PendingKey {
+struct PendingCipherSettings {
     /// The origin of the salt.
     enum SaltOrigin {
         /// The first 16 bytes of an existing file.
@@ -99,7 +99,7 @@ struct PendingKey {
     }
 }
 
-extension PendingKey {
+extension PendingCipherSettings {
     /// The settings requested after a key that has its settings already: initially the same.
     init(settled key: PageKey) {
         self.init(isNewFile: false, salt: key.salt, saltOrigin: .user, settings: key.settings)

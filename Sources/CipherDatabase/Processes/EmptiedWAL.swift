@@ -19,17 +19,17 @@ import StorePlatform
 /// - SeeAlso: `sqlite3WalClose` and `walRestartLog` in <https://www.sqlite.org/src/file/src/wal.c>; `unixLockSharedMemory` in
 ///   <https://www.sqlite.org/src/file/src/os_unix.c>
 extension Database {
-    /// Begins a new run if the WAL is an emptied one. If that is impossible, writes are refused (``LiveLog``).
-    func restartEmptiedLog() {
-        guard hasEmptiedLog, !connectionKey.suspension.isSuspended else { return }
-        let deadline = ContinuousClock.now + Limits.emptiedLogWait
-        while (try? restartLog()) != true, ContinuousClock.now < deadline {
-            Pause.sleep(for: Limits.emptiedLogPause)
+    /// Begins a new run if the WAL is an emptied one. If that is impossible, writes are refused (``LiveWAL``).
+    func restartEmptiedWAL() {
+        guard hasEmptiedWAL, !connectionKey.suspension.isSuspended else { return }
+        let deadline = ContinuousClock.now + DatabaseLimits.emptiedWALWait
+        while (try? restartWAL()) != true, ContinuousClock.now < deadline {
+            Pause.sleep(for: DatabaseLimits.emptiedWALPause)
         }
     }
 
     /// Whether every frame that the index lists is in the database, and the WAL is empty.
-    private var hasEmptiedLog: Bool {
+    private var hasEmptiedWAL: Bool {
         guard let index = handle.walIndex, index.frames > 0, index.checkpointedFrames >= index.frames,
             let log = (try? Files.ownStatus(of: path + "-wal")) ?? nil
         else { return false }
@@ -37,12 +37,12 @@ extension Database {
     }
 
     /// - Returns: Whether the WAL is no longer an emptied one.
-    private func restartLog() throws -> Bool {
+    private func restartWAL() throws -> Bool {
         try run(.beginImmediate)
         defer { rollbackIfNeeded() }
-        guard hasEmptiedLog else { return true }
+        guard hasEmptiedWAL else { return true }
         // Nobody else commits now, so no reader begins with a read mark: each reads the database alone.
-        guard handle.isLogUnread, isLogOfAllConnections else { return false }
+        guard handle.isWALUnread, isWALOfAllConnections else { return false }
         let version = try Int.fetchOne(self, sql: "PRAGMA main.user_version") ?? 0
         try runInternally("PRAGMA main.user_version = \(version)")
         try run(.commit)
@@ -51,14 +51,14 @@ extension Database {
 
     /// Whether every process with a connection has the file open that has the WAL's name now. If a WAL was removed, its
     /// processes have another one.
-    private var isLogOfAllConnections: Bool {
+    private var isWALOfAllConnections: Bool {
         guard let locks = (try? SystemLocks.posixLocks(on: path)) ?? nil else { return false }
         let openings = ProcessInspector.openings(of: path + "-wal").map(\.process)
-        return Set(locks.map(\.process)).isSubset(of: openings) && !hasRemovedLog
+        return Set(locks.map(\.process)).isSubset(of: openings) && !hasRemovedWAL
     }
 
     /// Whether this process has a WAL of the path open that was removed.
-    private var hasRemovedLog: Bool {
+    private var hasRemovedWAL: Bool {
         let (files, folder) = (FileManager.default, "/proc/self/fd")
         let descriptors = (try? files.contentsOfDirectory(atPath: folder)) ?? []
         return descriptors.contains {

@@ -1,7 +1,7 @@
 import Dispatch
 
 /// Every bound of this module.
-enum Limits {
+enum DatabaseLimits {
     /// How often Linux is polled for memory pressure.
     static let pressureInterval = DispatchTimeInterval.seconds(10)
     /// The memory pressure, in percent of the last ten seconds spent waiting, from which databases release memory.
@@ -36,18 +36,16 @@ enum Limits {
     /// Frames after which a checkpoint that another writer prevented is tried again.
     static let framesBeforeRetry = 50
     /// How long a writer trusts that the WAL and its index are in place, in nanoseconds.
-    static let logCheckInterval: UInt64 = 2_000_000
+    static let walCheckInterval: UInt64 = 2_000_000
     /// How long an opening waits for a process that is ending and still has the WAL open, and how often it checks.
-    static let emptiedLogWait = Duration.seconds(2)
-    static let emptiedLogPause = Duration.milliseconds(2)
+    static let emptiedWALWait = Duration.seconds(2)
+    static let emptiedWALPause = Duration.milliseconds(2)
     /// How often a snapshot pool is begun again because others have committed meanwhile: before they have to wait, and
     /// by a database that only reads.
     static let snapshotAttempts = 8
     static let readonlySnapshotAttempts = 1_000
     /// The pause between two interruptions of a read that is too old, in nanoseconds.
     static let oldReadPause: UInt64 = 20_000_000
-    /// How long a failed check of the file is repeated before its result counts, in milliseconds.
-    static let recheckMilliseconds = 100
     /// The time in which SQLite repeats a refused opening for reading only, and in which a refusal explains an error.
     static let repeatedOpening = Duration.seconds(1)
     static let recentRefusal = Duration.seconds(10)
@@ -73,11 +71,11 @@ enum Limits {
     /// Pages that a backup copies between two checks for a suspension.
     static let backupPages: CInt = 256
     /// The most changes of others that observers look at row by row; of more, only the tables count.
-    static let listedForeignChanges = 1_000
+    static let listedExternalChanges = 1_000
     /// How long the poster of a suspension waits for connections that are inside a call into SQLite.
     static let suspensionWait = Duration.milliseconds(500)
     /// The length to which the WAL is truncated after a reset, in bytes.
-    static let keptLogBytes = 4 << 20
+    static let keptWALBytes = 4 << 20
     /// Memory that the kept rows of one result share, in bytes.
     static let rowBlockBytes = 16 << 10
     /// The longest text or blob in such memory, in bytes.
