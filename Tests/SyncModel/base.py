@@ -196,6 +196,18 @@ class Base:
             other.dead = {}
         return other
 
+    def lacks_values(self):
+        return any(row.unknown for row in self.rows.values())
+
+    def forget_oldest(self, key, most):
+        """Forgets the oldest deletions of a key that is deleted and inserted again and again. Returns their places."""
+        places = [p for p in self.dead if p[0] == key]
+        gone = [p for p in places[:-most] if not (self.dead[p].owed and on('oldest-dead-owe-nothing'))
+                and (covers(self.vector, p[1]) or not on('oldest-dead-are-covered'))]
+        for place in gone:
+            del self.dead[place]
+        return gone
+
     def forget(self):
         """The grace period is over: tombstones go, except those that owe a revival or precede their insertion."""
         self.dead = {p: t for p, t in self.dead.items() if t.owed or not covers(self.vector, p[1])}

@@ -6,6 +6,7 @@ from explore import explore, smallest
 from properties import EACH_STATE, SETTLED
 from rules import RULES, Without
 from script import EVENTS
+import forgetting
 import stories
 from worlds import WORLDS
 
@@ -74,6 +75,13 @@ CASES = [
     story(('covered-snapshots-go',), RECEIVED, stories.two_snapshots_at_a_remote),
     story(('hidden-row-is-overwritten',), 'a_program_reads_what_it_wrote', stories.an_insertion_of_a_hidden_key),
     story(('one-value-for-a-stamp',), 'the_join_is_commutative', stories.a_forged_snapshot),
+    story(('unknown-is-named',), RIGHT_ROWS, forgetting.a_column_that_a_store_drops),
+    story(('unknown-yields',), 'a_value_that_somebody_has_is_known', forgetting.a_column_that_a_store_drops),
+    story(('whole-snapshot-is-joined',), 'a_value_that_somebody_has_is_known', forgetting.a_column_that_a_store_drops),
+    story(('oldest-dead-owe-nothing',), NOT_LOST, forgetting.a_key_that_is_deleted_often),
+    story(('oldest-dead-are-covered',), RIGHT_ROWS, forgetting.a_key_that_is_deleted_often_between_slices),
+    story(('refused-become-own',), 'a_store_that_joins_again_keeps_its_rows', forgetting.a_store_that_joins_again),
+    story(('renamed-keep-times',), LATER_WINS, forgetting.a_store_that_joins_again),
     story(('epoch-for-members',), 'a_removed_member_reads_nothing_new', epochs.failures),
     story(('epoch-chain',), 'every_member_reads_everything', epochs.failures),
     story(('senior-admin',), 'somebody_can_always_invite', epochs.failures),

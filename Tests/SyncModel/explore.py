@@ -118,7 +118,7 @@ def exchange(run, r):
     while r.joining:
         r.step()
     for snapshot in run.snapshots:
-        if not includes(r.vector, snapshot.base.vector):
+        if r.lacks(snapshot):
             r.begin_snapshot(snapshot)
             while r.joining:
                 r.step()

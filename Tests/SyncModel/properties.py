@@ -41,8 +41,8 @@ def shown_of(run, replica):
 
 
 def whole(run):
-    """The replicas that are not between two slices: their rows are what their vector says."""
-    return [r for r in run.replicas if not r.is_ahead()]
+    """The replicas that are not between two slices and lack no values: their rows are what their vector says."""
+    return [r for r in run.replicas if not r.is_ahead() and not r.base.lacks_values()]
 
 
 def rows_are_what_the_commits_of_the_vector_give(run):
@@ -323,13 +323,24 @@ def removed_members_write_nothing_new(run):
                 return '%s has %s' % (r.name, commit.dot)
 
 
+def a_value_that_somebody_has_is_known(run):
+    for r in run.replicas:
+        for place, row in r.base.rows.items():
+            for column, stamp in row.unknown.items():
+                for other in run.replicas:
+                    cell = place in other.base.rows and other.base.rows[place].cells.get(column)
+                    if cell and cell[0] >= stamp:
+                        return '%s lacks %s of %s, %s has it' % (r.name, column, place, other.name)
+
+
 EACH_STATE = [rows_are_what_the_commits_of_the_vector_give, equal_vectors_mean_equal_rows,
               equal_vectors_and_schemas_mean_equal_shown_rows, shown_rows_satisfy_the_constraints, what_is_not_shown_is_listed,
               the_join_is_idempotent, the_join_is_commutative, the_join_is_associative, an_old_state_adds_nothing,
               own_commits_are_kept, a_program_reads_what_it_wrote, a_column_that_nobody_wrote_has_its_local_default]
 SETTLED = [everybody_receives_everything, a_newcomer_gets_the_same_rows, an_update_is_not_lost_to_a_deletion_that_did_not_know_it,
            a_write_that_knew_another_wins, a_step_of_a_counter_counts_once, a_living_child_under_restrict_has_a_parent,
-           no_row_of_one_schema_fails_a_check, nothing_is_owed_at_the_end, removed_members_write_nothing_new]
+           no_row_of_one_schema_fails_a_check, nothing_is_owed_at_the_end, removed_members_write_nothing_new,
+           a_value_that_somebody_has_is_known]
 
 
 def check(run, properties):

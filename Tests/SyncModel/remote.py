@@ -26,7 +26,7 @@ class Remote:
     def give(self, replica, lists=lambda commit: True):
         """The replica fetches what the listing has, and joins what it can."""
         for snapshot in self.snapshots:
-            if not replica.joining and not includes(replica.vector, snapshot.base.vector):
+            if not replica.joining and replica.lacks(snapshot):
                 replica.begin_snapshot(snapshot)
                 while replica.joining:
                     replica.step()

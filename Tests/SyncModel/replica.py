@@ -25,6 +25,7 @@ class Replica:
         self.pending = []           # revivals that wait; only if they are not in the transaction of the slice
         self.letter = 'o'
         self.surprise = None        # what the program reads in place of what its last transaction wrote
+        self.most_dead = 16         # how many deletions of one key are known
         self.made = []              # commits of this step, for the history of the run
 
     def copy(self):
@@ -33,7 +34,7 @@ class Replica:
         other.time, other.clock, other.letter = self.time, self.clock, self.letter
         other.log, other.inbox, other.grave = dict(self.log), dict(self.inbox), dict(self.grave)
         other.deleted, other.ahead, other.joining = set(self.deleted), self.ahead, self.joining
-        other.pending, other.made = list(self.pending), []
+        other.pending, other.made, other.most_dead = list(self.pending), [], self.most_dead
         return other
 
     def frozen(self):
@@ -75,6 +76,7 @@ class Replica:
                 self.grave[place] = self.base.rows[place].copy()
                 self.deleted.add(place)
             self.base.apply(commit, write, [])
+            self.forget_oldest(write)
         self.finish(commit)
         self.made.append(commit)
         return commit
@@ -175,6 +177,7 @@ class Replica:
             if write.kind == 'delete' and self.own(commit.author):
                 self.deleted.add(place)              # from before this store was restored
             self.base.apply(commit, write, lost)
+            self.forget_oldest(write)
             self.orphaned(write, place, lost)
         self.revive(lost, frozenset([commit.dot]))
 
@@ -342,6 +345,9 @@ class Replica:
         if self.is_ahead() and on('no-snapshot-while-ahead'):
             return None
         base = self.base.snapshot()
+        if not on('unknown-is-named'):
+            for row in base.rows.values():
+                row.unknown = {}
         for place, tombstone in base.dead.items():
             if on('owed-has-row'):
                 tombstone.row = tombstone.owed and self.grave.get(place, tombstone.row) or None
@@ -349,6 +355,50 @@ class Replica:
             for (key, _), row in base.rows.items():
                 row.cells = {c: s for c, s in row.cells.items() if self.knows_column((key, None), c)}
         return Snapshot(base, self.time, reader)
+
+    def forget_oldest(self, write):
+        if write.kind == 'delete':
+            for place in self.base.forget_oldest(write.key, self.most_dead):
+                self.grave.pop(place, None)
+                self.deleted.discard(place)
+
+    def lacks(self, snapshot):
+        """Whether a snapshot has something for this store."""
+        more = self.base.lacks_values() and not snapshot.base.lacks_values() and on('whole-snapshot-is-joined')
+        return more or not includes(self.vector, snapshot.base.vector)
+
+    def drop(self, column):
+        """The program drops a column whose commits are forgotten: nobody here knows its values."""
+        for row in self.base.rows.values():
+            row.lose(column)
+
+    def join_again(self, name, accepted):
+        """The store as a new member: its commits that are not accepted become the first ones of the new name (F29)."""
+        other = Replica(name, self.schema)
+        other.former, other.time, other.clock = self.former | {self.name}, self.time, self.clock
+        names = {}
+        for commit in self.log.values():
+            if accepted(commit):
+                other.join_writes(commit, commit.writes)
+                other.end_commit(commit)
+            elif on('refused-become-own'):
+                renamed = other.renamed(commit, names)
+                names[commit.dot] = renamed.dot
+                other.join_writes(renamed, renamed.writes)
+                other.end_commit(renamed)
+                other.made.append(renamed)
+        return other
+
+    def renamed(self, commit, names):
+        """A refused commit as one of this store: it names the renamed ones, and no refused one."""
+        context = {a: tuple(t for t in tips if (a, t) not in names) for a, tips in commit.context}
+        context = {a: tips for a, tips in context.items() if tips}
+        own = [names[a, t][1] for a, tips in commit.context for t in tips if (a, t) in names]
+        if own:
+            context[self.name] = (max(own, key=len),)
+        writes = tuple(w._replace(incarnation=names.get(w.incarnation, w.incarnation)) for w in commit.writes)
+        time = commit.time if on('renamed-keep-times') else self.next_time()
+        return Commit(self.name, self.own_tip() + self.letter, time, frozen(context), writes)
 
     def forget(self, tombstones=True):
         self.log = {}

@@ -22,37 +22,41 @@ class Row:
     born      stamp of the insertion, kept by a revival: the age of the row
     cells     column -> (stamp, value)
     counters  column -> {(origin incarnation, author, branch): (path of the last commit counted, sum)}
+    unknown   column -> stamp of the latest value, which a snapshot did not have (F27)
     """
 
     def __init__(self, born):
-        self.born, self.cells, self.counters = born, {}, {}
+        self.born, self.cells, self.counters, self.unknown = born, {}, {}, {}
 
     def copy(self):
         row = Row(self.born)
         row.cells = dict(self.cells)
         row.counters = {c: dict(s) for c, s in self.counters.items()}
+        row.unknown = dict(self.unknown)
         return row
 
     def frozen(self):
         counters = tuple(sorted((c, tuple(sorted(sums.items()))) for c, sums in self.counters.items()))
-        return (self.born, tuple(sorted(self.cells.items())), counters)
+        return (self.born, tuple(sorted(self.cells.items())), counters, tuple(sorted(self.unknown.items())))
 
     @staticmethod
     def thawed(value):
         row = Row(value[0])
         row.cells = dict(value[1])
         row.counters = {c: dict(s) for c, s in value[2]}
+        row.unknown = dict(value[3])
         return row
 
     def dots(self):
         """The writes whose values the row has."""
-        found = {dot_of(stamp) for stamp, _ in self.cells.values()}
+        found = {dot_of(stamp) for stamp, _ in self.cells.values()} | {dot_of(stamp) for stamp in self.unknown.values()}
         return found | {(author, path) for sums in self.counters.values() for (_, author, _), (path, _) in sums.items()}
 
     def write(self, stamp, cells, steps, origin):
         for column, value in cells:
             if column not in self.cells or self.cells[column][0] < stamp or not on('older-write-loses'):
                 self.cells[column] = (stamp, value)
+        self.forget_found()
         for column, step in steps:
             sums = self.counters.setdefault(column, {})
             source = (origin, stamp[2], branch_of(stamp[3]))
@@ -71,6 +75,19 @@ class Row:
             mine = self.counters.setdefault(column, {})
             for source, counted in sums.items():
                 mine[source] = later(mine.get(source, counted), counted)
+        for column, stamp in other.unknown.items():
+            self.unknown[column] = max(stamp, self.unknown.get(column, stamp))
+        self.forget_found()
+
+    def forget_found(self):
+        """Values that are known are not unknown."""
+        if self.unknown and on('unknown-yields'):
+            self.unknown = {c: s for c, s in self.unknown.items() if c not in self.cells or self.cells[c][0] < s}
+
+    def lose(self, column):
+        """The program drops the column, and no commit has the value any more."""
+        if column in self.cells:
+            self.unknown[column] = self.cells.pop(column)[0]
 
 
 def merged(rows):

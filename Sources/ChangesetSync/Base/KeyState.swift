@@ -3,7 +3,7 @@
 /// An incarnation is one insertion of a key. It lives, has a tombstone, or is not known. If the vector covers one that is not
 /// known, it was deleted, and its tombstone was forgotten.
 struct KeyState: Hashable, Sendable {
-    /// A row as it was when it died.
+    /// A row as it was when it died. A store keeps those that it has deleted itself.
     struct Grave: Hashable, Sendable {
         var row: BaseRow?
         /// Whether this store deleted it.

@@ -7,6 +7,9 @@ import CipherDatabase
 /// | has such rows | fills a remote that lacks their commits by a snapshot that says so, and puts no other one |
 /// | has the values | puts a whole snapshot beside such a one |
 /// | receives a whole snapshot | joins it, though it has all of its commits: the values come |
+///
+/// Limit: a store has such rows if it has joined by a snapshot and then dropped the column or table. Its digest is another
+/// one than that of a store that knows the values. If no store has them, write the cells anew.
 struct UnknownValues {
     let db: Database
 

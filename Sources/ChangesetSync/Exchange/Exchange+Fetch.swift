@@ -94,7 +94,7 @@ extension Exchange {
     private func fetch(_ segment: SegmentParts, into batch: inout Batch) throws {
         // One name of each part: a damaged one only if there is no other.
         let names = segment.parts.compactMap { part in
-            part.filter { memory[$0.text] != .damaged }.min() ?? part.min()
+            part.filter { !memory[$0.text].isDamaged }.min() ?? part.min()
         }
         do {
             guard let commits = try commits(of: names) else { return }

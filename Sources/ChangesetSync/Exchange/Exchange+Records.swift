@@ -69,7 +69,7 @@ extension Exchange {
         let digest = try ObjectName.digest(of: bytes)
         recordDigests[record.hash] = digest
         let name = ObjectName(.memberRecord, digest: digest)
-        if present.contains(digest), memory[name.text] != .damaged {
+        if present.contains(digest), !memory[name.text].isDamaged {
             return remember(name, .held)
         }
         let used = try put(record.bytes, .memberRecord, with: roster) { ObjectName(.memberRecord, digest: $0) }
@@ -95,7 +95,7 @@ extension Exchange {
             let name = try ObjectName(.memberRecord, of: roster.seal(record.bytes, .memberRecord, edition: edition))
             // No edition follows one that was never put.
             guard memory[name.text] != nil || listed.contains(name) else { break }
-            if memory[name.text] == .damaged { damaged.insert(name.text) }
+            if memory[name.text].isDamaged { damaged.insert(name.text) }
             if memory[name.text] == .held, listed.contains(name) { isThere = true }
         }
         return isThere ? damaged : []

@@ -4,7 +4,7 @@ import StoreCrypto
 extension Exchange {
     /// Reads the new manifests, and receives a snapshot if its vector has commits that the store lacks.
     func fetchSnapshots() throws {
-        try readManifests { $0 != .refused }
+        try readManifests { !$0.isSettled }
         // Those with all values first, then the greatest vectors: one snapshot may cover the others.
         let candidates = wholeSnapshots(evenDamaged: true).sorted {
             let (one, other) = ($0.manifest, $1.manifest)
@@ -43,7 +43,7 @@ extension Exchange {
                 throw ObjectError.otherContent
             }
             // A removed member may have made it before its removal or after it. It proves nothing against the member.
-            guard list.members[manifest.maker] != nil else { return remember(name, .refused) }
+            guard list.members[manifest.maker] != nil else { return remember(name, .unused) }
             manifests[name] = manifest
         } catch let error as ObjectError {
             try note(error, name)
@@ -77,7 +77,7 @@ extension Exchange {
         manifests.filter { _, manifest in
             manifest.parts.allSatisfy { digest in
                 let part = ObjectName(.snapshotPart, digest: digest)
-                return listed.contains(part) && (evenDamaged || memory[part.text] != .damaged)
+                return listed.contains(part) && (evenDamaged || !memory[part.text].isDamaged)
             }
         }.map { ($0.key, $0.value) }
     }

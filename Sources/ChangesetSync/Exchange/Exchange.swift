@@ -81,7 +81,9 @@ package final class Exchange {
         }
         try leaveOutReplacedRecords()
         try leaveOutReplacedCommits()
-        report.waiting = waiting.map { ExchangeReport.Problem(name: $0.key.text, error: $0.value) }
+        noteGoneEvidence()
+        report.waiting = waiting.filter { memory[$0.key.text] != .retried }
+            .map { ExchangeReport.Problem(name: $0.key.text, error: $0.value) }
             .sorted { $0.name < $1.name }
         try keepMemory()
         lastListing = Set(listing.map(\.name)).union(listed.map(\.text))
@@ -119,8 +121,17 @@ package final class Exchange {
     // MARK: Memory
 
     func remember(_ name: ObjectName, _ what: RememberedObject?) {
+        if what == .damaged, memory[name.text] == .retried { return }
         memory[name.text] = what
         memoryChanges[name.text] = .some(what)
+    }
+
+    /// Refused objects that the remote lacks need no attention.
+    private func noteGoneEvidence() {
+        for (text, state) in memory where state == .refused {
+            guard let name = ObjectName(text), !listed.contains(name) else { continue }
+            remember(name, .acknowledged)
+        }
     }
 
     func keepMemory() throws {
@@ -201,7 +212,7 @@ package final class Exchange {
         switch error {
         case .damaged:
             remember(name, .damaged)
-            report.damaged.append(name.text)
+            if memory[name.text] != .retried { report.damaged.append(name.text) }
             try complain(of: name)
         case .laterVersion, .unknownEpoch, .unknownAuthor: waiting[name] = error
         case .otherRepository, .notAllowed: refuse(name, error)
@@ -219,7 +230,7 @@ package final class Exchange {
 
     /// Whether an object is to be fetched: it is new, or it was damaged, which may have happened on the way.
     func isWanted(_ name: ObjectName) -> Bool {
-        waiting[name] == nil && (memory[name.text] == nil || memory[name.text] == .damaged)
+        waiting[name] == nil && (memory[name.text] == nil || memory[name.text].isDamaged)
     }
 
     /// Puts content under the first edition whose name is free of damage.
@@ -231,7 +242,7 @@ package final class Exchange {
         for edition in UInt8.min...UInt8.max {
             let bytes = try key.seal(content, kind, edition: edition)
             let name = named(try ObjectName.digest(of: bytes))
-            if memory[name.text] == .damaged || memory[name.text] == .refused { continue }
+            if memory[name.text].isDamaged || memory[name.text].isSettled { continue }
             if try remote.put(name, bytes) == .stored {
                 report.sentObjects += 1
                 report.sentBytes += bytes.count

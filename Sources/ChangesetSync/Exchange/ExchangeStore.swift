@@ -73,4 +73,17 @@ package enum RememberedObject: UInt8, Sendable {
     case damaged = 1
     /// A member has sealed what is no valid content: evidence.
     case refused = 2
+    /// It was refused, and needs no attention: the operator has acknowledged it, or the remote lacks it since.
+    case acknowledged = 3
+    /// A snapshot of a former member. Nobody has to do anything about it.
+    case unused = 4
+    /// The operator has acknowledged that it cannot be used. Each exchange tries it again, and reports it no more.
+    case retried = 5
+}
+
+extension RememberedObject? {
+    /// Whether the bytes were not those of the name, or may not be.
+    var isDamaged: Bool { self == .damaged || self == .retried }
+    /// Whether the object is never fetched again.
+    var isSettled: Bool { self == .refused || self == .acknowledged || self == .unused }
 }

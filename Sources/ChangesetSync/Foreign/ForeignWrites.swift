@@ -13,6 +13,9 @@ import CipherDatabase
 ///
 /// ``ReplicaState`` has the name of the history and the number of the last entry that was read. The transaction of the
 /// commit updates both, so a kill repeats nothing and leaves nothing out.
+///
+/// Limits: the rows of several transactions become one commit or several, without a description. Writes that the change
+/// history has lost are not found in hidden rows, nor in rows that came by a snapshot.
 struct ForeignWrites {
     /// The columns of a row that may have been written; nil for all, and for the row itself.
     typealias Columns = Set<Int>?

@@ -4,6 +4,9 @@ import CipherDatabase
 ///
 /// A sum counts the steps of one branch of an author. The steps of the renamed commits leave it and make a sum of their
 /// own, so all stores count each step once.
+///
+/// Limit: a member that has the refused commits under their former names counts their steps twice. The store that joins
+/// again says only by its later commits that it has those of that member.
 final class RenamedSums {
     /// A counter in one incarnation of a row.
     struct Counter: Hashable {

@@ -1,4 +1,6 @@
 /// An update wins over a concurrent deletion: who made one of both inserts the row anew.
+///
+/// Limit: if only one of several insertions of a child needs a deleted parent, the parent stays deleted.
 extension Work {
     /// Inserts the rows anew whose updates a deletion did not know, if the update or the deletion is of this store.
     ///

@@ -12,6 +12,8 @@ import CipherDatabase
 /// | dropped a column | those with a value of it | shown without it, and with it if a column of the name is there again |
 /// | given a table another key | all | hidden; the rows of the new table are insertions |
 ///
+/// Limit: values of a column that a program drops and makes again before the next call of the repository are lost.
+///
 /// A row whose commits are forgotten is kept with the stamps of these values alone (``BaseRow/unknown``). Others that know
 /// the values bring them by the join (``UnknownValues``).
 struct DroppedValues {

@@ -76,6 +76,28 @@ extension ChangesetRepository {
         }
     }
 
+    /// Ends the attention for objects of remotes that cannot be used: damaged ones, and those with a content that no member
+    /// makes, of a later version, or of an unknown author or secret. The status has them as ``RemoteStatus/evidence`` from then
+    /// on. Those that another store or program may make usable are tried again by each exchange.
+    ///
+    /// It is for this store alone. If somebody deletes such an object from the remote, no store needs attention for it.
+    ///
+    /// - Returns: The number of objects.
+    /// - Throws: `DatabaseError`.
+    @discardableResult
+    public func acknowledgeObjects() throws -> Int {
+        try writer.unsafeReentrantWrite { db in
+            var count = 0
+            try db.writingOwnRows {
+                try db.inTransaction(.immediate) {
+                    count = try RemoteRows(db: db).acknowledge()
+                    return .commit
+                }
+            }
+            return count
+        }
+    }
+
     /// Forgets the contents of commits: snapshots stand for them. Rows stay as they are.
     ///
     /// - Parameter tombstones: Whether deleted rows are forgotten too, before their grace period ends.

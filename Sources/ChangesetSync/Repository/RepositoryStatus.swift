@@ -89,7 +89,8 @@ public struct RemoteStatus: Hashable, Sendable {
     public enum Problem: Hashable, Sendable {
         /// Other bytes than the name says. A store that has the content puts it again.
         case damaged(object: String)
-        /// A member has sealed what is no valid content. It stays as evidence.
+        /// A member has sealed what is no valid content. It stays as evidence, and needs attention until the remote lacks it
+        /// or ``ChangesetRepository/acknowledgeObjects()`` was called.
         case refused(object: String)
         /// The list of members lacks the author.
         case unknownMember(object: String)
@@ -109,6 +110,8 @@ public struct RemoteStatus: Hashable, Sendable {
     /// Whether the remote had all commits of this store then, and none were added since.
     public let isUpToDate: Bool
     public let problems: [Problem]
+    /// Objects that could not be used and need no attention: they were acknowledged, or the remote lacks them since.
+    public let evidence: [String]
 }
 
 extension ChangesetRepository {
@@ -129,7 +132,8 @@ extension ChangesetRepository {
                 remotes: try remotes.all().map { remote in
                     RemoteStatus(
                         name: remote.name, lastExchange: Date(timeIntervalSince1970: Double(remote.time) / 1_000),
-                        isUpToDate: remote.upto >= last, problems: try remotes.problems(of: remote.name))
+                        isUpToDate: remote.upto >= last, problems: try remotes.problems(of: remote.name),
+                        evidence: try remotes.evidence(of: remote.name))
                 })
         }
     }

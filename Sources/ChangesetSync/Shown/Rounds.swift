@@ -3,6 +3,9 @@
 /// NOT NULL and CHECK come first. Then there are rounds: of rows with one unique value the oldest wins; a child without a shown
 /// parent follows ON DELETE; what is hidden by this leaves, and a changed value stays changed. Each round removes a row or
 /// changes a value, so the rounds end.
+///
+/// Limits: foreign keys from or to generated columns hide no row. A unique index with a condition on a row id that is no key
+/// hides other rows on each device.
 struct Rounds {
     struct Outcome {
         var shown: [RowPlace: [CellValue]] = [:]

@@ -17,6 +17,9 @@ struct RemoteRows {
         case failure = 7
     }
 
+    /// The kinds that name an object.
+    private static let objects = "\(Kind.damaged.rawValue) AND \(Kind.laterVersion.rawValue)"
+
     /// One remote.
     struct Known {
         let name: String
@@ -88,6 +91,25 @@ struct RemoteRows {
         for failure in report.failures { try add(.failure, failure.call, 0, remote) }
     }
 
+    /// Ends the attention for objects that cannot be used.
+    ///
+    /// - Returns: Their number.
+    func acknowledge() throws -> Int {
+        let (refused, acknowledged) = (RememberedObject.refused.rawValue, RememberedObject.acknowledged.rawValue)
+        try db.execute(
+            sql: "UPDATE \(EngineTables.object) SET state = ? WHERE state = ?", arguments: [acknowledged, refused])
+        var count = db.changesCount
+        // Damage may be repaired, a secret or a later version of this library may come: these are tried again.
+        let named =
+            "FROM \(EngineTables.problem) WHERE kind BETWEEN \(Self.objects) AND kind <> \(Kind.refused.rawValue)"
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO \(EngineTables.object) (remote, name, state) SELECT remote, name, ? \(named)",
+            arguments: [RememberedObject.retried.rawValue])
+        count += db.changesCount
+        try db.execute(sql: "DELETE FROM \(EngineTables.problem) WHERE kind BETWEEN \(Self.objects)")
+        return count
+    }
+
     private func add(_ kind: Kind, _ name: String, _ detail: Int64, _ remote: String) throws {
         try db.cachedStatement(
             sql: "INSERT OR REPLACE INTO \(EngineTables.problem) (remote, kind, name, detail) VALUES (?, ?, ?, ?)"
@@ -121,6 +143,18 @@ struct RemoteRows {
             let problem = RemoteStatus.Problem.refused(object: row.text(0))
             if !found.contains(problem) { found.append(problem) }
         }
+        return found
+    }
+
+    /// The objects that could not be used and need no attention.
+    func evidence(of remote: String) throws -> [String] {
+        var found: [String] = []
+        try db.cachedStatement(
+            sql: "SELECT name FROM \(EngineTables.object) WHERE remote = ? AND state IN (?, ?) ORDER BY name"
+        ).forEach([
+            ExactValue(text: remote), .integer(Int64(RememberedObject.acknowledged.rawValue)),
+            .integer(Int64(RememberedObject.retried.rawValue)),
+        ]) { found.append($0.text(0)) }
         return found
     }
 }

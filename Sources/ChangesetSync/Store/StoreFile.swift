@@ -5,7 +5,7 @@ import Foundation
 /// steps of counters in sums of their own (F16).
 ///
 /// A copy has another file number than the original. A file that was set back in place has the same one, and is only seen when
-/// the store meets its own later commits. A branch too many does no harm.
+/// the store meets its own later commits: its steps of counters until then belong to the former branch. A branch too many does no harm.
 enum StoreFile {
     static func note(_ work: Work) throws {
         let path = try String.fetchOne(

@@ -9,20 +9,27 @@ struct SyncStatusCommand: SyncCommand {
     static let syntax = CommandSyntax(
         name: "sync status",
         summary: "show what a store has not joined or does not show, and why; exit code 2 when there is anything",
-        operands: [SyncAccess.readOperand], options: SyncAccess.options,
+        operands: [SyncAccess.readOperand],
+        options: [
+            OptionSyntax("--acknowledge", "objects of remotes that cannot be used need no attention from now on")
+        ] + SyncAccess.options,
         examples: [
             "cipherctl sync status app.db --key-file app.key", "cipherctl sync status app.db --json --key-file app.key",
         ],
         notes: [
             "It asks no remote: it shows the state after the last exchange. Nothing of it keeps the store from receiving: "
-                + "all other commits are joined, and all other rows are shown."
+                + "all other commits are joined, and all other rows are shown.",
+            "With --acknowledge the objects become notes, for this store alone. No store needs attention for an object that "
+                + "somebody has deleted from the remote.",
         ])
 
     let arguments: ParsedArguments
+    var changesFiles: Bool { arguments.has("--acknowledge") }
 
     init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
 
     func run(_ access: SyncAccess, _ console: Console) throws -> ExitCode {
+        if changesFiles { try access.repository.acknowledgeObjects() }
         let report = try SyncStatusReport(access.repository)
         try console.report(json: report.json(of: access.path), lines: report.lines)
         return report.attention.isEmpty ? .ok : .needsAttention
@@ -126,7 +133,14 @@ struct SyncStatusReport {
     }
 
     /// Facts that need no action.
-    var notes: [String] { status.obstacles.filter { !$0.needsAttention }.map(sentence) }
+    var notes: [String] {
+        status.obstacles.filter { !$0.needsAttention }.map(sentence)
+            + status.remotes.flatMap { remote in
+                remote.evidence.map {
+                    "\(remote.name): object \($0) could not be used. It was acknowledged, or the remote lacks it since."
+                }
+            }
+    }
 
     private func member(_ id: String) -> String {
         let short = id.prefix(SyncMembersCommand.shownDigits)
@@ -225,7 +239,7 @@ struct SyncStatusReport {
             "\(remote): object \(object) is damaged. A device that has its content puts it again by `sync run`."
         case .refused(let object):
             "\(remote): a member has sealed object \(object), which has no valid content. It stays as evidence. Find out "
-                + "which program wrote it."
+                + "which program wrote it. Then: cipherctl sync status --acknowledge"
         case .unknownMember(let object):
             "\(remote): the author of object \(object) is not in the list of members. Let a device that knows it run "
                 + "`sync run`."
@@ -286,6 +300,7 @@ struct SyncStatusReport {
                     let (kind, object) = problem.parts
                     return .object(["kind": .string(kind), "object": .optional(object, JSON.string)])
                 }),
+            "evidence": .array(remote.evidence.map(JSON.string)),
         ])
     }
 
