@@ -245,8 +245,10 @@ def read_event(reader: Reader) -> dict:
         return {"rename": {"table": reader.text(), "column": column(), "to": reader.text()}}
     if kind == 2:
         return {"vouch": True}
-    check(kind == 3, f"{kind} is no event")
-    return {"policy": {"table": reader.text(), "counters": reader.list(column), "deletionsWin": bool(reader.byte())}}
+    if kind == 3:
+        return {"policy": {"table": reader.text(), "counters": reader.list(column), "deletionsWin": bool(reader.byte())}}
+    check(kind == 4, f"{kind} is no event")
+    return {"dropped": {"table": reader.text(), "columns": reader.list(column), "isDropped": bool(reader.byte())}}
 
 
 def read_commit(body: bytes, author: bytes, number: int) -> dict:
@@ -288,9 +290,9 @@ class SnapshotContent:
         while not reader.ended():
             item = Reader(reader.take(reader.varint()))
             kind = item.byte()
-            check(1 <= kind <= 9 and (self.time is None) == (kind == 1), f"{kind} is no item here")
+            check(1 <= kind <= 10 and (self.time is None) == (kind == 1), f"{kind} is no item here")
             check((self.state is not None) == (kind == 8) or kind == 6, f"the item {kind} is out of order")
-            kinds = ["head", "author", "commit", "table", "column", "vector", "read_state", "key", "policy"]
+            kinds = ["head", "author", "commit", "table", "column", "vector", "read_state", "key", "policy", "dropped"]
             getattr(self, kinds[kind - 1])(item)
             check(item.ended(), f"bytes follow an item of kind {kind}")
         check(self.state is not None, "a snapshot has no state")
@@ -333,6 +335,12 @@ class SnapshotContent:
         columns = reader.list(lambda: self.entry(reader, self.columns))
         check(all(column[0] == table for column in columns), "a counter is of another table")
         self.counters |= set(columns)
+
+    def dropped(self, reader):
+        table, column = self.entry(reader, self.tables), reader.varint()
+        check(column == 0 or column <= len(self.columns) and self.columns[column - 1][0] == table, "a column is of another table")
+        self.entry(reader, self.commits)
+        check(reader.byte() <= 1, "what is said of a dropped table is not valid")
 
     def vector(self, reader):
         self.vectors.append(reader.list(lambda: self.dot(reader)))

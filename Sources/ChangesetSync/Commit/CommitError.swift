@@ -33,6 +33,7 @@ struct CommitError: Error, Hashable, Sendable {
         case seen
         case revival
         case policy
+        case dropped
     }
 
     let code: Code
@@ -83,6 +84,7 @@ extension CommitError.Code {
         case .seen: "the commits that a write has seen are not in order or lack their tags"
         case .revival: "a revival is no insertion, or its cells are not in order"
         case .policy: "the counters of a policy are not in order"
+        case .dropped: "the columns that were dropped are not in order"
         }
     }
 
@@ -95,7 +97,7 @@ extension CommitError.Code {
         case .metaTooLong: "Give the commit a shorter description."
         case .bodyTooLong: "Divide the transaction."
         case .number, .previousHash, .timeTooLate, .contextOrder, .tooManyEvents, .name, .columnCount, .columnOrder,
-            .cellCount, .incarnation, .emptyUpdate, .columnsOfDeletion, .seen, .revival, .policy:
+            .cellCount, .incarnation, .emptyUpdate, .columnsOfDeletion, .seen, .revival, .policy, .dropped:
             "Make the commit from the rows of the table again."
         }
     }

@@ -146,6 +146,7 @@ private enum EventKind {
     static let rename: UInt8 = 1
     static let vouch: UInt8 = 2
     static let policy: UInt8 = 3
+    static let dropped: UInt8 = 4
 }
 
 extension ByteSink {
@@ -178,6 +179,15 @@ extension ByteSink {
             append(varint: policy.counters.count)
             for column in policy.counters { try append(column) }
             append(policy.deletionsWin ? 1 : 0)
+        case .dropped(let names):
+            append(EventKind.dropped)
+            try append(names.table)
+            guard zip(names.columns, names.columns.dropFirst()).allSatisfy({ $0 < $1 }),
+                names.columns.count <= CommitLimits.columns
+            else { throw CommitError(.dropped) }
+            append(varint: names.columns.count)
+            for column in names.columns { try append(column) }
+            append(names.isDropped ? 1 : 0)
         }
     }
 }
@@ -205,6 +215,13 @@ extension ByteReader {
             let flag = try byte()
             guard flag <= 1 else { throw start.error(.unknownFlags(flag)) }
             return .policy(TablePolicy(table: table, counters: counters, deletionsWin: flag == 1))
+        case EventKind.dropped:
+            let table = try name()
+            var columns: [ColumnID] = []
+            for _ in 0..<(try count(limit: CommitLimits.columns)) { columns.append(try column()) }
+            let flag = try byte()
+            guard flag <= 1 else { throw start.error(.unknownFlags(flag)) }
+            return .dropped(DroppedNames(table: table, columns: columns, isDropped: flag == 1))
         case let kind: throw start.error(.unknownKind(kind))
         }
     }

@@ -8,6 +8,7 @@ enum RepositoryEvent: Hashable, Sendable {
     /// The commits of removed members that the context covers are those that the author had joined (F15).
     case vouch
     case policy(TablePolicy)
+    case dropped(DroppedNames)
 }
 
 /// The rules of a table that all replicas share.

@@ -40,6 +40,7 @@ extension Exchange {
 
     func fetchSegments() throws {
         var batch = Batch()
+        try removeParts()
         do {
             try fetchSegments(into: &batch)
         } catch let failure as RemoteFailure {
@@ -48,7 +49,15 @@ extension Exchange {
             throw failure
         }
         try add(&batch)
+        try removeParts()
         try keepMemory()
+    }
+
+    /// Removes the parts of long segments that are not fetched any further: they are here as a whole, were refused, or are
+    /// gone.
+    private func removeParts() throws {
+        let wanted = segments(where: isWanted).filter { $0.isWhole && $0.parts.count > 1 }
+        try store.removeParts(except: Set(wanted.flatMap { $0.parts.joined() }.map(\.text)), of: remoteName)
     }
 
     private func fetchSegments(into batch: inout Batch) throws {
@@ -121,8 +130,17 @@ extension Exchange {
         var content: [UInt8] = []
         for name in names {
             do {
+                if names.count > 1, let kept = try store.part(name.text, of: remoteName) {
+                    content += kept
+                    continue
+                }
                 guard let part = try open(name, .segment) else { return nil }
-                if names.count == 1 { content = part } else { content += part }
+                if names.count == 1 {
+                    content = part
+                } else {
+                    try store.keepPart(part, name.text, of: remoteName)
+                    content += part
+                }
             } catch let error as ObjectError {
                 throw NamedObjectError(name: name, error: error)
             }

@@ -49,6 +49,14 @@ package protocol ExchangeStore: AnyObject {
     /// next call asks for the others alone. Nothing is stored if it throws another error.
     func receive(_ snapshot: SnapshotManifest, part: (Int) throws -> [UInt8]) throws
 
+    // Parts of long segments, each by its name
+    /// The content of a part that an earlier exchange has fetched.
+    func part(_ name: String, of remote: String) throws -> [UInt8]?
+    /// Keeps the content of a part, so that an exchange after a kill or a failure goes on from there.
+    func keepPart(_ content: [UInt8], _ name: String, of remote: String) throws
+    /// Removes the parts that were kept, except some.
+    func removeParts(except names: Set<String>, of remote: String) throws
+
     // The known facts about a remote
     func remembered(_ remote: String) throws -> [String: RememberedObject]
     /// Sets entries, and removes those that are nil.

@@ -141,6 +141,9 @@ struct IdentityChange {
             let accepted = acceptedTips(RefusedCommits(numbers: renamed.numbers, base: renamed.base))
             try state.remove(former.author, knowing: LocalVector(accepted, index), index)
         }
+        for member in try list.rejected.map(index.author) where state.removed[member] == nil {
+            try state.remove(member, knowing: LocalVector(), index)
+        }
         // A removal by a refused commit counts for nobody.
         for member in renamed.removedMembers where list.members[member] != nil {
             guard let n = try index.knownAuthor(member) else { continue }

@@ -67,9 +67,13 @@ package final class Replica {
             sql: """
                 UPDATE \(EngineTables.table)
                 SET local = NULL, deletions_win = 0, ruled = NULL, adopting = \(adoptsAsOld ? Work.oldRows : 0),
-                    definition = NULL, dropped = NULL
+                    definition = NULL, dropped = NULL, noticed = NULL, gone = 0
                 """)
-        try db.execute(sql: "UPDATE \(EngineTables.column) SET local = NULL, counter = 0, dropped = NULL, lost = 0")
+        try db.execute(
+            sql: """
+                UPDATE \(EngineTables.column)
+                SET local = NULL, counter = 0, dropped = NULL, lost = 0, noticed = NULL, gone = 0
+                """)
         try ReplicaState.create(db, repository: repository, author: author)
         try db.execute(
             sql: "UPDATE \(EngineTables.state) SET catalog = ? + 1, revision = ? + 1",

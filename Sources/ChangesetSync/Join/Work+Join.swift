@@ -248,8 +248,8 @@ extension Work {
     }
 
     /// Says by an empty commit which commits of removed members this store has that their removal did not know.
-    private func vouch() throws {
-        guard state.removed[state.author] == nil else { return }
+    func vouch() throws {
+        guard try state.removed[state.author] == nil && mayCommit() else { return }
         for (member, known) in state.removed {
             var own = LocalVector()
             own.set(state.vector.tips[member] ?? [], of: member)

@@ -268,6 +268,7 @@ final class Work {
             try state.remove(index.author(member), knowing: context, index)
             vouchedTips = nil
         case .policy(let policy): try adopt(policy, of: n)
+        case .dropped(let names): try adopt(names, of: n)
         case .rename, .vouch: break
         }
     }

@@ -11,6 +11,10 @@ public enum MemberError: String, CaseIterable, Error, Hashable, Sendable {
     case invitationExpired
     case invitationUsed
     case invitationWithdrawn
+    /// No admin of the repository has made an invitation of this name.
+    case unknownInvitation
+    /// A device has become a member by it, so it cannot be withdrawn.
+    case invitationAccepted
     case notAnInvitation
     case damagedInvitation
     case newerInvitation
@@ -34,7 +38,9 @@ extension MemberError: CustomStringConvertible {
         case .invitationMissing: "The list of members at the remote lacks the invitation."
         case .invitationExpired: "The invitation has expired."
         case .invitationUsed: "Another device has used the invitation."
-        case .invitationWithdrawn: "An admin has withdrawn the invitation."
+        case .invitationWithdrawn: "An admin has withdrawn the invitation, or removed the admin who made it."
+        case .unknownInvitation: "The repository has no invitation of this name."
+        case .invitationAccepted: "A device has become a member by the invitation."
         case .notAnInvitation: "The bytes are no invitation to a repository."
         case .damagedInvitation: "The invitation is damaged."
         case .newerInvitation: "A later version of this library has made the invitation."
@@ -51,6 +57,8 @@ extension MemberError: CustomStringConvertible {
         case .lastAdmin: "Invite another admin first."
         case .notAMember, .invitationExpired, .invitationUsed, .invitationWithdrawn:
             "Ask an admin for a new invitation."
+        case .unknownInvitation: "Sync the store, and list its open invitations."
+        case .invitationAccepted: "Remove the member."
         case .alreadyAMember: "Sync the store."
         case .invitationMissing: "Sync the store of the inviting device with this remote."
         case .notAnInvitation: "Give the bytes that the inviting device has written."

@@ -26,24 +26,26 @@ extension MemberList {
             case .invitation(_, _, let end) = record.content
         else { throw MemberError.invitationMissing }
         guard time <= end else { throw MemberError.invitationExpired }
-        for other in records.values {
-            switch other.content {
-            case .acceptance(invitation, _): throw MemberError.invitationUsed
-            case .withdrawal(invitation): throw MemberError.invitationWithdrawn
-            default: break
-            }
+        if let listed = state.invitations[invitation] {
+            if listed.isWithdrawn { throw MemberError.invitationWithdrawn }
+            if listed.isUsed { throw MemberError.invitationUsed }
         }
         let acceptance = try make(
             .acceptance(invitation: invitation, keys.member(named: name)), by: keys, time: time, invitation: key)
-        guard everMember(keys.id) != nil else { throw MemberError.wrongKeyOfInvitation }
+        guard members[keys.id] != nil else { throw MemberError.wrongKeyOfInvitation }
         return acceptance
     }
 
-    /// Withdraws an invitation: an acceptance that is not known here does not count.
+    /// Withdraws an invitation: an acceptance that is not known here does not count, and nobody seals with a secret that the
+    /// invitation has.
     ///
-    /// - Throws: ``MemberError`` `notAdmin`.
-    mutating func withdraw(_ invitation: RecordHash, by keys: ReplicaKeys, time: UInt64) throws -> MemberRecord {
+    /// - Returns: The record; nil if the invitation was withdrawn already.
+    /// - Throws: ``MemberError`` `notAdmin`, `unknownInvitation`, `invitationAccepted`.
+    mutating func withdraw(_ invitation: RecordHash, by keys: ReplicaKeys, time: UInt64) throws -> MemberRecord? {
         try requireAdmin(keys)
+        guard let listed = state.invitations[invitation] else { throw MemberError.unknownInvitation }
+        if listed.isWithdrawn { return nil }
+        if listed.isUsed { throw MemberError.invitationAccepted }
         return try make(.withdrawal(invitation: invitation), by: keys, time: time)
     }
 }

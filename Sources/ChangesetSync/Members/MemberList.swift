@@ -11,7 +11,8 @@ import StoreCrypto
 /// | a removed admin removes somebody, unknown to its removal by a senior | not the later removal |
 /// | a removed admin admits somebody, unknown to its removal by a senior | not the admission |
 /// | two devices accept one invitation | the one that another member knew first |
-/// | an invitation is withdrawn and accepted | the withdrawal |
+/// | an invitation is withdrawn and accepted | the withdrawal by any admin |
+/// | a removed admin withdraws an invitation, unknown to its removal | not the withdrawal |
 struct MemberList: Sendable {
     let repository: RepositoryID
     private(set) var records: [RecordHash: MemberRecord] = [:]
@@ -52,8 +53,18 @@ struct MemberList: Sendable {
     /// Whether the replica may have written commits and snapshots, also before its removal.
     func mayWrite(_ id: ReplicaID) -> Bool { (state.admissions[id]?.role ?? .reader) >= .writer }
 
-    /// The removed members, each with what all its removals knew.
+    /// The removed members, each with what all its removals knew: nothing for a device that was never admitted.
     var removals: [ReplicaID: VersionVector] { state.removals }
+
+    /// The devices that accepted an invitation that was withdrawn, or that another device had used: they are no members.
+    var rejected: Set<ReplicaID> { state.rejected }
+
+    /// The invitations that can be used: an admin made them, and nobody has used or withdrawn them. Their time may be over.
+    var openInvitations: [ListedInvitation] {
+        state.invitations.values.filter { !$0.isUsed && !$0.isWithdrawn }.sorted {
+            ($0.time, $0.hash) < ($1.time, $1.hash)
+        }
+    }
 
     /// The records whose known ones are all here, each after those.
     var ordered: [MemberRecord] { state.ordered }
@@ -68,7 +79,8 @@ struct MemberList: Sendable {
     var epochs: [MemberEpoch] { state.epochs }
 
     /// The epoch to seal with: its recipients are exactly the members, and its author, who knows the secret, is one of them
-    /// (F20). It carries each secret that this replica has and another member may lack. nil if one has to be begun.
+    /// (F20). It carries each secret that this replica has and another member may lack, and no withdrawn invitation has its
+    /// secret. nil if one has to be begun.
     func sealingEpoch(among secrets: EpochSecrets) -> RecordHash? {
         let present = Set(members.keys)
         // The secrets that some member lacks: the epoch must carry them (F21).
@@ -76,7 +88,7 @@ struct MemberList: Sendable {
             secrets.secrets[epoch.hash] != nil && !present.isSubset(of: epoch.content.boxes.map(\.member))
         }.map(\.hash)
         return epochs.last {
-            present.contains($0.author) && Set($0.content.boxes.map(\.member)) == present
+            !$0.isExposed && present.contains($0.author) && Set($0.content.boxes.map(\.member)) == present
                 && secrets.secrets[$0.hash] != nil && Set(partial).isSubset(of: $0.content.carried)
         }?.hash
     }

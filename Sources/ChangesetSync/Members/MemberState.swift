@@ -11,6 +11,23 @@ struct MemberEpoch: Hashable, Sendable {
     let hash: RecordHash
     let author: ReplicaID
     let content: EpochContent
+    /// Whether a withdrawn invitation may have the secret.
+    let isExposed: Bool
+}
+
+/// An invitation in the list of members.
+struct ListedInvitation: Hashable, Sendable {
+    /// The record of the invitation.
+    let hash: RecordHash
+    let inviter: ReplicaID
+    let role: Role
+    /// Milliseconds since 1970, by the clock of the inviting device.
+    let time: UInt64
+    /// The end of the time in which it may be used, milliseconds since 1970.
+    let end: UInt64
+    /// Whether a device has accepted it, as far as acceptances count.
+    let isUsed: Bool
+    let isWithdrawn: Bool
 }
 
 /// The members that follow from a set of records. See ``MemberList`` for the rules.
@@ -40,6 +57,10 @@ struct MemberState: Sendable {
     private(set) var admissions: [ReplicaID: Admission] = [:]
     private(set) var removals: [ReplicaID: VersionVector] = [:]
     private(set) var epochs: [MemberEpoch] = []
+    /// The invitations of admins, by their records.
+    private(set) var invitations: [RecordHash: ListedInvitation] = [:]
+    /// The devices whose acceptances do not count: the invitation was withdrawn, or another device had used it.
+    private(set) var rejected: Set<ReplicaID> = []
     /// The records whose known ones are all here, each after those.
     private(set) var ordered: [MemberRecord] = []
     private(set) var missing: Set<RecordHash> = []
@@ -56,12 +77,18 @@ struct MemberState: Sendable {
         var signed = try SignedRecords(graph, repository: repository, verified: &verified)
         (ordered, missing) = (graph.records, graph.missing)
         usedTwice = signed.chooseAcceptances()
-        decide(signed)
+        // Who is an admin follows from the withdrawals of seniors alone. Then the withdrawals of all admins count.
+        let removed = decide(signed, withdrawals: nil)
+        let withdrawals = countedWithdrawals(signed, removed)
+        _ = decide(signed, withdrawals: withdrawals)
+        noteInvitations(signed, withdrawals)
         epochs = signed.valid.compactMap { index in
             guard case .epoch(let content) = graph.records[index].content,
                 admissions[graph.records[index].author] != nil
             else { return nil }
-            return MemberEpoch(hash: graph.records[index].hash, author: graph.records[index].author, content: content)
+            return MemberEpoch(
+                hash: graph.records[index].hash, author: graph.records[index].author, content: content,
+                isExposed: withdrawals.contains { graph.knows($0, index) })
         }
         let known = Set(graph.records.flatMap(\.known))
         heads = graph.records.map(\.hash).filter { !known.contains($0) }.sorted()
@@ -74,7 +101,11 @@ struct MemberState: Sendable {
     }
 
     /// Decides by seniority: the records of a senior member first.
-    private mutating func decide(_ signed: SignedRecords) {
+    ///
+    /// - Parameter withdrawals: The withdrawals that count; nil for those of admins that are senior to the new member.
+    /// - Returns: The removals that count, by the removed member.
+    private mutating func decide(_ signed: SignedRecords, withdrawals: Set<Int>?) -> [ReplicaID: [CountedRemoval]] {
+        (admissions, removals, rejected) = ([:], [:], [])
         var removed: [ReplicaID: [CountedRemoval]] = [:]
         /// Whether all removals of the author that count so far knew the record.
         func wasKnown(_ index: Int, by author: ReplicaID) -> Bool {
@@ -84,11 +115,23 @@ struct MemberState: Sendable {
             let admission = candidate.admission
             if let admitter = admission.admitter {
                 guard let senior = admissions[admitter], senior.role == .admin,
-                    wasKnown(candidate.index, by: admitter),
-                    !isWithdrawn(candidate, signed)
+                    !rejected.contains(admitter), wasKnown(candidate.index, by: admitter)
                 else { continue }
             }
             admissions[id] = admission
+            let opposing = admission.invitation.flatMap { signed.withdrawals[$0] } ?? []
+            let isWithdrawn = opposing.contains { index in
+                let author = signed.graph.records[index].author
+                let counts =
+                    withdrawals?.contains(index)
+                    ?? (admissions[author]?.role == .admin && !rejected.contains(author) && wasKnown(index, by: author))
+                return counts && !signed.graph.knows(index, candidate.index)
+            }
+            if isWithdrawn || signed.losers.contains(id) {
+                // Its commits count if a member vouches for them, as those of a removed member (F15).
+                rejected.insert(id)
+                continue
+            }
             for index in signed.removals[id] ?? [] {
                 guard case .removal(let member, let vector) = signed.graph.records[index].content,
                     member == id || admission.role == .admin, wasKnown(index, by: id)
@@ -99,14 +142,32 @@ struct MemberState: Sendable {
         for (member, list) in removed where admissions[member] != nil {
             removals[member] = list.map(\.vector).reduce(VersionVector()) { $0.union($1) }
         }
+        for member in rejected { removals[member] = removals[member] ?? VersionVector() }
+        return removed
     }
 
-    /// Whether an admin that is a member already has withdrawn the invitation without knowing its acceptance.
-    private func isWithdrawn(_ candidate: SignedRecords.Candidate, _ signed: SignedRecords) -> Bool {
-        guard let invitation = candidate.admission.invitation else { return false }
-        return (signed.withdrawals[invitation] ?? []).contains { index in
-            admissions[signed.graph.records[index].author]?.role == .admin
-                && !signed.graph.knows(index, candidate.index)
+    /// The withdrawals by admins, as far as the removals of these knew them.
+    private func countedWithdrawals(
+        _ signed: SignedRecords, _ removed: [ReplicaID: [CountedRemoval]]
+    ) -> Set<Int> {
+        Set(
+            signed.withdrawals.values.joined().filter { index in
+                let author = signed.graph.records[index].author
+                return admissions[author]?.role == .admin && !rejected.contains(author)
+                    && (removed[author] ?? []).allSatisfy { signed.graph.knows($0.index, index) }
+            })
+    }
+
+    private mutating func noteInvitations(_ signed: SignedRecords, _ withdrawals: Set<Int>) {
+        let used = Set(admissions.values.compactMap(\.invitation))
+        for (hash, invited) in signed.invitations {
+            let record = signed.graph.records[invited.index]
+            guard admissions[record.author]?.role == .admin else { continue }
+            invitations[hash] = ListedInvitation(
+                hash: hash, inviter: record.author, role: invited.role, time: record.time, end: invited.end,
+                isUsed: used.contains(hash),
+                isWithdrawn: removals[record.author] != nil
+                    || (signed.withdrawals[hash] ?? []).contains(where: withdrawals.contains))
         }
     }
 }

@@ -15,10 +15,14 @@ struct SignedRecords: Sendable {
     private(set) var candidates: [ReplicaID: Candidate] = [:]
     private(set) var removals: [ReplicaID: [Int]] = [:]
     private(set) var withdrawals: [RecordHash: [Int]] = [:]
+    /// The devices that accepted an invitation that another one had used. See ``chooseAcceptances()``.
+    private(set) var losers: Set<ReplicaID> = []
+    /// The invitations by an admin, by their records.
+    private(set) var invitations: [RecordHash: Invited] = [:]
     private var ways: [ReplicaID: [Candidate]] = [:]
-    private var invitations: [RecordHash: Invited] = [:]
 
-    private struct Invited {
+    /// An invitation.
+    struct Invited: Sendable {
         let index: Int
         let key: VerifyingKey
         let role: Role
@@ -69,7 +73,9 @@ struct SignedRecords: Sendable {
         case .invitation(let key, let role, let end):
             guard author.role == .admin else { return }
             invitations[record.hash] = Invited(index: index, key: key, role: role, end: end)
-        case .withdrawal(let invitation): withdrawals[invitation, default: []].append(index)
+        case .withdrawal(let invitation):
+            guard author.role == .admin else { return }
+            withdrawals[invitation, default: []].append(index)
         case .removal: removals[record.author, default: []].append(index)
         case .epoch, .founding, .acceptance: break
         }
@@ -103,7 +109,7 @@ struct SignedRecords: Sendable {
         return true
     }
 
-    /// Of several acceptances of one invitation keeps the one that another member knew first.
+    /// Of several acceptances of one invitation the one counts that another member knew first.
     ///
     /// - Returns: The invitations that were used more than once.
     mutating func chooseAcceptances() -> Set<RecordHash> {
@@ -115,7 +121,7 @@ struct SignedRecords: Sendable {
         for (_, rivals) in repeated {
             let ranked = rivals.map { (rival: $0, rank: firstWitness(of: $0, among: rivals)) }
                 .sorted { ($0.rank, $0.rival.admission.place) < ($1.rank, $1.rival.admission.place) }
-            for loser in ranked.dropFirst() { candidates[loser.rival.admission.member.id] = nil }
+            losers.formUnion(ranked.dropFirst().map(\.rival.admission.member.id))
         }
         return Set(repeated.keys)
     }

@@ -153,6 +153,8 @@ struct DroppedValues {
                 sql: "UPDATE \(EngineTables.column) SET dropped = ? WHERE tbl = ?", arguments: [last ?? 0, dropped.n])
         }
         try work.catalog.read()
+        guard dropped.reason != .otherKey, isKept || dropped.columns != nil else { return }
+        try work.commitDropped(true, dropped.n, columns: dropped.columns)
     }
 }
 

@@ -32,6 +32,7 @@ extension Work {
             throw EngineError(try db.hasTableOrView(table.name) ? .unsuitableTable : .noSuchTable, table.name)
         }
         let n = try catalog.number(of: Name(definition.name))
+        let former = try catalog.table(n)
         try db.execute(sql: EngineTables.creation(of: n, isRowID: definition.isRowID))
         // Rows that are not plain may be shown otherwise, after foreign writes were found: the table has other columns or
         // constraints, or is there at last. Rows of other tables may refer to it.
@@ -60,6 +61,15 @@ extension Work {
         }
         try recordHistory(of: definition.name)
         try catalog.read()
+        try commitMadeAgain(than: former)
+    }
+
+    /// The program has made a table or columns again that it had dropped.
+    private func commitMadeAgain(than former: BaseTable) throws {
+        if former.local == nil, former.dropped != nil { try commitDropped(false, former.n, columns: nil) }
+        let present = try catalog.table(former.n).columns
+        let columns = former.columns.values.filter { $0.dropped != nil && present[$0.n]?.place != nil }
+        if !columns.isEmpty { try commitDropped(false, former.n, columns: Set(columns.map(\.n))) }
     }
 
     /// The definitions of a table and of its indexes, as the schema has them.

@@ -126,6 +126,10 @@ private final class RosterReader: ExchangeStore {
         return false
     }
     func receive(_ snapshot: SnapshotManifest, part: (Int) throws -> [UInt8]) throws {}
+    // It reads commits once, and keeps nothing of them.
+    func part(_ name: String, of remote: String) throws -> [UInt8]? { nil }
+    func keepPart(_ content: [UInt8], _ name: String, of remote: String) throws {}
+    func removeParts(except names: Set<String>, of remote: String) throws {}
     func remembered(_ remote: String) throws -> [String: RememberedObject] { [:] }
     func remember(_ changes: [String: RememberedObject?], of remote: String) throws {}
 }

@@ -30,6 +30,19 @@ extension ChangesetRepository {
             epochs: try store.epochSecrets(), address: address)
     }
 
+    /// Withdraws an invitation, and begins an epoch whose secret it lacks.
+    ///
+    /// - Throws: ``MemberError`` `.notAdmin`, `.unknownInvitation`, `.invitationAccepted`.
+    func withdraw(_ invitation: RecordHash) throws {
+        let store = try store()
+        var (list, secrets) = (try memberList(store), try store.epochSecrets())
+        let time = clock().milliseconds
+        guard let record = try list.withdraw(invitation, by: store.keys, time: time) else { return }
+        let epoch = try list.beginEpoch(store.keys, &secrets, time: time)
+        try store.keep(secrets)
+        try store.add([record, epoch])
+    }
+
     /// Removes a member. Commits that it makes from here on are refused, and it cannot read those of others.
     ///
     /// - Throws: ``MemberError`` `.notAdmin`, `.notAMember`, `.lastAdmin`.

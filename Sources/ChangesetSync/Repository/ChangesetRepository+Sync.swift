@@ -64,7 +64,7 @@ extension ChangesetRepository {
             var isKnown = false
             try db.writingOwnRows {
                 try db.inTransaction(.immediate) {
-                    for table in [EngineTables.problem, EngineTables.object] {
+                    for table in [EngineTables.problem, EngineTables.object, EngineTables.segmentPart] {
                         try db.execute(sql: "DELETE FROM \(table) WHERE remote = ?", arguments: [name])
                     }
                     try db.execute(sql: "DELETE FROM \(EngineTables.remote) WHERE name = ?", arguments: [name])

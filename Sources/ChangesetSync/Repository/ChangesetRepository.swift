@@ -129,6 +129,7 @@ public final class ChangesetRepository: @unchecked Sendable {
                 let rows = MemberRows(db: db)
                 try rows.setIdentity(keys, roster: roster)
                 _ = try rows.add(records)
+                try Work.noteRejected(db, records, of: repository)
                 _ = try rows.keep(secrets)
                 return .commit
             }

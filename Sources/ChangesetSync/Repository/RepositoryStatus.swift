@@ -33,16 +33,19 @@ public struct RepositoryStatus: Hashable, Sendable {
 /// A reason why a store has not joined something, or does not show it as it was written. It needs no decision to go on:
 /// everything else is joined and shown.
 public enum Obstacle: Hashable, Sendable {
-    /// The program has no table of this name. The rows are kept, and shown when it has.
+    /// The program has no table of this name, and no member has dropped it. The rows are kept, and shown when it has.
     case missingTable(String, rows: Int)
-    /// The table of the program has no such column, and rows have values of it. They are kept and passed on.
+    /// The table of the program has no such column, no member has dropped it, and rows have values of it. They are kept and
+    /// passed on.
     case missingColumn(table: String, column: String, rows: Int)
     /// The values of a column are not known in so many rows: a snapshot had none of them, because its maker had dropped the
     /// column. The default is shown. A snapshot of a store that has the values brings them.
     case unknownValues(table: String, column: String, rows: Int)
-    /// Others have written a table after the program had dropped it or its name. The rows are kept and passed on.
+    /// Others have written a table after the program, or a member, had dropped it or its name. The rows are kept and passed
+    /// on.
     case droppedTable(String, rows: Int)
-    /// Others have written a column after the program had dropped it or its name. The values are kept and passed on.
+    /// Others have written a column after the program, or a member, had dropped it or its name. The values are kept and
+    /// passed on.
     case droppedColumn(table: String, column: String, rows: Int)
     /// Rows of a table that others have deleted or changed are shown as they were: an expression of an index, a constraint
     /// or a generated column fails here. The next opening of the repository tries them again.
@@ -146,6 +149,16 @@ extension Work {
     }
 }
 
+extension BaseTable {
+    /// The last commit of this store when its program, or a member, had dropped the table; nil if it is in use.
+    fileprivate var goneSince: Int64? { dropped ?? (notice?.isDropped == true ? notice?.commit : nil) }
+}
+
+extension BaseColumn {
+    /// The last commit of this store when its program, or a member, had dropped the column; nil if it is in use.
+    fileprivate var goneSince: Int64? { dropped ?? (notice?.isDropped == true ? notice?.commit : nil) }
+}
+
 /// Finds the obstacles of a store.
 private struct Obstacles {
     let work: Work
@@ -166,11 +179,11 @@ private struct Obstacles {
         var found: [Obstacle] = []
         for table in work.catalog.tables.values.sorted(by: { $0.name < $1.name }) {
             if table.local == nil {
-                let rows = try asideRows(of: table) { row in row.isNewer(than: table.dropped) ? [0] : [] }
+                let rows = try asideRows(of: table) { row in row.isNewer(than: table.goneSince) ? [0] : [] }
                 if let count = rows[0] {
                     let name = table.name.text
                     found.append(
-                        table.dropped == nil
+                        table.goneSince == nil
                             ? .missingTable(name, rows: count) : .droppedTable(name, rows: count))
                 }
                 continue
@@ -181,14 +194,14 @@ private struct Obstacles {
                 missing.filter { column in
                     let counted = row.sums[column.n]?.values.map(\.last) ?? []
                     let written = counted + [row.cells[column.n]?.stamp.commit].compactMap { $0 }
-                    return written.contains { $0 > column.dropped ?? -1 }
+                    return written.contains { $0 > column.goneSince ?? -1 }
                 }.map(\.n)
             }
             for column in missing.sorted(by: { $0.id < $1.id }) {
                 guard let count = rows[column.n] else { continue }
                 let (table, name) = (table.name.text, column.id.name.text)
                 found.append(
-                    column.dropped == nil
+                    column.goneSince == nil
                         ? .missingColumn(table: table, column: name, rows: count)
                         : .droppedColumn(table: table, column: name, rows: count))
             }

@@ -78,7 +78,9 @@ package final class RepositoryStore: ExchangeStore {
     // MARK: Members
 
     package func memberRecords() throws -> [MemberRecord] { try read { try MemberRows(db: $0).records() } }
-    package func add(_ records: [MemberRecord]) throws { try write { try MemberRows(db: $0).add(records) } }
+    package func add(_ records: [MemberRecord]) throws {
+        try writer.writeWithoutTransaction { try replica.add($0, clock: clock(), records) }
+    }
     package func epochSecrets() throws -> EpochSecrets { try read { try MemberRows(db: $0).secrets() } }
     package func keep(_ secrets: EpochSecrets) throws { try write { try MemberRows(db: $0).keep(secrets) } }
 
@@ -183,6 +185,40 @@ package final class RepositoryStore: ExchangeStore {
             return try StoredSnapshotSource(writer, store.makeSnapshot(), replica.settings, clock())
         }
         return try StoredSnapshotSource(writer, replica, clock())
+    }
+
+    // MARK: Parts of long segments
+
+    package func part(_ name: String, of remote: String) throws -> [UInt8]? {
+        try read { db in
+            try db.cachedStatement(sql: "SELECT content FROM \(EngineTables.segmentPart) WHERE remote = ? AND name = ?")
+                .first([ExactValue(text: remote), ExactValue(text: name)]) { $0.bytes(0) }
+        }
+    }
+
+    package func keepPart(_ content: [UInt8], _ name: String, of remote: String) throws {
+        try write { db in
+            try db.cachedStatement(
+                sql: "INSERT OR REPLACE INTO \(EngineTables.segmentPart) (remote, name, content) VALUES (?, ?, ?)"
+            ).execute(exact: [ExactValue(text: remote), ExactValue(text: name), .blob(content[...])])
+            return false
+        }
+    }
+
+    package func removeParts(except names: Set<String>, of remote: String) throws {
+        let kept = try read { db in
+            try String.fetchAll(
+                db, sql: "SELECT name FROM \(EngineTables.segmentPart) WHERE remote = ?", arguments: [remote])
+        }
+        let removed = kept.filter { !names.contains($0) }
+        if removed.isEmpty { return }
+        try write { db in
+            for name in removed {
+                try db.cachedStatement(sql: "DELETE FROM \(EngineTables.segmentPart) WHERE remote = ? AND name = ?")
+                    .execute(exact: [ExactValue(text: remote), ExactValue(text: name)])
+            }
+            return false
+        }
     }
 
     // MARK: The known facts about a remote

@@ -30,7 +30,7 @@ struct SnapshotDecoder: Sendable {
     private func isExpected(_ kind: SnapshotItem.Kind) -> Bool {
         switch kind {
         case .head: stage == .start
-        case .author, .commit, .table, .column, .policy, .state: stage == .names
+        case .author, .commit, .table, .column, .policy, .dropped, .state: stage == .names
         case .vector: stage != .start
         case .key: stage == .keys
         }
@@ -61,6 +61,7 @@ struct SnapshotDecoder: Sendable {
             return .column(
                 table: table, ColumnID(try Self.name(reader.take(reader.remaining), reader), reuse: reuse))
         case .policy: return .policy(try policy(&reader))
+        case .dropped: return .dropped(try dropped(&reader))
         case .vector:
             vectors += 1
             return .vector(try numbers(&reader, upTo: commits))
@@ -110,6 +111,18 @@ struct SnapshotDecoder: Sendable {
         }
         return SnapshotItem.Policy(
             table: table, commit: Int64(commit), deletionsWin: flag == 1, counters: counters)
+    }
+
+    private func dropped(_ reader: inout ByteReader) throws(CommitError) -> SnapshotItem.Dropped {
+        let table = try number(&reader, upTo: Int64(tables.count))
+        let start = reader
+        let isTable = try reader.varint() == 0
+        if !isTable { reader = start }
+        let column = try isTable ? 0 : column(&reader, of: table)
+        let commit = try number(&reader, upTo: commits)
+        let flag = try reader.byte()
+        guard flag <= 1 else { throw reader.error(.unknownFlags(flag)) }
+        return SnapshotItem.Dropped(table: table, column: column, commit: commit, isDropped: flag == 1)
     }
 
     // MARK: Numbers

@@ -10,6 +10,7 @@ package enum SnapshotItem: Hashable, Sendable {
     case table(Name)
     case column(table: Int64, ColumnID)
     case policy(Policy)
+    case dropped(Dropped)
     case vector([Int64])
     case state(State)
     case key(Key)
@@ -33,6 +34,16 @@ package enum SnapshotItem: Hashable, Sendable {
         let deletionsWin: Bool
         /// Ascending.
         let counters: [Int64]
+    }
+
+    /// What a commit has said of a table or column that a member had dropped.
+    package struct Dropped: Hashable, Sendable {
+        let table: Int64
+        /// 0 for the table itself.
+        let column: Int64
+        let commit: Int64
+        /// Whether it was dropped; otherwise it was made again.
+        let isDropped: Bool
     }
 
     /// The commits that the snapshot covers, and the removed members.
@@ -80,6 +91,7 @@ package enum SnapshotItem: Hashable, Sendable {
         case state = 7
         case key = 8
         case policy = 9
+        case dropped = 10
     }
 
     static let version: UInt8 = 1
@@ -111,6 +123,12 @@ package enum SnapshotItem: Hashable, Sendable {
             writer.append(Int64(policy.deletionsWin ? 1 : 0))
             writer.append(policy.counters)
             return [Kind.policy.rawValue] + writer.bytes
+        case .dropped(let dropped):
+            writer.append(dropped.table)
+            writer.append(dropped.column)
+            writer.append(dropped.commit)
+            writer.append(Int64(dropped.isDropped ? 1 : 0))
+            return [Kind.dropped.rawValue] + writer.bytes
         case .vector(let commits):
             writer.append(commits)
             return [Kind.vector.rawValue] + writer.bytes

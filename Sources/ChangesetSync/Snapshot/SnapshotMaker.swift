@@ -69,6 +69,7 @@ final class SnapshotMaker {
             }
         }
         try appendPolicies()
+        try appendDropped()
         let state = work.state
         let tips = try number(of: state.vector)
         var contexts: [SnapshotItem.State.Known] = []
@@ -93,6 +94,23 @@ final class SnapshotMaker {
                     .init(
                         table: numbers.tables[table.n] ?? 0, commit: try table.ruled.map(numbers.commit) ?? 0,
                         deletionsWin: table.deletionsWin, counters: counters)))
+        }
+    }
+
+    private func appendDropped() throws {
+        func append(_ notice: DropNotice?, _ table: BaseTable, _ column: BaseColumn?) throws {
+            guard let notice else { return }
+            buffer.append(
+                .dropped(
+                    .init(
+                        table: numbers.tables[table.n] ?? 0, column: column.flatMap { numbers.columns[$0.n] } ?? 0,
+                        commit: try numbers.commit(notice.commit), isDropped: notice.isDropped)))
+        }
+        for table in work.catalog.tables.values.sorted(by: { $0.name < $1.name }) {
+            try append(table.notice, table, nil)
+            for column in table.columns.values.sorted(by: { $0.id < $1.id }) {
+                try append(column.notice, table, column)
+            }
         }
     }
 

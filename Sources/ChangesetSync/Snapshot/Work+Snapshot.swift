@@ -81,6 +81,7 @@ extension Work {
             guard let own = joining.numbers.tables[table] else { throw EngineError(.unknownCommit) }
             joining.numbers.columns[Int64(joining.numbers.columns.count + 1)] = try catalog.column(id, of: own)
         case .policy(let policy): try adopt(policy, joining)
+        case .dropped(let dropped): try adopt(dropped, joining)
         case .vector(let commits):
             joining.vectors[Int64(joining.vectors.count + 1)] = try LocalVector(
                 commits.map(joining.numbers.commit), index)
@@ -115,6 +116,13 @@ extension Work {
         let commit = try policy.commit == 0 ? nil : joining.numbers.commit(policy.commit)
         try adopt(
             TablePolicy(table: table.name, counters: counters, deletionsWin: policy.deletionsWin), of: commit)
+    }
+
+    private func adopt(_ dropped: SnapshotItem.Dropped, _ joining: JoiningSnapshot) throws {
+        guard let table = joining.numbers.tables[dropped.table] else { throw EngineError(.unknownCommit) }
+        try adopt(
+            DropNotice(commit: joining.numbers.commit(dropped.commit), isDropped: dropped.isDropped), table: table,
+            column: dropped.column == 0 ? nil : joining.numbers.column(dropped.column))
     }
 
     // MARK: Keys

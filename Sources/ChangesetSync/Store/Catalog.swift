@@ -11,6 +11,8 @@ struct BaseColumn: Hashable, Sendable {
     var dropped: Int64?
     /// Whether the program has had the column.
     var wasHere = false
+    /// A commit of a member that has dropped the column, or has made it again.
+    var notice: DropNotice?
 }
 
 /// A table of the base. The program may not have it.
@@ -27,6 +29,8 @@ struct BaseTable: Sendable {
     let columnsOfPlaces: [BaseColumn?]
     /// The last commit of this store when the program had dropped the table, or had given it another key; nil if it has not.
     var dropped: Int64?
+    /// A commit of a member that has dropped the table, or has made it again.
+    var notice: DropNotice?
     /// The columns of other members that are of the key here. A row that has one was written under another key.
     var columnsOfKey: Set<Int64> = []
 
@@ -74,13 +78,14 @@ final class Catalog {
         content = CatalogContent()
         (content.shapes, content.columnsOfShapes) = shapes
         var rows: [StoredTable] = []
-        try db.cachedStatement(sql: "SELECT n, name, local, deletions_win, ruled, dropped FROM \(EngineTables.table)")
-            .forEach([]) {
-                rows.append(
-                    StoredTable(
-                        n: $0.integer(0), name: $0.text(1), local: $0.optionalText(2), deletionsWin: $0.integer(3) != 0,
-                        ruled: $0.optionalInteger(4), dropped: $0.optionalInteger(5)))
-            }
+        try db.cachedStatement(
+            sql: "SELECT n, name, local, deletions_win, ruled, dropped, noticed, gone FROM \(EngineTables.table)"
+        ).forEach([]) {
+            rows.append(
+                StoredTable(
+                    n: $0.integer(0), name: $0.text(1), local: $0.optionalText(2), deletionsWin: $0.integer(3) != 0,
+                    ruled: $0.optionalInteger(4), dropped: $0.optionalInteger(5), notice: Self.notice($0, at: 6)))
+        }
         for row in rows { try add(row) }
         content.untracked = try UntrackedReference.all(db, content.tables)
         schema = definitions.schema
@@ -93,26 +98,33 @@ final class Catalog {
         let deletionsWin: Bool
         let ruled: Int64?
         let dropped: Int64?
+        let notice: DropNotice?
+    }
+
+    private static func notice(_ row: EngineRow, at column: Int) -> DropNotice? {
+        row.optionalInteger(column).map { DropNotice(commit: $0, isDropped: row.integer(column + 1) != 0) }
     }
 
     private func add(_ table: StoredTable) throws {
         let (n, name) = (table.n, table.name)
         let definition = try table.local.flatMap { try definitions.definition(of: $0, db) }
         var columns: [Int64: BaseColumn] = [:]
-        let sql = "SELECT n, name, reuse, local, counter, dropped FROM \(EngineTables.column) WHERE tbl = ?"
+        let sql =
+            "SELECT n, name, reuse, local, counter, dropped, noticed, gone FROM \(EngineTables.column) WHERE tbl = ?"
         try db.cachedStatement(sql: sql)
             .forEach([.integer(n)]) { row in
                 var place = row.optionalText(3).flatMap { definition?.column(named: $0) }
                 if let known = place, definition?.keyColumns.contains(known) == true { place = nil }
                 columns[row.integer(0)] = BaseColumn(
                     n: row.integer(0), id: ColumnID(Name(row.text(1)), reuse: UInt32(row.integer(2))), place: place,
-                    isCounter: row.integer(4) != 0, dropped: row.optionalInteger(5), wasHere: !row.isNull(3))
+                    isCounter: row.integer(4) != 0, dropped: row.optionalInteger(5), wasHere: !row.isNull(3),
+                    notice: Self.notice(row, at: 6))
             }
         var places = [BaseColumn?](repeating: nil, count: definition?.columns.count ?? 0)
         for column in columns.values { if let place = column.place { places[place] = column } }
         content.tables[n] = BaseTable(
             n: n, name: Name(name), deletionsWin: table.deletionsWin, ruled: table.ruled, local: definition,
-            columns: columns, columnsOfPlaces: places, dropped: table.dropped,
+            columns: columns, columnsOfPlaces: places, dropped: table.dropped, notice: table.notice,
             columnsOfKey: Self.columnsOfKey(definition, columns))
         content.numbers[Name(name)] = n
         if let definition { content.locals[definition.name.lowercased()] = n }

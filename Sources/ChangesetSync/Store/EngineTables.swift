@@ -10,7 +10,7 @@ import CipherDatabase
 /// | `inbox` | fetched commits that wait, each by the first commit that it needs and that is not joined |
 /// | `body` | the bodies of long commits, joined or waiting (``LongBodies``) |
 /// | `state`, `removed` | one row for the replica; the removed members |
-/// | `table`, `column`, `shape` | names of tables and columns, and the sets of columns that an insertion wrote; `dropped` see ``DroppedValues``, `lost` see ``UnknownValues`` |
+/// | `table`, `column`, `shape` | names of tables and columns, and the sets of columns that an insertion wrote; `dropped` see ``DroppedValues``, `lost` see ``UnknownValues``, `noticed` and `gone` see ``DropNotice`` |
 /// | `range_T`, `row_T`, or `key_T` | the stamps of plain rows (``PlainRows``), for each table T |
 /// | `aside` | the rows that are not plain, whole, with the reason |
 /// | `sum` | the sums of counters |
@@ -65,11 +65,11 @@ enum EngineTables {
         CREATE TABLE \(table) (
             n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, local TEXT, deletions_win INTEGER NOT NULL DEFAULT 0,
             ruled INTEGER, adopting INTEGER NOT NULL DEFAULT 0, definition TEXT,
-            key TEXT, dropped INTEGER);
+            key TEXT, dropped INTEGER, noticed INTEGER, gone INTEGER NOT NULL DEFAULT 0);
         CREATE TABLE \(column) (
             n INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, name TEXT NOT NULL, reuse INTEGER NOT NULL, local TEXT,
             counter INTEGER NOT NULL DEFAULT 0, dropped INTEGER, lost INTEGER NOT NULL DEFAULT 0,
-            UNIQUE (tbl, name, reuse));
+            noticed INTEGER, gone INTEGER NOT NULL DEFAULT 0, UNIQUE (tbl, name, reuse));
         CREATE TABLE \(shape) (n INTEGER PRIMARY KEY, columns BLOB NOT NULL UNIQUE);
         CREATE TABLE \(aside) (
             tbl INTEGER NOT NULL, key BLOB NOT NULL, incarnation INTEGER NOT NULL, reason INTEGER NOT NULL,

@@ -72,6 +72,8 @@ struct SyncErrorReport {
         case .invitationMissing:
             "Let the inviting device run `sync run` on its own store, and then run this command again."
         case .notAMember: "The members are listed by: cipherctl sync members"
+        case .unknownInvitation: "The open invitations are listed by: cipherctl sync members"
+        case .invitationAccepted: "Remove the member with: cipherctl sync members --remove MEMBER"
         case .alreadyAMember: "Exchange with: cipherctl sync run"
         default: error.remedy
         }
@@ -94,7 +96,9 @@ struct SyncErrorReport {
 
     private static func exitCode(_ error: MemberError) -> ExitCode {
         switch error {
-        case .nameTooLong, .notAMember, .alreadyAMember, .otherRepository, .invitationExists: .usage
+        case .nameTooLong, .notAMember, .alreadyAMember, .otherRepository, .invitationExists, .unknownInvitation,
+            .invitationAccepted:
+            .usage
         case .notAdmin, .lastAdmin, .invitationExpired, .invitationUsed, .invitationWithdrawn, .wrongKeyOfInvitation:
             .notPermitted
         case .invitationMissing: .tryAgain

@@ -114,19 +114,22 @@ struct SyncInviteCommand: SyncCommand {
         let address =
             try arguments.has("--without-remote") ? nil : exchange.names.first.map { try RemoteAddress(named: $0) }
         let key = try UnlockedKey(new: KeyOptions.invitationSource(arguments, isNew: true), console)
-        let invitation = try access.repository.invitation(
+        let (invitation, id) = try access.repository.invitation(
             as: role, for: lifetime, lockedBy: key.source, address: address)
         // The new device finds the invitation in the list of members at the remote.
         try exchange.run(.putting).throwFailure()
         try invitation.write(to: file)
         try console.report(
             json: .object([
-                "store": .string(access.path), "invitation": .string(file),
+                "store": .string(access.path), "invitation": .string(file), "id": .string(id),
                 "repository": .string("\(invitation.repository)"), "role": .string("\(role)"),
                 "remote": .optional(address) { .string($0.withoutCredentials.name) },
             ]),
             lines: [
                 "wrote \(file): one device becomes a \(role) within \(AgeText.text(UInt64(lifetime.components.seconds)))",
+                "its identifier is \(id.prefix(SyncMembersCommand.shownDigits)); to withdraw it: "
+                    + SuggestedCommand.completing(
+                        "cipherctl sync members --withdraw \(id.prefix(SyncMembersCommand.shownDigits))"),
                 address.map { "it names the remote \($0.withoutCredentials.name)" } ?? "it names no remote",
             ])
         return .ok

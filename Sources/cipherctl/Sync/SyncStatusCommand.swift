@@ -120,7 +120,9 @@ struct SyncStatusReport {
 
     private var membership: [String] {
         let fact: String
-        if isRemoved {
+        if own?.isRejected ?? false {
+            fact = "This store is no member: its invitation was withdrawn, or another device had used it."
+        } else if isRemoved {
             fact = "This store is a former member: it gets nothing new, and its later commits are refused."
         } else if isReader, status.remotes.contains(where: { $0.problems.contains(where: isOfMembership) }) {
             fact = "This store is a reader, and has commits: other members refuse them."
@@ -218,12 +220,12 @@ struct SyncStatusReport {
 
     private static func dropped(table: String, _ rows: Int) -> String {
         "\(CountText.text(rows, "row")) of \"\(table)\" \(rows == 1 ? "was" : "were") written by others after this store "
-            + "had dropped the table. The rows are kept, and not shown."
+            + "or a member had dropped the table. The rows are kept, and not shown."
     }
 
     private static func dropped(column: String, of table: String, _ rows: Int) -> String {
-        "Others have written column \"\(column)\" in \(CountText.text(rows, "row")) of \"\(table)\" after this store had "
-            + "dropped the column. The values are kept, and not shown."
+        "Others have written column \"\(column)\" in \(CountText.text(rows, "row")) of \"\(table)\" after this store or "
+            + "a member had dropped the column. The values are kept, and not shown."
     }
 
     private static func unwritable(table: String) -> String {

@@ -102,10 +102,11 @@ struct RandomCommit {
     }
 
     private mutating func event() -> RepositoryEvent {
-        switch Int.random(in: 0..<4, using: &numbers) {
+        switch Int.random(in: 0..<5, using: &numbers) {
         case 0: return .remove(author())
         case 1: return .rename(table: name(), column: ColumnID(name(), reuse: UInt32(count(2))), to: name())
         case 2: return .vouch
+        case 3: return .dropped(DroppedNames(table: name(), columns: columns(3), isDropped: chance(2)))
         default: return .policy(TablePolicy(table: name(), counters: columns(3), deletionsWin: chance(2)))
         }
     }

@@ -20,6 +20,7 @@ final class TestStore: ExchangeStore {
     private var numbers: [ReplicaID: [UInt64: [CommitHash]]] = [:]
     private var followed: Set<CommitHash> = []
     private var memory: [String: [String: RememberedObject]] = [:]
+    private var segmentParts: [String: [UInt8]] = [:]
     private var changes: UInt64 = 1
     private var clock: UInt64 = 1_700_000_000_000
     /// The last commit that this store made.
@@ -225,6 +226,16 @@ final class TestStore: ExchangeStore {
     }
 
     // MARK: Memory
+
+    func part(_ name: String, of remote: String) throws -> [UInt8]? { segmentParts[remote + name] }
+    func keepPart(_ content: [UInt8], _ name: String, of remote: String) throws {
+        segmentParts[remote + name] = content
+    }
+    func removeParts(except names: Set<String>, of remote: String) throws {
+        segmentParts = segmentParts.filter { entry in
+            !entry.key.hasPrefix(remote) || names.contains { remote + $0 == entry.key }
+        }
+    }
 
     func remembered(_ remote: String) throws -> [String: RememberedObject] { memory[remote] ?? [:] }
     func remember(_ changes: [String: RememberedObject?], of remote: String) throws {

@@ -58,6 +58,37 @@ struct KilledJoinTests {
         #expect(try last.repository.verify().differences.isEmpty && last.count("part") == 0)
     }
 
+    /// A long commit was fetched whole again after each failure.
+    @Test("the parts of a long commit that were received are not received again, and are removed when all are here")
+    func partsOfCommit() throws {
+        let a = try Device(folder.path("a.db"))
+        let b = try Device(folder.path("b.db"), invitedBy: a, at: remote)
+        for device in [a, b, a] { try device.sync(remote) }
+        let former = Set(remote.names("c/"))
+        try a.write(
+            "INSERT INTO player (name, score) VALUES ('1', randomblob(5000000)), ('2', randomblob(5000000))")
+        try a.sync(remote)
+        let parts = remote.names("c/").filter { !former.contains($0) }.count
+        #expect(parts >= 3)
+        for number in 1..<parts {
+            // A process is killed after one part.
+            _ = try? b.sync(FailingRemote(remote, afterGets: 1))
+            #expect(try b.count("segment_part") == number)
+        }
+        remote.calls["get"] = 0
+        try b.sync(remote)
+        #expect(remote.calls["get"] == 1)
+        #expect(try b.count("segment_part") == 0 && a.repository.verify() == b.repository.verify())
+        // Parts of a segment that the remote has no longer go too.
+        try a.write("UPDATE player SET score = randomblob(5000000)")
+        try a.sync(remote)
+        _ = try? b.sync(FailingRemote(remote, afterGets: 1))
+        #expect(try b.count("segment_part") == 1)
+        for name in remote.names("c/") { remote.objects[name] = nil }
+        try b.sync(remote)
+        #expect(try b.count("segment_part") == 0)
+    }
+
     @Test("the parts of a snapshot that were received are not received again")
     func parts() throws {
         let a = try Device(folder.path("a.db"))
