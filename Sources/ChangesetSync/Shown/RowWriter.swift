@@ -1,6 +1,7 @@
 import CipherDatabase
 
-/// Writes rows of the program's tables, while neither triggers of the main schema nor foreign keys act.
+/// Writes rows of the program's tables, while neither triggers of the main schema nor foreign keys act, and the words of
+/// these rows in full-text tables that follow them (``FullTextFollower``).
 final class RowWriter {
     private let db: Database
     /// The statements that insert rows, by table.
@@ -9,7 +10,9 @@ final class RowWriter {
     init(_ db: Database) { self.db = db }
 
     func insert(_ values: [CellValue], into table: TableDefinition) throws {
+        for follower in table.followers { try follower.requireTokenizer() }
         try insertion(into: table).execute(exact: values.map(\.exact))
+        if !table.followers.isEmpty { try addWords(.integer(db.lastInsertedRowID), to: table.followers) }
     }
 
     private func insertion(into table: TableDefinition) throws -> Statement {
@@ -25,12 +28,54 @@ final class RowWriter {
         let settings = changes.map { "\(table.quoted($0.column)) = ?" }.joined(separator: ", ")
         let numbered = table.keyCondition(after: changes.count)
         let sql = "UPDATE OR ABORT \(table.qualifiedName) SET \(settings) WHERE \(numbered)"
-        try db.cachedStatement(sql: sql).execute(exact: changes.map(\.value.exact) + key.values.map(\.exact))
+        let followers = table.followers.isEmpty ? [] : table.followers(ofColumns: changes.map(\.column))
+        try following(key, of: table, followers) {
+            try db.cachedStatement(sql: sql).execute(exact: changes.map(\.value.exact) + key.values.map(\.exact))
+        }
     }
 
     func delete(_ key: RowKey, from table: TableDefinition) throws {
-        try db.cachedStatement(sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
-            .execute(exact: key.values.map(\.exact))
+        try following(key, of: table, table.followers) {
+            try db.cachedStatement(sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
+                .execute(exact: key.values.map(\.exact))
+        }
+    }
+
+    // MARK: Full-text tables
+
+    /// Updates or deletes a row, and its words in full-text tables.
+    private func following(
+        _ key: RowKey, of table: TableDefinition, _ followers: [FullTextFollower], _ write: () throws -> Void
+    ) throws {
+        if followers.isEmpty { return try write() }
+        for follower in followers { try follower.requireTokenizer() }
+        var id: ExactValue?
+        var misfits: Set<String> = []
+        for follower in followers {
+            guard let row = try follower.row(key, of: table, db) else { break }
+            id = row[0]
+            if try !follower.remove(row, db) { misfits.insert(follower.name) }
+        }
+        do {
+            try write()
+        } catch let error as DatabaseError {
+            // Any other error than a refusal ends the transaction, with the removal of the words.
+            _ = try Self.reason(error)
+            if let id { try addWords(id, to: followers, misfits) }
+            throw error
+        }
+        if let id { try addWords(id, to: followers, misfits) }
+    }
+
+    /// Adds the words of a row, if it is there.
+    ///
+    /// - Parameter misfits: The names of full-text tables that lacked words of the row: they are made again.
+    private func addWords(
+        _ id: ExactValue, to followers: [FullTextFollower], _ misfits: Set<String> = []
+    ) throws {
+        for follower in followers {
+            if try misfits.contains(follower.name) || !follower.add(id, db) { try follower.rebuild(db) }
+        }
     }
 
     /// Whether the table takes a row by itself; otherwise the reason. SQLite decides: it looks for equal keys last.
@@ -38,7 +83,8 @@ final class RowWriter {
         var reason: HiddenReason?
         try db.inSavepoint {
             do {
-                try insert(values, into: table)
+                for follower in table.followers { try follower.requireTokenizer() }
+                try insertion(into: table).execute(exact: values.map(\.exact))
             } catch let error as DatabaseError {
                 reason = try Self.reason(error)
             }

@@ -48,6 +48,8 @@ struct TableDefinition: Sendable {
     let foreignKeys: [ForeignKey]
     /// The sets of columns that share a CHECK, with more than one column each.
     let checks: [Set<Int>]
+    /// The full-text tables that follow the table.
+    let followers: [FullTextFollower]
 
     var qualifiedName: String { "main." + name.quotedDatabaseIdentifier }
     func quoted(_ column: Int) -> String { columns[column].name.quotedDatabaseIdentifier }
@@ -70,6 +72,12 @@ struct TableDefinition: Sendable {
     /// Whether the table would store a row under another key. Then it cannot show the row.
     func convertsKey(of row: [CellValue]) -> Bool {
         keyColumns.contains { columns[$0].affinity.converts(row[$0]) }
+    }
+
+    /// The full-text tables whose words may depend on columns.
+    func followers(ofColumns columns: [Int]) -> [FullTextFollower] {
+        let names = columns.map { self.columns[$0].name }
+        return followers.filter { $0.follows(names) }
     }
 
     /// The columns, and all that share a CHECK with one of them.
@@ -118,6 +126,7 @@ extension TableDefinition {
         isRowID = keys.primary == nil
         foreignKeys = try Self.foreignKeys(of: name, names, in: db)
         checks = CheckScanner(entry[2]).groups(of: names).filter { $0.count > 1 }
+        followers = try FullTextFollower.all(of: name, in: db)
     }
 
     /// The value that SQLite gives a column that is added: a text of a number keeps its digits, a name in double quotes is a text.
