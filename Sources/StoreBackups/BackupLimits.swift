@@ -7,7 +7,7 @@ enum BackupLimits {
     /// The longest record of a backup, in bytes: 32 for each pack of its pages.
     static let recordBytes = 64 << 20
     /// The longest map of a backup, in bytes: 16 for each run of pages.
-    static let mapBytes = 1 << 30
+    static let mapBytes = 512 << 20
     /// The longest sidecar, in bytes.
     static let sidecarBytes = 64 * 1024
     /// The longest key log, in bytes. A longer one is not kept.
