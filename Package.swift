@@ -9,6 +9,7 @@ let package = Package(
         .library(name: "CipherStore", targets: ["CipherStore"]),
         .library(name: "KeyRotation", targets: ["KeyRotation"]),
         .library(name: "StoreTools", targets: ["StoreTools"]),
+        .library(name: "StoreBackups", targets: ["StoreBackups"]),
         .library(name: "EncryptionConformance", targets: ["EncryptionConformance"]),
         .library(name: "ChangesetSync", targets: ["ChangesetSync"]),
         // Empty without the trait of its name.
@@ -30,6 +31,7 @@ let package = Package(
         .target(name: "CPlatform"),
         .target(name: "StorePlatform", dependencies: ["CPlatform"]),
         .target(name: "StoreSharing", dependencies: ["StorePlatform"]),
+        .target(name: "ObjectStorage", dependencies: ["StoreCrypto", "StorePlatform"]),
         .target(name: "StoreCrypto", dependencies: ["COpenSSL", "StorePlatform"]),
         .target(name: "PageFormat", dependencies: ["StoreCrypto", "StoreSharing"]),
         .target(name: "KeyCustody", dependencies: ["StorePlatform", "StoreSharing", "StoreCrypto"]),
@@ -65,6 +67,12 @@ let package = Package(
                 "StoreCrypto", "StorePlatform", "StoreSharing",
             ]),
         .target(
+            name: "StoreBackups",
+            dependencies: [
+                "CipherDatabase", "CipherStore", "KeyCustody", "ObjectStorage", "PageFormat", "RotationCore",
+                "StoreCrypto", "StorePlatform", "StoreSharing",
+            ]),
+        .target(
             name: "EncryptionConformance",
             dependencies: [
                 "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
@@ -72,7 +80,9 @@ let package = Package(
             ]),
         .target(
             name: "ChangesetSync",
-            dependencies: ["CipherDatabase", "CipherStore", "KeyCustody", "StoreCrypto", "StorePlatform"]),
+            dependencies: [
+                "CipherDatabase", "CipherStore", "KeyCustody", "ObjectStorage", "StoreCrypto", "StorePlatform",
+            ]),
         .target(
             name: "PostgreSQLRemote",
             dependencies: [
@@ -83,7 +93,8 @@ let package = Package(
             name: "cipherctl",
             dependencies: [
                 "CipherStore", "ChangesetSync", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat",
-                "PostgreSQLRemote", "RotationCore", "StoreCrypto", "StorePlatform", "StoreSharing", "StoreTools",
+                "PostgreSQLRemote", "RotationCore", "StoreBackups", "StoreCrypto", "StorePlatform", "StoreSharing",
+                "StoreTools",
             ]),
         .executableTarget(
             name: "StoreBenchmark",
@@ -121,6 +132,7 @@ let package = Package(
         .unit("RotationCore", ["TestKit"]),
         .unit("KeyRotation", ["TestKit", "StoreActor"]),
         .unit("StoreTools", ["KeyRotation", "TestKit"]),
+        .unit("StoreBackups", ["TestKit"]),
         .unit("EncryptionConformance", ["KeyRotation", "TestKit"]),
         .unit("ChangesetSync", ["SyncSimulation", "TestKit"]),
         .unit(
@@ -129,7 +141,7 @@ let package = Package(
         .kind("MultiProcess", ["TestKit", "StoreActor"]),
         .kind("Conformance", ["KeyRotation", "StoreTools", "TestKit", "StoreActor"]),
         .kind("Crash", ["TestKit", "StoreActor"]),
-        .kind("CommandLine", ["StoreTools", "TestKit", "StoreActor", "cipherctl"]),
+        .kind("CommandLine", ["StoreBackups", "StoreTools", "TestKit", "StoreActor", "cipherctl"]),
         .kind("Property", ["TestKit"]),
         .kind("Tidy", ["StoreCrypto", "TestHarness"]),
     ],

@@ -73,9 +73,7 @@ package struct BackupBundle: Sendable {
         }
     }
 
-    package func damaged(
-        _ why: String, remedy: String = "Use another backup. Nothing was changed."
-    ) -> StoreError {
+    package func damaged(_ why: String, remedy: String) -> StoreError {
         StoreError(
             .backupDamaged, what: "The backup \"\(folder)\" is not complete and unchanged.",
             why: "\(why.prefix(1).uppercased())\(why.dropFirst()).",

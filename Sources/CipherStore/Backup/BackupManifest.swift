@@ -33,6 +33,13 @@ package struct BackupManifest: Hashable, Sendable {
     /// SQLCipher's version.
     var library: String
 
+    /// The same without the files.
+    var facts: BackupFacts {
+        BackupFacts(
+            storeID: storeID, epoch: epoch, generation: generation, created: created, pageBytes: pageBytes,
+            pages: pages)
+    }
+
     /// The bytes of the file, sealed with the data key.
     func encoded(_ dataKey: DataKey) throws -> [UInt8] {
         let body = body

@@ -47,19 +47,29 @@ public struct BackupReport: Sendable {
     public var bytes: Int { Int(pages) * pageBytes }
 
     init(
-        _ manifest: BackupManifest, folder: String, since start: ContinuousClock.Instant, notices: [String] = []
+        _ facts: BackupFacts, folder: String, since start: ContinuousClock.Instant, notices: [String],
+        foreignFiles: [String]
     ) {
         self.folder = folder
-        storeID = manifest.storeID
-        epoch = manifest.epoch
-        generation = manifest.generation
-        created = manifest.created
-        pageBytes = manifest.pageBytes
-        pages = manifest.pages
+        storeID = facts.storeID
+        epoch = facts.epoch
+        generation = facts.generation
+        created = facts.created
+        pageBytes = facts.pageBytes
+        pages = facts.pages
         duration = .now - start
+        self.foreignFiles = foreignFiles
+        self.notices = notices
+    }
+
+    /// The report about a folder.
+    init(
+        _ manifest: BackupManifest, folder: String, since start: ContinuousClock.Instant, notices: [String] = []
+    ) {
         let bundle = BackupBundle(folder)
-        foreignFiles = bundle.companions.filter(\.mayHoldWrites).map(\.path)
-        self.notices = notices + bundle.notices
+        self.init(
+            manifest.facts, folder: folder, since: start, notices: notices + bundle.notices,
+            foreignFiles: bundle.foreignFiles)
     }
 }
 
@@ -76,16 +86,25 @@ public struct RestorationReport: Sendable {
 }
 
 /// The callbacks of a backup: progress, cancellation and a long wait for the write lock.
-struct BackupWatch: Sendable {
+package struct BackupWatch: Sendable {
     let progress: (@Sendable (BackupProgress) -> Void)?
-    let isCancelled: @Sendable () -> Bool
+    package let isCancelled: @Sendable () -> Bool
     /// Called after a long wait for the write lock.
     var onLongWait: (@Sendable (StoreHolder?) -> Void)?
+
+    package init(
+        progress: (@Sendable (BackupProgress) -> Void)?, isCancelled: @escaping @Sendable () -> Bool,
+        onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil
+    ) {
+        self.progress = progress
+        self.isCancelled = isCancelled
+        self.onLongWait = onLongWait
+    }
 
     /// The same callbacks for a wait for the write lock.
     var lockWait: LockWaitWatch { LockWaitWatch(isCancelled: isCancelled, onLongWait: onLongWait) }
 
-    func tell(_ phase: BackupProgress.Phase, _ pages: Int, of total: UInt32, pageBytes: Int) {
+    package func tell(_ phase: BackupProgress.Phase, _ pages: Int, of total: UInt32, pageBytes: Int) {
         progress?(
             BackupProgress(phase: phase, bytesDone: pages * pageBytes, bytesTotal: Int(total) * pageBytes))
     }
@@ -95,5 +114,5 @@ struct BackupWatch: Sendable {
         BackupWatch(progress: progress) { [isCancelled] in isCancelled() || isOver() }
     }
 
-    func check() throws { if isCancelled() { throw CancellationError() } }
+    package func check() throws { if isCancelled() { throw CancellationError() } }
 }

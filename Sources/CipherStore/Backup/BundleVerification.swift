@@ -4,12 +4,26 @@ import PageFormat
 import StoreCrypto
 import StorePlatform
 
-/// A backup that was verified.
-struct VerifiedBundle: Sendable {
-    let manifest: BackupManifest
-    let sidecar: Sidecar
-    let keys: SidecarKeys
-    let key: PageKey
+extension BackupBundle: RestorationSource {
+    package var name: String { folder }
+    package var attributesPath: String? { databasePath }
+    package var foreignFiles: [String] { companions.filter(\.mayHoldWrites).map(\.path) }
+
+    package func damaged(_ why: String) -> StoreError {
+        damaged(why, remedy: "Use another backup. Nothing was changed.")
+    }
+
+    /// Verifies the whole backup.
+    package func open(_ watch: BackupWatch, unlock: (Sidecar) throws -> SidecarKeys?) throws -> OpenedBackup {
+        let opened = try BundleVerification(bundle: self, watch: watch).run(unlock: unlock)
+        try BundleOpening.check(self, opened.keys, pages: opened.facts.pages)
+        return opened
+    }
+
+    package func makeReader() throws -> PageScan.Reader {
+        let source = OpenFile(try FileDescriptor(opening: databasePath, .readOnly, mustBeRegular: true))
+        return { try source.read(at: $0, into: $1) }
+    }
 }
 
 /// Verifies a backup: its manifest by the data key, its sidecar by its seal, its database by hash and page by page.
@@ -20,7 +34,7 @@ struct BundleVerification {
     /// - Parameter unlock: Derives the keys from a claimed sidecar; nil when it has no keyslot for them.
     /// - Throws: ``StoreError`` `backupDamaged`, `wrongKey`, `sidecarForged`, `sidecarAhead`, `noSuchStore`;
     ///   `CancellationError`; ``SystemError``.
-    func run(unlock: (Sidecar) throws -> SidecarKeys?) throws -> VerifiedBundle {
+    func run(unlock: (Sidecar) throws -> SidecarKeys?) throws -> OpenedBackup {
         let read = try bundle.readManifest()
         let manifest = read.manifest
         try requireLengths(manifest)
@@ -28,7 +42,7 @@ struct BundleVerification {
         guard try ContentDigest.sha256(sealed.bytes) == manifest.sidecar.sha256 else {
             throw bundle.damaged("its sidecar is not the one that its manifest names")
         }
-        let (keys, dataKey) = try unlockSidecar(sealed, unlock)
+        let (keys, dataKey) = try bundle.unlock(sealed, unlock)
         guard try BackupManifest.isAuthentic(read, dataKey) else {
             throw bundle.damaged("its manifest was changed by somebody without the key, or is that of another backup")
         }
@@ -39,7 +53,8 @@ struct BundleVerification {
         else { throw bundle.damaged("its sidecar is not that of its database") }
         let key = PageKey(dataKey, salt: sidecar.salt, settings: sidecar.settings)
         try verifyDatabase(manifest, key)
-        return VerifiedBundle(manifest: manifest, sidecar: sidecar, keys: keys, key: key)
+        return OpenedBackup(
+            facts: manifest.facts, sidecar: sidecar, keys: keys, key: key, sha256: manifest.database.sha256)
     }
 
     private func requireLengths(_ manifest: BackupManifest) throws {
@@ -59,22 +74,6 @@ struct BundleVerification {
         }
     }
 
-    private func unlockSidecar(
-        _ sealed: UnauthenticatedSidecar, _ unlock: (Sidecar) throws -> SidecarKeys?
-    ) throws -> (SidecarKeys, DataKey) {
-        guard let keys = try unlock(sealed.claimed) else { throw wrongKey() }
-        switch try sealed.authenticate(keys) {
-        case .wrongKey: throw wrongKey()
-        case .forged:
-            throw StoreError(
-                .sidecarForged, what: "The sidecar in the backup \"\(bundle.folder)\" was changed.",
-                why: "The key fits, but the authentication code does not.", remedy: "Use another backup.")
-        case .genuine(let sidecar):
-            guard let dataKey = try keys.dataKey(of: sidecar) else { throw wrongKey() }
-            return (keys, dataKey)
-        }
-    }
-
     private func verifyDatabase(_ manifest: BackupManifest, _ key: PageKey) throws {
         let transfer = PageTransfer(key: key, pages: manifest.pages, watch: watch)
         let file = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly, mustBeRegular: true))
@@ -85,12 +84,5 @@ struct BundleVerification {
         guard hash == manifest.database.sha256 else {
             throw bundle.damaged("its database has another hash than its manifest says")
         }
-    }
-
-    private func wrongKey() -> StoreError {
-        StoreError(
-            .wrongKey, what: "The key does not open the backup \"\(bundle.folder)\".",
-            why: "A backup opens with the keys that its store had when it was made.",
-            remedy: "Give a key of that time: the passphrase, key file or recovery key that opened the store then.")
     }
 }

@@ -66,6 +66,11 @@ struct PageTransfer: Sendable {
         return (try sum.get(), try report.get().firstBad)
     }
 
+    /// Reads a file that no process uses and authenticates every page.
+    func firstBadPage(of file: OpenFile) throws -> UInt32? {
+        try scan(.verifying) { try file.read(at: $0, into: $1) }.firstBad
+    }
+
     private func scan(
         _ phase: BackupProgress.Phase, workers: Int? = nil, read: @escaping PageScan.Reader
     ) throws -> PageScan.Report {

@@ -52,12 +52,13 @@ extension SharedStore {
         let bundle = BackupBundle(Files.absolute(folder))
         _ = try bundle.readManifest()
         let material = try source.read()
-        let verified = try BundleVerification(
-            bundle: bundle, watch: BackupWatch(progress: progress, isCancelled: isCancelled)
-        ).run { try material.unlock($0) }
         try SQLiteLibrary.requireCipher()
-        try BundleOpening.check(bundle, verified.keys, pages: verified.manifest.pages)
-        return BackupReport(verified.manifest, folder: bundle.folder, since: start)
+        let opened = try bundle.open(BackupWatch(progress: progress, isCancelled: isCancelled)) {
+            try material.unlock($0)
+        }
+        return BackupReport(
+            opened.facts, folder: bundle.folder, since: start, notices: bundle.notices,
+            foreignFiles: bundle.foreignFiles)
     }
 
     /// Makes a store from a backup.
@@ -86,11 +87,24 @@ extension SharedStore {
         let path = Files.absolute(path)
         try OtherUserLink.refuse(path)
         _ = try bundle.readManifest()
+        return try restore(
+            from: bundle, to: path, unlockedBy: source, replacing: isReplacing, replacingAnyFile: isReplacingAnyFile,
+            watch: BackupWatch(progress: progress, isCancelled: isCancelled))
+    }
+
+    /// Makes a store from a backup of any kind, as ``restore(from:to:unlockedBy:replacing:replacingAnyFile:progress:isCancelled:)``
+    /// does from a folder.
+    package static func restore(
+        from backup: any RestorationSource, to path: String, unlockedBy source: KeySource, replacing isReplacing: Bool,
+        replacingAnyFile isReplacingAnyFile: Bool, watch: BackupWatch
+    ) throws -> RestorationReport {
+        let path = Files.absolute(path)
+        try ForeignLink.refuse(path)
         try SQLiteLibrary.requireCipher()
         let material = try source.read()
         return try StoreRestoration(
-            bundle: bundle, paths: StorePaths(path), isReplacing: isReplacing || isReplacingAnyFile,
-            isReplacingAnyFile: isReplacingAnyFile, watch: BackupWatch(progress: progress, isCancelled: isCancelled)
+            source: backup, paths: StorePaths(path), isReplacing: isReplacing || isReplacingAnyFile,
+            isReplacingAnyFile: isReplacingAnyFile, watch: watch
         ).run { try material.unlock($0) }
     }
 }

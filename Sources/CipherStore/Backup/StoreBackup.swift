@@ -1,6 +1,5 @@
 import CipherDatabase
 import KeyCustody
-import PageFormat
 import StoreCrypto
 import StorePlatform
 import StoreSharing
@@ -32,9 +31,7 @@ struct StoreBackup {
         let start = ContinuousClock.now
         let staged = try StagedBundle(for: target)
         CrashPoint.reach(.backupBegun)
-        guard let keys = store.fileKey.keys else { throw noKeys() }
-        // One access: a switch to a new key waits for its end, as for that of any long read.
-        let copy = try store.access { try copyPages(of: $0, keys, into: staged) }
+        let (copy, keys) = try store.withBackupKeys { try (copyPages(of: $0, $1, into: staged), $1) }
         try write(copy.sidecarBytes, to: staged.newFile(BackupBundle.sidecarName))
         let transfer = PageTransfer(key: copy.key, pages: copy.pages, watch: watch)
         let (hash, badPage) = try transfer.readBack(staged.openDatabase())
@@ -53,22 +50,14 @@ struct StoreBackup {
     }
 
     private func copyPages(of pool: DatabasePool, _ keys: SidecarKeys, into staged: StagedBundle) throws -> Copy {
-        let view = try pool.makePageSnapshot(watch.lockWait)
-        defer { try? view.close() }
-        let sidecar = try sidecar(keys, of: view)
-        let watch = watch.until { [connections = store.connections] in connections.endsAccesses }
-        do {
-            try PageTransfer(key: view.key, pages: view.databasePages, watch: watch).copy(
-                paths.database, read: { try view.readBytes(at: $0, into: $1) },
+        try store.withBackupMoment(of: pool, keys, watch) { moment, watch in
+            try PageTransfer(key: moment.view.key, pages: moment.view.databasePages, watch: watch).copy(
+                paths.database, read: { try moment.view.readBytes(at: $0, into: $1) },
                 to: staged.newFile(BackupBundle.databaseName), likeFile: paths.database)
-        } catch is CancellationError {
-            try self.watch.check()
-            throw StoreError.endedForRotation(paths.database, from: sidecar.epoch)
+            return Copy(
+                key: moment.view.key, pages: moment.view.databasePages, sidecar: moment.sidecar,
+                sidecarBytes: moment.sidecarBytes)
         }
-        // From here on the WAL may be reset.
-        try view.close()
-        return Copy(
-            key: view.key, pages: view.databasePages, sidecar: sidecar, sidecarBytes: try sidecar.encoded(keys: keys))
     }
 
     private func manifest(_ copy: Copy, _ hash: [UInt8]) throws -> BackupManifest {
@@ -89,37 +78,6 @@ struct StoreBackup {
         try file.write(bytes)
         try file.synchronize()
     }
-
-    // MARK: The sidecar
-
-    /// The sidecar that belongs to the frozen pages: the present one, without a rotation that is in progress.
-    private func sidecar(_ keys: SidecarKeys, of view: PageSnapshot) throws -> Sidecar {
-        let files = SidecarFiles(databasePath: paths.database)
-        guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else { throw noKeys() }
-        switch choice.sidecar.state {
-        case .switching: throw switching()
-        case .ready, .creating, .rotating: break
-        }
-        guard choice.sidecar.salt == view.key.salt, choice.dataKey.isEqual(to: view.key.dataKey) else {
-            throw switching()
-        }
-        return choice.sidecar.state == .rotating ? try choice.sidecar.abandoningRotation() : choice.sidecar
-    }
-
-    private func noKeys() -> StoreError {
-        StoreError(
-            .saltMissing, what: "\"\(paths.database)\" has no sidecar that its key opens.",
-            why: "A backup holds the sidecar too; without it a passphrase opens nothing.",
-            remedy: "Open the store for writing again: that repairs the sidecar, or reports what is wrong with it.")
-    }
-
-    private func switching() -> StoreError {
-        StoreError(
-            .rotationPending, what: "\"\(paths.database)\" is being switched to a new key.",
-            why: "A backup needs the database and the sidecar of one key.",
-            remedy: "Make the backup after the rotation has ended. If it was interrupted, the next opening for writing "
-                + "completes or undoes it.")
-    }
 }
 
 extension PageSnapshot {
@@ -130,14 +88,9 @@ extension PageSnapshot {
     }
 }
 
-extension StoreConnections {
-    /// Whether running accesses must end, because a switch to a new key no longer waits for them.
-    fileprivate var endsAccesses: Bool { state.withLock { $0.hasEndedAccesses } }
-}
-
 extension ContentDigest {
     /// The digest of the given bytes.
-    static func sha256(_ bytes: [UInt8]) throws -> [UInt8] {
+    package static func sha256(_ bytes: [UInt8]) throws -> [UInt8] {
         var digest = try ContentDigest()
         bytes.withUnsafeBytes { digest.update($0) }
         return try digest.finish()

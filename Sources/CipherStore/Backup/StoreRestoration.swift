@@ -20,7 +20,7 @@ import StoreSharing
 /// An interruption before step 4 leaves the former store as it was. An interruption in steps 4 to 6 leaves a store that
 /// cannot be opened until the restoration is run again, which continues.
 struct StoreRestoration {
-    let bundle: BackupBundle
+    let source: any RestorationSource
     let paths: StorePaths
     let isReplacing: Bool
     /// Whether a file that is not known to be a store is replaced, too.
@@ -32,15 +32,15 @@ struct StoreRestoration {
         try BackupBundle.refuse(writing: paths.database)
         try requirePossiblePlace()
         if isReplacing, !isReplacingAnyFile { try ReplacedFile(paths: paths).requireStore() }
-        let verified = try BundleVerification(bundle: bundle, watch: watch).run(unlock: unlock)
-        try BundleOpening.check(bundle, verified.keys, pages: verified.manifest.pages)
+        let opened = try source.open(watch, unlock: unlock)
         let directory = Files.directory(of: paths.database)
         try SharedStore.requireSafe(try FilesystemKind.of(directory), of: directory, Configuration())
         try MissingDatabase.requireNoDestruction(paths)
-        let former = try FormerFiles(paths: paths, newSidecar: try verified.sidecar.encoded(keys: verified.keys))
+        let former = try FormerFiles(paths: paths, newSidecar: try opened.sidecar.encoded(keys: opened.keys))
         try requireFree(former)
         if isReplacing { try former.requireReplaceable() }
-        let reference = try Files.kind(paths.database) == .regular ? paths.database : bundle.databasePath
+        let isThere = try Files.kind(paths.database) == .regular
+        let reference = isThere ? paths.database : source.attributesPath ?? paths.database
         let isPlaceNew = try !Files.entryExists(paths.lock)
         let file = try LockFile(path: paths.lock, likeFile: reference)
         let deadline = ContinuousClock.now + StoreLimits.restorationWait
@@ -49,23 +49,25 @@ struct StoreRestoration {
         defer { admin.release() }
         var isDone = false
         defer { if !isDone, isPlaceNew { removeLock(file) } }
-        let copy = try copy(verified, likeFile: reference)
+        let copy = try copy(opened, likeFile: reference)
         let parent = try OpenFolder(opening: directory, followsLinks: false)
         defer { if !isDone { try? parent.remove(Files.name(of: paths.restoring), verifiedAs: copy) } }
         CrashPoint.reach(.restorePrepared)
-        let (folder, failure) = try exchange(verified, copy, former, file)
+        let (folder, failure) = try exchange(opened, copy, former, file)
         isDone = true
         try? LockFile.matchAttributes(of: paths.lock, to: paths.database)
         admin.release()
         return RestorationReport(
-            backup: BackupReport(verified.manifest, folder: bundle.folder, since: start), path: paths.database,
-            formerFiles: folder,
-            notices: bundle.notices
+            backup: BackupReport(
+                opened.facts, folder: source.name, since: start, notices: source.notices,
+                foreignFiles: source.foreignFiles),
+            path: paths.database, formerFiles: folder,
+            notices: source.notices
                 + [
-                    failure.map(notDurable), prepareReaders(verified.keys),
-                    folder.flatMap { otherStore(than: verified.sidecar.storeID, in: $0) },
+                    failure.map(notDurable), prepareReaders(opened.keys),
+                    folder.flatMap { otherStore(than: opened.sidecar.storeID, in: $0) },
                     KeyLog(databasePath: paths.database).note(
-                        .restored(store: verified.sidecar.storeID)),
+                        .restored(store: opened.sidecar.storeID)),
                 ].compactMap(\.self))
     }
 
@@ -121,7 +123,7 @@ struct StoreRestoration {
     }
 
     /// - Returns: The copy, which was read back.
-    private func copy(_ verified: VerifiedBundle, likeFile reference: String) throws -> FileIdentity {
+    private func copy(_ opened: OpenedBackup, likeFile reference: String) throws -> FileIdentity {
         switch try RotationLeftover.remove(at: paths.restoring) {
         case .absent, .copy: break
         case .foreign(let why):
@@ -131,16 +133,14 @@ struct StoreRestoration {
         }
         let folder = try OpenFolder(opening: Files.directory(of: paths.restoring), followsLinks: false)
         let name = Files.name(of: paths.restoring)
-        let source = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly, mustBeRegular: true))
-        let transfer = PageTransfer(key: verified.key, pages: verified.manifest.pages, watch: watch)
+        let read = try source.makeReader()
+        let transfer = PageTransfer(key: opened.key, pages: opened.facts.pages, watch: watch)
         do {
             let new = try folder.newFile(name)
-            try transfer.copy(
-                bundle.databasePath, read: { try source.read(at: $0, into: $1) }, to: new, likeFile: reference)
+            try transfer.copy(source.name, read: read, to: new, likeFile: reference)
             guard let copy = try folder.file(name) else { throw SystemError.exchanged("openat", paths.restoring) }
-            let (hash, badPage) = try transfer.readBack(copy)
-            guard badPage == nil, hash == verified.manifest.database.sha256 else {
-                throw bundle.damaged("its copy, read back, differs from what was verified before")
+            guard try isCopy(copy, of: opened, transfer, read) else {
+                throw source.damaged("its copy, read back, differs from what was verified before")
             }
             return try copy.status().identity
         } catch {
@@ -149,12 +149,27 @@ struct StoreRestoration {
         }
     }
 
+    /// Reads the copy back: every page is authentic, and it is the backup's database.
+    private func isCopy(
+        _ copy: OpenFile, of opened: OpenedBackup, _ transfer: PageTransfer, _ read: PageScan.Reader
+    ) throws -> Bool {
+        if let expected = opened.sha256 {
+            let (hash, badPage) = try transfer.readBack(copy)
+            return badPage == nil && hash == expected
+        }
+        // The clear bytes of page 1 are not authenticated; each page has passed its hash while it was copied.
+        let first = try copy.read(at: 0, byteCount: opened.facts.pageBytes)
+        var expected = [UInt8](repeating: 0, count: opened.facts.pageBytes)
+        let count = try expected.withUnsafeMutableBytes { try read(0, $0) }
+        return try count == expected.count && first == expected && transfer.firstBadPage(of: copy) == nil
+    }
+
     /// Puts the copy in the database's place while no process can open it.
     ///
     /// - Returns: The folder with the former files, nil when there were none; and the error, if any, after the database
     ///   had its name, from which on the store is restored.
     private func exchange(
-        _ verified: VerifiedBundle, _ copy: FileIdentity, _ former: FormerFiles, _ file: LockFile
+        _ opened: OpenedBackup, _ copy: FileIdentity, _ former: FormerFiles, _ file: LockFile
     ) throws -> (folder: String?, failure: (any Error)?) {
         let deadline = ContinuousClock.now + StoreLimits.restorationWait
         let opening = try file.lock(.opening, .exclusive, deadline: deadline, isCancelled: watch.isCancelled)
@@ -177,7 +192,7 @@ struct StoreRestoration {
             CrashPoint.reach(.restoreFormerRemoved)
             // The database may not exist yet; its copy already has its owner and mode.
             try SidecarFiles(databasePath: paths.database, likeFile: paths.restoring)
-                .write(verified.sidecar, keys: verified.keys)
+                .write(opened.sidecar, keys: opened.keys)
             CrashPoint.reach(.restoreAnnounced)
             try AtomicFile.move(paths.restoring, verifiedAs: copy, to: paths.database)
         } catch {

@@ -1,28 +1,38 @@
 import CipherStore
 import Foundation
 import KeyRotation
+import StoreBackups
 import StoreSharing
 import StoreTools
 
-/// `backup STORE DIR`: a consistent, verified copy of a store in use.
+/// `backup STORE DIR`, and `backup STORE --to PLACE`: a consistent, verified copy of a store in use.
 struct BackupCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "backup",
-        summary: "copy a store in use into a folder, consistent and verified",
+        summary: "copy a store in use into a folder or a repository, consistent and verified",
         operands: [
             OperandSyntax("STORE", "the store; other processes keep reading and writing"),
-            OperandSyntax("DIR", "the folder to make; nothing may be there"),
+            OperandSyntax("DIR", "the folder to make; nothing may be there", isOptional: true),
         ],
-        options: [.json, .quiet, .progress] + KeyOptions.all,
+        options: [
+            OptionSyntax(
+                "--to", value: "PLACE", "instead of DIR: the folder of a repository, which keeps many backups"),
+            OptionSyntax("--create", "with --to: make a repository of an empty folder"),
+            .json, .quiet, .progress,
+        ] + KeyOptions.all,
         examples: [
             "cipherctl backup app.db /backup/app-2026-11-21 --key-file app.key",
+            "cipherctl backup app.db --to /backup/repository --create --key-file app.key",
             "cipherctl backup app.db \"/backup/app-$(date +%F)\" --key-credential app --json",
         ],
         notes: [
             "The folder holds store.db, the database as it is encrypted now, with its WAL merged in; its sidecar; and "
                 + "manifest.json with their hashes. Every page is authenticated while it is copied, and the copy is "
                 + "read back and opened before the folder gets its name. An interrupted backup leaves nothing.",
+            "With --to only the pages are stored that the last backup of the store there has not. An interrupted backup "
+                + "is none; `cipherctl backup prune` removes its objects. Without --create the place must be a "
+                + "repository: the folder of a disk that is not mounted is none.",
             "A backup opens the store for writing, so it settles an interrupted rotation first: it undoes the "
                 + "rotation, or completes it if its switch has begun. The command reports this before and after; "
                 + "`cipherctl rotate STORE --status` shows it beforehand and changes nothing.",
@@ -34,18 +44,32 @@ struct BackupCommand: Command {
     private let storePath: String
     private let folder: String
     private let arguments: ParsedArguments
+    private var isRepository: Bool { arguments.value("--to") != nil }
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
         storePath = BackupBundle.database(meantBy: arguments.operands[0])
-        let given = arguments.operands[1]
+        let places = arguments.operands.dropFirst() + [arguments.value("--to")].compactMap(\.self)
+        guard let given = places.first, places.count == 1 else {
+            throw UsageError(
+                places.isEmpty ? "DIR is missing." : "DIR and --to are both given.",
+                hint: "Give a new folder, or a repository with --to.")
+        }
+        if arguments.has("--create"), arguments.value("--to") == nil {
+            throw UsageError("--create is given without --to.", hint: "Give both, or neither.")
+        }
         // A shell completes the name of a folder with a slash, and mkdir takes it.
         folder = given.lastIndex { $0 != "/" }.map { String(given[...$0]) } ?? given
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        try StorePaths(folder).requireShortPath()
-        try ToolError.requireDirectory(for: folder)
+        if isRepository {
+            // Before the key is asked for.
+            if !arguments.has("--create") { _ = try BackupRepository(openingAt: folder) }
+        } else {
+            try StorePaths(folder).requireShortPath()
+            try ToolError.requireDirectory(for: folder)
+        }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         try ToolError.requireForeign(folder, to: storePath, "backup")
         warnOfSettlement(console)
@@ -53,6 +77,10 @@ struct BackupCommand: Command {
         let store = try StoreOpening.writable(
             storePath, key, isCancelled: { Interruption.hasArrived }, onNotice: console.note)
         defer { try? store.close() }
+        if isRepository {
+            return try RepositoryWork.backUp(
+                store, at: storePath, to: folder, creating: arguments.has("--create"), console)
+        }
         let watch = TransferWatch("backing up")
         defer { watch.end() }
         let report = try watch.run { progress, isCancelled in
@@ -83,13 +111,17 @@ struct BackupCommand: Command {
     }
 }
 
-/// `backup verify DIR`: whether a backup is complete and unchanged, and opens with a key.
+/// `backup verify DIR`: whether a backup, or a repository of backups, is complete and unchanged, and opens with a key.
 struct BackupVerifyCommand: Command {
     static let syntax = CommandSyntax(
         name: "backup verify",
         summary: "verify a backup in place, without restoring it",
-        operands: [OperandSyntax("DIR", "the folder of the backup; it is only read")],
-        options: [.json, .quiet, .progress] + KeyOptions.all,
+        operands: [OperandSyntax("DIR", "the folder of the backup, or of a repository; it is only read")],
+        options: [
+            OptionSyntax(
+                "--sample", value: "SHARE", "in a repository: read the pages of this share of its packs, as 10%"),
+            .json, .quiet, .progress,
+        ] + KeyOptions.all,
         examples: [
             "cipherctl backup verify /backup/app-2026-11-21 --key-file app.key",
             "cipherctl backup verify /mnt/readonly/app-2026-11-21 --key-file app.key --json",
@@ -103,6 +135,8 @@ struct BackupVerifyCommand: Command {
             "The key is one that opened the store when the backup was made. `cipherctl verify DIR` runs "
                 + "integrity_check and "
                 + "foreign_key_check as well, and `cipherctl sql DIR` reads rows.",
+            "A repository is verified by its hashes without a key: nothing is asked. With a key the records of its stores "
+                + "are authenticated as well. The exit code is 65 if anything is damaged.",
             "A store whose name is \"verify\" is backed up as `cipherctl backup ./verify DIR`.",
         ])
 
@@ -115,6 +149,10 @@ struct BackupVerifyCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
+        if BackupRepository.isAt(folder) { return try RepositoryWork.verify(folder, arguments, console) }
+        if arguments.value("--sample") != nil {
+            throw UsageError("--sample is for repositories.", hint: "The folder is verified as a whole.")
+        }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let watch = TransferWatch("verifying")
         defer { watch.end() }
@@ -135,14 +173,14 @@ struct BackupVerifyCommand: Command {
     }
 }
 
-/// `restore DIR STORE`: a store from a backup.
+/// `restore DIR STORE`: a store from a backup in a folder, or in a repository.
 struct RestoreCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "restore",
         summary: "make a store from a backup",
         operands: [
-            OperandSyntax("DIR", "the folder of the backup; it is only read"),
+            OperandSyntax("DIR", "the folder of the backup, or of a repository; it is only read"),
             OperandSyntax("STORE", "the store to make; nothing may be there, unless --replace says so"),
         ],
         options: [
@@ -151,13 +189,17 @@ struct RestoreCommand: Command {
             OptionSyntax(
                 "--replace-any-file",
                 "with --replace: also replace a file that is not known to be a store, such as a text"),
+            OptionSyntax("--backup", value: "ID", "in a repository: the backup whose identifier begins so"),
+            OptionSyntax("--at", value: "TIME", "in a repository: the last backup made at this time or before, in UTC"),
             .yes, .json, .quiet, .progress,
         ] + KeyOptions.all,
         examples: [
             "cipherctl restore /backup/app-2026-11-21 app.db --key-file app.key",
             "cipherctl restore /backup/app-2026-11-21 app.db --replace --yes --key-file app.key",
+            "cipherctl restore /backup/repository app.db --at 2026-11-28T10:15:30Z --key-file app.key",
         ],
         notes: [
+            "Of a repository the newest backup is restored unless --backup or --at chooses another one.",
             "The key is one that opened the store when the backup was made. The whole backup is verified before anything "
                 + "is changed; then the copy is read back and takes its place in one step.",
             "With --replace the former files are kept in a folder beside the store, STORE-replaced-<time>: remove it "
@@ -184,13 +226,19 @@ struct RestoreCommand: Command {
         try ToolError.requireForeign(storePath, to: folder, "store")
         try requirePlace()
         try confirm(console)
+        let chosen = try chosenBackup()
         let former = formerSidecar
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let watch = TransferWatch("restoring")
         defer { watch.end() }
         let report = try watch.run { progress, isCancelled in
             try explainingInterruption {
-                try SharedStore.restore(
+                if let (repository, backup) = chosen {
+                    return try repository.restore(
+                        backup, to: storePath, unlockedBy: key.source, replacing: replaces,
+                        replacingAnyFile: replacesAnyFile, progress: progress, isCancelled: isCancelled)
+                }
+                return try SharedStore.restore(
                     from: folder, to: storePath, unlockedBy: key.source, replacing: replaces,
                     replacingAnyFile: replacesAnyFile, progress: progress, isCancelled: isCancelled)
             }
@@ -200,14 +248,27 @@ struct RestoreCommand: Command {
         try console.report(
             json: .object(
                 [
-                    JSON.Member(name: "backup", value: .string(folder)),
+                    JSON.Member(name: "backup", value: .string(chosen == nil ? folder : report.backup.folder)),
                     JSON.Member(name: "store", value: .string(storePath)),
                 ] + report.backup.members + [
                     JSON.Member(name: "former_files", value: .optional(report.formerFiles) { .string($0) })
                 ]),
-            lines: ["restored     \(folder) -> \(storePath)"] + report.backup.lines
+            lines: ["restored     \(chosen == nil ? folder : report.backup.folder) -> \(storePath)"]
+                + report.backup.lines
                 + (report.formerFiles.map { ["former files \($0)"] } ?? []))
         return .ok
+    }
+
+    /// The backup of a repository that is restored; nil where the operand is the folder of a backup.
+    private func chosenBackup() throws -> (BackupRepository, StoredBackup)? {
+        if BackupRepository.isAt(folder) {
+            let repository = try BackupRepository(openingAt: folder)
+            return (repository, try RepositoryWork.chosen(arguments, in: repository))
+        }
+        for option in ["--backup", "--at"] where arguments.value(option) != nil {
+            throw UsageError("\(option) is for repositories.", hint: "The folder has one backup.")
+        }
+        return nil
     }
 
     /// Says where the former store is when a restoration failed and could not put it back, now or earlier.

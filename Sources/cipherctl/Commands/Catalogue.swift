@@ -13,7 +13,7 @@ enum Catalogue {
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
             KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyAcceptCommand.self,
             KeyLogCommand.self, ConformanceCommand.self, SalvageCommand.self, ExportCommand.self, BackupCommand.self,
-            BackupVerifyCommand.self, RestoreCommand.self,
+            BackupListCommand.self, BackupVerifyCommand.self, BackupPruneCommand.self, RestoreCommand.self,
             RotateCommand.self, DestroyCommand.self, CompletionsCommand.self, ManCommand.self,
         ]
     }

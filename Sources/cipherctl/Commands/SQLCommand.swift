@@ -11,7 +11,8 @@ struct SQLCommand: Command {
         name: "sql",
         summary: "run SQL statements and print their rows",
         operands: [
-            OperandSyntax("STORE", "the store, or the folder of a backup, which is only read"),
+            OperandSyntax(
+                "STORE", "the store, or the folder of a backup, or PLACE@ID of a repository; backups are only read"),
             OperandSyntax(
                 "SQL", "one statement or several; - or nothing reads them from standard input", isOptional: true),
         ],
@@ -26,6 +27,8 @@ struct SQLCommand: Command {
             "cipherctl sql app.db --mode csv --key-file app.key < report.sql > report.csv",
         ],
         notes: [
+            "PLACE@ID restores a backup into a private folder of $TMPDIR, encrypted as it is, and removes that at the end. A "
+                + "kill or a signal leaves the folder `cipherctl-...`: remove it.",
             "Each statement is a transaction of its own unless you write BEGIN and COMMIT; one left open is rolled back.",
             "A text that is not UTF-8 is CAST(X'FF' AS TEXT) in tables and CSV, and {\"text\": \"FF\"} in JSON.",
             "NULL is NULL in tables, an empty field in CSV (the empty text is \"\") and null in JSON. Blobs are "
@@ -75,7 +78,9 @@ struct SQLCommand: Command {
                 defer { tracked?.warn(console) }
                 try store.writeWithoutTransaction { try run(text, on: $0, console, stops) }
             } else {
-                let store = try StoreOpening.readOnly(path, key, onNotice: console.note)
+                let backup = try ReadableBackup(path, key)
+                defer { backup?.remove() }
+                let store = try StoreOpening.readOnly(backup?.path ?? path, key, onNotice: console.note)
                 defer { try? store.close() }
                 try store.unsafeRead { try run(text, on: $0, console, nil) }
             }

@@ -1,4 +1,4 @@
-/// A remote: it keeps bytes under names and decides nothing.
+/// A place that keeps bytes under names and decides nothing: a remote of sync, or a repository of backups.
 ///
 /// Nothing is assumed of it. A call may fail after it was done, an object may be damaged, missing, or come back, and a
 /// listing may be old.
@@ -31,7 +31,7 @@ package enum PutOutcome: Hashable, Sendable {
 package struct ListedObject: Hashable, Sendable {
     package let name: String
     /// nil where it costs another call for each object.
-    let byteCount: Int?
+    package let byteCount: Int?
 
     package init(name: String, byteCount: Int?) {
         self.name = name

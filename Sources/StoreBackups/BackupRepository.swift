@@ -1,0 +1,126 @@
+import CipherStore
+import ObjectStorage
+import StoreCrypto
+
+/// A place that keeps many backups of many stores; equal pages of one store are kept once.
+///
+/// Pages stay encrypted as they are in the store. A backup opens with the keys that the store had at its time. Docs/Backup.md
+/// describes the use, Docs/Formats/BackupRepository.md the objects.
+///
+/// ```swift
+/// let repository = try BackupRepository(creatingAt: "/backup")
+/// try repository.backUp(store)
+/// try repository.restore(repository.backups().last!.id, to: path, unlockedBy: .keyFile(path: "app.key"))
+/// ```
+public struct BackupRepository: Sendable {
+    package let place: any BackupPlace
+
+    /// Opens a repository in a folder.
+    ///
+    /// - Throws: `StoreError` `noSuchStore` where there is none, `sidecarAhead` for one of a newer version,
+    ///   `backupDamaged`; `SystemError`.
+    public init(openingAt path: String) throws { try self.init(opening: FolderPlace(Files.absolute(path))) }
+
+    /// Creates a repository in an empty folder, or opens the one that is there.
+    ///
+    /// - Throws: `StoreError` `alreadyExists` where the folder has other files, and as ``init(openingAt:)``. The folder
+    ///   must exist.
+    public init(creatingAt path: String) throws {
+        let place = FolderPlace(Files.absolute(path))
+        if try place.get(ObjectKind.formatName, limitBytes: 1) == nil {
+            let own = Set(ObjectKind.allCases.map(\.rawValue) + [FolderPlace.lockName, "tmp", "lost+found"])
+            let others = try OpenFolder(opening: place.path).names(limit: BackupLimits.objects)
+                .filter { !own.contains($0) && !$0.hasPrefix(".new-") }
+            guard others.isEmpty else {
+                throw StoreError(
+                    .alreadyExists, what: "\"\(place.path)\" is no place for a new backup repository.",
+                    why: "The folder has other files, such as \"\(others.min() ?? "")\".",
+                    remedy: "Name an empty folder, or one that is a repository already.")
+            }
+            _ = try place.put(ObjectKind.formatName, ObjectKind.formatContent)
+        }
+        try self.init(opening: place)
+    }
+
+    package init(opening place: any BackupPlace) throws {
+        self.place = place
+        guard let format = try place.get(ObjectKind.formatName, limitBytes: 256) else {
+            throw StoreError(
+                .noSuchStore, what: "There is no backup repository at \"\(place.description)\".",
+                why: "The place has no object that names its version.",
+                remedy:
+                    "Check the path, and that its disk is mounted. The first backup creates a repository if that is "
+                    + "requested (`cipherctl backup STORE --to PLACE --create`).")
+        }
+        guard format != ObjectKind.formatContent else { return }
+        if format.starts(with: ObjectKind.formatStart) {
+            throw StoreError(
+                .sidecarAhead, what: "The backup repository \"\(place.description)\" is of another version.",
+                why: "This program knows version 1 alone.",
+                remedy: "Use the version of the program that made it; nothing was changed.")
+        }
+        throw damaged("the object that names its version has other bytes")
+    }
+
+    /// Whether a folder is a repository.
+    package static func isAt(_ path: String) -> Bool {
+        guard (try? Files.kind(path)) == .directory else { return false }
+        return ((try? FolderPlace(path).get(ObjectKind.formatName, limitBytes: 1)) ?? nil) != nil
+    }
+
+    // MARK: Objects
+
+    /// Reads an object and compares its hash.
+    ///
+    /// - Throws: `StoreError` `backupDamaged` when it is missing or changed.
+    func object(_ kind: ObjectKind, _ hash: ObjectHash, limitBytes: Int) throws -> [UInt8] {
+        guard let bytes = try place.get(kind.name(hash), limitBytes: limitBytes) else {
+            throw damaged("its object \(kind.name(hash)) is missing")
+        }
+        guard try ObjectHash(of: bytes) == hash else { throw damaged("its object \(kind.name(hash)) was changed") }
+        return bytes
+    }
+
+    /// Reads the table of a pack and compares its hash.
+    func table(_ pack: ObjectHash, pageBytes: Int) throws -> PageTable {
+        let name = ObjectKind.pack.name(pack)
+        guard let start = try place.get(name, limitBytes: PageTable.limitBytes(pageBytes: pageBytes)) else {
+            throw damaged("its object \(name) is missing")
+        }
+        let table: PageTable
+        do {
+            table = try PageTable(beginning: start)
+        } catch {
+            throw damaged("its object \(name) \(error)")
+        }
+        guard table.pageBytes == pageBytes, try ObjectHash(of: table.bytes) == pack else {
+            throw damaged("its object \(name) was changed")
+        }
+        return table
+    }
+
+    /// Stores an object under the hash of its bytes, or of its first bytes. One that is there with other bytes is damaged,
+    /// and replaced.
+    @discardableResult
+    func store(_ kind: ObjectKind, _ bytes: [UInt8], hash: ObjectHash) throws -> PutOutcome {
+        let name = kind.name(hash)
+        if try place.put(name, bytes) == .stored { return .stored }
+        if try place.get(name, limitBytes: bytes.count) == bytes { return .alreadyPresent }
+        try place.delete(name)
+        return try place.put(name, bytes)
+    }
+
+    @discardableResult
+    func store(_ kind: ObjectKind, _ bytes: [UInt8]) throws -> ObjectHash {
+        let hash = try ObjectHash(of: bytes)
+        try store(kind, bytes, hash: hash)
+        return hash
+    }
+
+    func damaged(_ why: String) -> StoreError {
+        StoreError(
+            .backupDamaged, what: "The backup repository \"\(place.description)\" is damaged.",
+            why: "\(why.prefix(1).uppercased())\(why.dropFirst()).",
+            remedy: "Run `cipherctl backup verify` on it to see which backups are whole. Nothing was changed.")
+    }
+}

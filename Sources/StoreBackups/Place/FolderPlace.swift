@@ -1,0 +1,120 @@
+import ObjectStorage
+import StorePlatform
+import Synchronization
+
+/// A repository in a folder: each kind of objects has a folder in it, and the bytes of the file `lock` are its locks.
+package struct FolderPlace: BackupPlace {
+    static let lockName = "lock"
+    private static let lockedByte: Range<Int64> = 0..<1
+
+    let path: String
+    private let objects: ObjectFolder
+
+    /// - Parameter path: An existing folder.
+    package init(_ path: String) {
+        self.path = path
+        objects = ObjectFolder(
+            path: path, subfolder: nil, kinds: ObjectKind.allCases.map(\.rawValue), nameLimit: BackupLimits.objects,
+            isName: { ObjectKind.isName($0) })
+    }
+
+    package var description: String { path }
+
+    package func put(_ name: String, _ bytes: [UInt8]) throws -> PutOutcome { try objects.put(name, bytes) }
+
+    package func get(_ name: String, limitBytes: Int) throws -> [UInt8]? {
+        try objects.get(name, limitBytes: limitBytes)
+    }
+
+    package func read(_ name: String, at offset: Int, byteCount: Int) throws -> [UInt8]? {
+        try objects.read(name, at: offset, byteCount: byteCount)
+    }
+
+    package func list(_ prefix: String) throws -> [ListedObject] { try objects.list(prefix) }
+
+    package func delete(_ name: String) throws { try objects.delete(name) }
+
+    package func delete(_ names: [String]) throws { try objects.delete(names) }
+
+    package func removeUploads() throws -> Int { try objects.removeUploads() }
+
+    // MARK: Locks
+
+    package func lockForUse(isWriting: Bool, _ isCancelled: () -> Bool) throws -> any PlaceLock {
+        let folder = try OpenFolder(opening: path)
+        do {
+            let file = try lockFile(in: folder)
+            guard try wait(for: file, .shared, BackupLimits.useWait, isCancelled) else {
+                throw inUse("It is being pruned.", "Try again when the prune has ended.")
+            }
+            return HeldPlaceLock(file)
+        } catch let error as SystemError where !isWriting && (error.isPermission || error.isReadOnlyFilesystem) {
+            // A user who may not write here, as on a read-only mount. The file may be there to be read.
+            guard let file = try readableLockFile(in: folder) else { return HeldPlaceLock(nil) }
+            guard try wait(for: file, .shared, BackupLimits.useWait, isCancelled) else {
+                throw inUse("It is being pruned.", "Try again when the prune has ended.")
+            }
+            return HeldPlaceLock(file)
+        }
+    }
+
+    package func lockForRemoval(_ isCancelled: () -> Bool) throws -> any PlaceLock {
+        let file = try lockFile(in: OpenFolder(opening: path))
+        guard try wait(for: file, .exclusive, BackupLimits.removalWait, isCancelled) else {
+            throw inUse(
+                "A backup, a restoration or a verification uses it.",
+                "Try again when that has ended. Nothing was changed.")
+        }
+        return HeldPlaceLock(file)
+    }
+
+    private func lockFile(in folder: OpenFolder) throws(SystemError) -> LockableFile {
+        let permissions = try folder.status().permissions & 0o666
+        guard let file = try folder.writableFile(Self.lockName, creating: permissions) else {
+            throw SystemError.notFound("openat", path + "/" + Self.lockName)
+        }
+        return LockableFile(file)
+    }
+
+    private func readableLockFile(in folder: OpenFolder) throws -> LockableFile? {
+        guard try folder.status(of: Self.lockName)?.kind == .regular else { return nil }
+        return LockableFile(
+            try FileDescriptor(opening: path + "/" + Self.lockName, .readOnly, followsLinks: false))
+    }
+
+    private func wait(
+        for file: LockableFile, _ kind: LockKind, _ limit: Duration, _ isCancelled: () -> Bool
+    ) throws -> Bool {
+        let deadline = ContinuousClock.now + limit
+        while true {
+            if try file.tryLock(Self.lockedByte, kind) { return true }
+            if isCancelled() { throw CancellationError() }
+            if ContinuousClock.now >= deadline { return false }
+            Pause.sleep(for: BackupLimits.lockPause)
+        }
+    }
+
+    private func inUse(_ why: String, _ remedy: String) -> StoreError {
+        StoreError(.storeInUse, what: "The backup repository \"\(path)\" is in use.", why: why, remedy: remedy)
+    }
+}
+
+/// The open lock file; closing it releases its locks.
+private final class LockableFile: Sendable {
+    private let descriptor: FileDescriptor
+
+    init(_ descriptor: consuming FileDescriptor) { self.descriptor = descriptor }
+
+    func tryLock(_ bytes: Range<Int64>, _ kind: LockKind) throws(SystemError) -> Bool {
+        try descriptor.tryLock(bytes, kind)
+    }
+}
+
+/// A lock that lasts as long as its file is open.
+private final class HeldPlaceLock: PlaceLock {
+    private let file: Mutex<LockableFile?>
+
+    init(_ file: LockableFile?) { self.file = Mutex(file) }
+
+    func release() { file.withLock { $0 = nil } }
+}

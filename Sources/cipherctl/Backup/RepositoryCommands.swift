@@ -1,0 +1,260 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import StoreBackups
+import StoreTools
+
+/// `backup list PLACE`: the backups of a repository.
+struct BackupListCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "backup list",
+        summary: "list the backups of a repository",
+        operands: [OperandSyntax("PLACE", "the folder of the repository; it is only read")],
+        options: [.json, .quiet],
+        examples: ["cipherctl backup list /backup", "cipherctl backup list /backup --json"],
+        notes: [
+            "It needs no key, so it shows what the records say: nothing of it is authenticated. `cipherctl backup "
+                + "verify PLACE` with a key authenticates it.",
+            "The exit code is 2 if a record cannot be read.",
+        ])
+
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let repository = try BackupRepository(openingAt: arguments.operands[0])
+        var damage: [String] = []
+        let backups = try repository.backups(onDamage: { damage.append($0) })
+        for sentence in damage { console.note(sentence) }
+        try console.report(
+            json: .object(["backups": .array(backups.map { .object($0.members) }), "damaged": .int(damage.count)]),
+            lines: backups.isEmpty ? ["no backups"] : backups.map(\.line))
+        return damage.isEmpty ? .ok : .needsAttention
+    }
+}
+
+/// `backup prune PLACE`: removes the backups that no rule keeps.
+struct BackupPruneCommand: Command {
+    let changesFiles = true
+    static let interruptionHint = "Run it again: it completes. No backup that a rule keeps is lost."
+    static let syntax = CommandSyntax(
+        name: "backup prune",
+        summary: "remove old backups from a repository by rules",
+        operands: [OperandSyntax("PLACE", "the folder of the repository")],
+        options: [
+            OptionSyntax("--keep-last", value: "N", "keep the newest N backups of each store"),
+            OptionSyntax("--keep-daily", value: "N", "keep the last backup of each of the newest N days that have one"),
+            OptionSyntax("--keep-weekly", value: "N", "the same for weeks, which begin on Monday"),
+            OptionSyntax("--keep-monthly", value: "N", "the same for months"),
+            OptionSyntax("--dry-run", "show what would be removed, and remove nothing"),
+            .yes, .json, .quiet,
+        ],
+        examples: [
+            "cipherctl backup prune /backup --keep-last 10 --keep-daily 7 --keep-weekly 4 --keep-monthly 12 --dry-run",
+            "cipherctl backup prune /backup --keep-last 10 --yes",
+        ],
+        notes: [
+            "A backup stays if any rule keeps it; the newest one of each store always stays. Times are UTC. It needs no "
+                + "key.",
+            "It also removes what killed backups have left. It waits ten seconds for backups, restorations and "
+                + "verifications, then ends with 69.",
+        ])
+
+    private let arguments: ParsedArguments
+    private let policy: RetentionPolicy
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        func count(_ name: String) throws -> Int {
+            guard let text = arguments.value(name) else { return 0 }
+            guard let count = Int(text), (1...1_000_000).contains(count) else {
+                throw UsageError("\(name) needs a number from 1 to 1000000.", hint: "Write: \(name) 7")
+            }
+            return count
+        }
+        policy = RetentionPolicy(
+            last: try count("--keep-last"), daily: try count("--keep-daily"), weekly: try count("--keep-weekly"),
+            monthly: try count("--keep-monthly"))
+        guard policy.keepsSomething else {
+            throw UsageError(
+                "No rule says which backups are kept.",
+                hint: "Give at least one of --keep-last, --keep-daily, --keep-weekly and --keep-monthly.")
+        }
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let isDryRun = arguments.has("--dry-run")
+        let repository = try BackupRepository(openingAt: arguments.operands[0])
+        if !isDryRun {
+            try Confirmation.require(
+                "The backups in \"\(arguments.operands[0])\" that no rule keeps are removed for good.", arguments)
+        }
+        Interruption.beginWork()
+        let report = try Interruption.explaining {
+            try repository.prune(keeping: policy, isDryRun: isDryRun) { Interruption.hasArrived }
+        }
+        for notice in report.notices { console.note(notice) }
+        let verb = isDryRun ? "would remove" : "removed"
+        let removed = report.decisions.count { $0.rules.isEmpty }
+        try console.report(
+            json: .object([
+                "dry_run": .bool(isDryRun), "kept": .int(report.decisions.count - removed), "removed": .int(removed),
+                "objects_removed": .int(report.objects),
+                "backups": .array(
+                    report.decisions.map { decision in
+                        .object(
+                            decision.backup.members
+                                + JSON.members([
+                                    "kept_by": .array(decision.rules.map { .string($0.rawValue) })
+                                ]))
+                    }),
+            ]),
+            lines: report.decisions.map { decision in
+                let rules = decision.rules.map(\.rawValue).joined(separator: ", ")
+                return decision.backup.line + "  " + (rules.isEmpty ? verb : "kept: \(rules)")
+            } + ["\(verb) \(CountText.text(removed, "backup")), \(CountText.text(report.objects, "object"))"])
+        return .ok
+    }
+}
+
+/// The work of `backup`, `backup verify` and `restore` where the place is a repository.
+enum RepositoryWork {
+    /// Makes a backup in a repository.
+    static func backUp(
+        _ store: SharedStore, at storePath: String, to place: String, creating: Bool, _ console: Console
+    ) throws -> ExitCode {
+        let repository =
+            creating ? try BackupRepository(creatingAt: place) : try BackupRepository(openingAt: place)
+        let watch = TransferWatch("backing up")
+        defer { watch.end() }
+        let report = try watch.run { progress, isCancelled in
+            try repository.backUp(
+                store, progress: progress, onLongWait: Console.longWait(for: storePath), isCancelled: isCancelled)
+        }
+        for notice in report.notices { console.note(notice) }
+        let seconds = report.duration / .seconds(1)
+        try console.report(
+            json: .object([
+                "store": .string(storePath), "repository": .string(place), "backup": .string("\(report.id)"),
+                "parent": .optional(report.parent) { .string("\($0)") }, "created": .int(report.created),
+                "page_bytes": .int(report.pageBytes), "pages": .int(report.pages), "new_pages": .int(report.newPages),
+                "new_bytes": .int(report.newBytes), "seconds": .real(seconds),
+            ]),
+            lines: [
+                "backed up    \(storePath) -> \(place)@\(String("\(report.id)".prefix(12)))",
+                "pages        \(report.pages) of \(report.pageBytes) bytes, \(report.newPages) of them new, each authentic",
+                "took         \(String(format: "%.1f s", seconds))",
+            ])
+        return .ok
+    }
+
+    /// Verifies a repository.
+    static func verify(_ place: String, _ arguments: ParsedArguments, _ console: Console) throws -> ExitCode {
+        let sample = try self.sample(arguments.value("--sample") ?? "100%")
+        let repository = try BackupRepository(openingAt: place)
+        let key = KeyOptions.isGiven(arguments) ? try UnlockedKey(KeyOptions.source(arguments), console) : nil
+        let bar = ProgressBar("verifying")
+        defer { bar.end() }
+        let result = try Interruption.explaining {
+            try repository.verify(
+                sample: sample, unlockedBy: key?.source, progress: { bar.show($0, of: $1, detail: "packs") },
+                isCancelled: { Interruption.hasArrived })
+        }
+        bar.end()
+        for problem in result.problems {
+            let users = problem.backups.prefix(5).map { String("\($0)".prefix(12)) }.joined(separator: ", ")
+            let more = problem.backups.count > 5 ? " and \(problem.backups.count - 5) more" : ""
+            console.note(problem.sentence + (users.isEmpty ? "" : " Backups that need it: \(users)\(more)."))
+        }
+        try console.report(
+            json: .object([
+                "repository": .string(place), "backups": .int(result.backups),
+                "authentic": .optional(key) { _ in .int(result.authentic) }, "packs": .int(result.packs),
+                "packs_read": .int(result.packsRead), "bytes_read": .int(result.bytesRead),
+                "problems": .array(
+                    result.problems.map { problem in
+                        .object([
+                            "object": .string(problem.object), "why": .string(problem.sentence),
+                            "backups": .array(problem.backups.map { .string("\($0)") }),
+                        ])
+                    }),
+            ]),
+            lines: [
+                "verified     \(place)",
+                "backups      \(result.backups)"
+                    + (key == nil ? ", by their hashes" : ", \(result.authentic) of them authentic under this key"),
+                "packs        \(result.packs), pages read of \(result.packsRead)",
+                "problems     \(result.problems.count)",
+            ])
+        return result.problems.isEmpty ? .ok : .damagedData
+    }
+
+    /// A share such as `10%`, or `10`.
+    private static func sample(_ text: String) throws(UsageError) -> Double {
+        let number = text.hasSuffix("%") ? String(text.dropLast()) : text
+        guard let percent = Double(number), percent > 0, percent <= 100 else {
+            throw UsageError("--sample needs a share of more than 0 % and at most 100 %.", hint: "Write: --sample 10%")
+        }
+        return percent / 100
+    }
+
+    /// The backup that `--backup` and `--at` choose.
+    static func chosen(_ arguments: ParsedArguments, in repository: BackupRepository) throws -> StoredBackup {
+        let time: UInt64? = try arguments.value("--at").map { text in
+            guard let date = try? Date(text, strategy: .iso8601), date.timeIntervalSince1970 >= 0 else {
+                throw UsageError("--at needs a time in UTC.", hint: "Write: --at 2026-11-28T10:15:30Z")
+            }
+            return UInt64(date.timeIntervalSince1970)
+        }
+        return try repository.backup(arguments.value("--backup"), notAfter: time)
+    }
+}
+
+/// A backup of a repository as a store in a private folder, to be read: `PLACE@ID`.
+final class ReadableBackup {
+    /// The database file.
+    let path: String
+    private let folder: MadeFolder
+
+    /// Restores the backup that a text names; nil where it names none.
+    ///
+    /// - Throws: The errors of a restoration.
+    init?(_ text: String, _ key: UnlockedKey) throws {
+        guard let at = text.lastIndex(of: "@"), (try? Files.kind(text)) ?? nil == nil else { return nil }
+        let place = String(text[..<at])
+        guard BackupRepository.isAt(place) else { return nil }
+        let repository = try BackupRepository(openingAt: place)
+        let backup = try repository.backup(String(text[text.index(after: at)...]))
+        let parent = FileManager.default.temporaryDirectory.path
+        let folder = try MadeFolder("\(parent)/cipherctl-\(UUID().uuidString.prefix(13).lowercased())")
+        self.folder = folder
+        path = folder.path + "/store.db"
+        do {
+            try repository.restore(
+                backup, to: path, unlockedBy: key.source, isCancelled: { Interruption.hasArrived })
+        } catch {
+            folder.remove()
+            throw error
+        }
+    }
+
+    /// Removes the folder.
+    func remove() { folder.remove() }
+}
+
+extension StoredBackup {
+    /// The line that commands print.
+    fileprivate var line: String {
+        let bytes = Double(pages) * Double(pageBytes)
+        let time = Date(timeIntervalSince1970: Double(min(created, 253_402_300_799))).formatted(.iso8601)
+        return "\(shortID)  \(time)  \(String(format: "%10.1f MB", bytes / 1e6))  \(storeID)  epoch \(epoch)"
+    }
+
+    fileprivate var members: [JSON.Member] {
+        JSON.members([
+            "backup": .string("\(id)"), "store_id": .string("\(storeID)"), "created": .int(created),
+            "sequence": .int(sequence), "epoch": .int(epoch), "page_bytes": .int(pageBytes), "pages": .int(pages),
+        ])
+    }
+}
