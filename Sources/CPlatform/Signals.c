@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* SIGCONT first: the kernel removes a pending stop when SIGCONT is sent. */
@@ -91,16 +92,6 @@ static _Atomic bool interruption_is_requested;
 /* The pipe into which the handler writes a byte for the thread that waits; negative while no thread waits. */
 static _Atomic int interruption_end = -1;
 
-static void request_interruption(int number) {
-    int failure = errno;
-    (void)number;
-    atomic_store(&interruption_is_requested, true);
-    int end = atomic_load(&interruption_end);
-    /* It fails only if no thread reads the pipe. */
-    if (end >= 0 && write(end, "", 1) < 0) atomic_store(&interruption_end, -1);
-    errno = failure;
-}
-
 /* The text that the process prints when a signal ends it; NULL while its work polls for the signal instead. */
 static char *interruption_text;
 static size_t interruption_text_bytes;
@@ -126,6 +117,29 @@ static void end_process(int number) {
         left -= (size_t)count;
     }
     _exit(interruption_status);
+}
+
+/* The time of the first signal, in milliseconds of the monotonic clock; 0 before it. */
+static _Atomic long long first_interruption;
+/* One request can arrive as several signals within this time: timeout(1) signals the process and its group. */
+enum { one_request_ms = 500 };
+
+/* The first signal asks the work to end. A later one ends the process. */
+static void request_interruption(int number) {
+    int failure = errno;
+    struct timespec time;
+    long long now = 1, first = 0;
+    if (clock_gettime(CLOCK_MONOTONIC, &time) == 0) now = time.tv_sec * 1000LL + time.tv_nsec / 1000000 + 1;
+    if (!atomic_compare_exchange_strong(&first_interruption, &first, now)) {
+        if (now - first > one_request_ms && interruption_text) end_process(number);
+        errno = failure;
+        return;
+    }
+    atomic_store(&interruption_is_requested, true);
+    int end = atomic_load(&interruption_end);
+    /* It fails only if no thread reads the pipe. */
+    if (end >= 0 && write(end, "", 1) < 0) atomic_store(&interruption_end, -1);
+    errno = failure;
 }
 
 static int handle_interruptions(void (*handler)(int)) {

@@ -108,7 +108,8 @@ enum Program {
         }
         // A command that has something to take back, or ends by itself, catches signals from its work on.
         let hasWork = prepared.changesFiles || prepared.endsBySignal
-        Interruption.endProgram(command.interruptionHint, isJSON: console.isJSON, untilWork: hasWork)
+        Interruption.endProgram(
+            command.interruptionHint, isJSON: console.isJSON, untilWork: hasWork, grace: command.grace)
         return try prepared.run(console)
     }
 

@@ -1,5 +1,6 @@
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// Reads files that contain keys.
 package enum KeyFile {
@@ -22,6 +23,15 @@ package enum KeyFile {
     package static func contents(
         of path: String, checkingPermissions: Bool, isForStore: Bool = true, wait: Duration? = nil
     ) throws -> WipedBuffer {
+        if checkingPermissions {
+            do {
+                try ForeignLink.refuse(path)
+            } catch let error as StoreError {
+                throw StoreError(
+                    .invalidKey, what: "The key file \"\(path)\" is reached by a link of another user.", why: error.why,
+                    remedy: "Give the path of the file itself. If a key was taken by this path before, change it.")
+            }
+        }
         let file = try FileDescriptor(opening: path, .readOnly, waitsForWriter: false)
         // The status of the open file, so that the file cannot be replaced between the check and the reading.
         let status = try file.status()

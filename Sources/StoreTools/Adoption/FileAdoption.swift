@@ -167,6 +167,8 @@ struct FileAdoption {
         let pageBytes = found.settings.pageBytes
         var firstPage: [UInt8] = []
         let (hash, pages, damaged) = try source.opened().read { db in
+            try FullTextStructure.requireSound(db)
+            try requireNoRepository(db)
             let damaged = try DamagedIndex.find(db, run)
             let hash = try ContentHash.of(db, run, .readingSource)
             firstPage = try file.beginning(pageBytes)
@@ -188,6 +190,16 @@ struct FileAdoption {
         return Replacement(
             sidecar: try .creating(settings: settings, salt: salt), dataKey: found.dataKey, hash: hash,
             damagedIndexes: damaged)
+    }
+
+    /// The store keeps the pages of the file, and would be a second member with the keys of the first.
+    private func requireNoRepository(_ db: Database) throws {
+        guard try SchemaEntry.all(db).contains(where: \.isOfRepository) else { return }
+        throw ToolError(
+            .notAdoptable, what: "\"\(target.path)\" cannot be adopted: it has a sync repository of another store.",
+            why:
+                "Its tables cipherstore_repository_* have the keys of a member and its remotes, which belong to one store.",
+            remedy: "Drop these tables with the program that wrote the file, then adopt it. The file was not changed.")
     }
 
     /// Closes the connection and keeps all others out; no process may have written in between.

@@ -29,7 +29,8 @@ struct DatabaseCopy {
     /// - Returns: How many rows were copied.
     /// - Throws: `DatabaseError`, ``ToolError`` `missingPart`, or the error of `progress`.
     mutating func run() throws -> Int {
-        let schema = try SchemaEntry.all(source)
+        try FullTextStructure.requireSound(source)
+        let schema = try SchemaEntry.all(source).filter { !$0.isOfRepository }
         let tables = schema.filter { $0.isStoredTable }
         self.tables = Dictionary(tables.map { ($0.name.lowercased(), $0.sql ?? "") }) { first, _ in first }
         let indexes = schema.filter { $0.type == "index" }
@@ -297,6 +298,7 @@ extension DatabaseCopy {
             try? queue.close()
             throw error
         }
+        if try SchemaEntry.all(source).contains(where: \.isOfRepository) { run.notice(SchemaEntry.repositoryLeftOut) }
         let damaged = try DamagedIndex.find(source, run)
         let hash = try ContentHash.of(source, run, .rereadingSource, leavingOut: Set(leftOut.map(\.name)))
         return Copied(rows: rows, hash: hash, leftOut: leftOut, damagedIndexes: damaged)
@@ -450,6 +452,19 @@ struct SchemaEntry {
 
     /// Whether it is one of the library's own objects, which are not content.
     var isInternal: Bool { Database.isStoreInternalObject(name) || Database.isStoreInternalObject(table) }
+
+    /// Whether it belongs to a repository of ChangesetSync: the identity of a member with its signing key, the secrets, and
+    /// the remotes. They belong to one store, and no copy that is another database has them.
+    var isOfRepository: Bool {
+        [name, table].map { $0.lowercased() }.contains { name in
+            ["cipherstore_repository_", "cipherstore_sync_"].contains(where: name.hasPrefix)
+        }
+    }
+
+    /// The notice of a copy without them.
+    static let repositoryLeftOut =
+        "the source has the tables of a sync repository, with keys and remotes: they were left out, and the copy belongs to "
+        + "no repository"
 
     /// Whether it is a table whose rows are stored in pages of the database: shadow tables too, virtual ones not.
     var isStoredTable: Bool { type == "table" && hasPages }

@@ -97,6 +97,7 @@ package enum PlainSource {
     /// The error of a database that SQLite cannot read without a file beside it.
     private static func needsRecovery(_ path: String, _ error: StoreError) -> ToolError {
         let isHot = ((try? Files.byteCount(StorePaths(path).journal)) ?? nil) ?? 0 > 0
+        if isHot, let refusal = untrustedJournal(of: path) { return refusal }
         return ToolError(
             .plainNeedsRecovery, what: "\"\(path)\" cannot be read without changing something.",
             why: isHot
@@ -106,6 +107,36 @@ package enum PlainSource {
                 ? "Open it once with sqlite3: `sqlite3 \(ShellWord.path(path)) 'SELECT count(*) FROM sqlite_schema'`."
                 : "Copy the file, with its -wal if there is one, to a place of your own, and use the copy.",
             cause: error)
+    }
+
+    /// The error where another user can have made the journal, or it names a further file: sqlite3 would overwrite the
+    /// database by it, and remove that file.
+    private static func untrustedJournal(of path: String) -> ToolError? {
+        let journal = StorePaths(path).journal
+        var why: String?
+        do {
+            try RollbackJournal(beside: path)?.requireTrusted()
+            let status = try Files.ownStatus(of: journal)
+            if let status, status.kind != .regular || status.linkCount > 1 {
+                why = "It is no regular file with one name."
+            } else if let status, ![0, ProcessInspector.effectiveUser].contains(status.owner) {
+                why = "It belongs to user \(status.owner), and sqlite3 would overwrite the database by it."
+            } else if let status, status.permissions & 0o022 != 0 {
+                why = "Other users may write it, and sqlite3 would overwrite the database by it."
+            }
+        } catch let error as StoreError {
+            why = error.why
+        } catch {
+            why = "It cannot be examined: \(error)."
+        }
+        guard let why else { return nil }
+        return ToolError(
+            .plainNeedsRecovery, what: "\"\(path)\" has a rollback journal that is not to be trusted.",
+            why: "\"\(Files.name(of: journal))\": \(why)",
+            remedy:
+                "Do not open the database with sqlite3. Find out who made the journal. If a program of yours did, open the "
+                + "database with that program. Otherwise copy the database without the journal to a folder of your own, and "
+                + "use the copy.")
     }
 
     /// A note about a file that is longer than its pages, as where it is allocated in chunks; nil for none.

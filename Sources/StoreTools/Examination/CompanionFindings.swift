@@ -81,10 +81,11 @@ struct CompanionFindings {
             return Finding(
                 .problem, "noAccess",
                 "\(who) the \(file.noun) \"\(file.path)\", which belongs to user \(status.owner) (mode \(mode))",
-                remedy: isOwned
-                    ? "give it the mode of the database, as user \(status.owner) or root: chmod \(wanted) \(word)"
-                    : "give it the owner and mode of the database, as root: chown \(database.owner):\(database.group) "
-                        + "\(word); chmod \(wanted) \(word)")
+                remedy: FilePermissions.oddity(file.path)
+                    ?? (isOwned
+                        ? "give it the mode of the database, as user \(status.owner) or root: chmod \(wanted) \(word)"
+                        : "give it the owner and mode of the database, as root: chown \(database.owner):\(database.group) "
+                            + "\(word); chmod \(wanted) \(word)"))
         }
     }
 }

@@ -94,7 +94,7 @@ package struct FilePermissions {
             return [
                 Finding(
                     .risk, "othersMayWrite", "every user of the machine may write the \(noun) (mode \(mode))",
-                    remedy: "chmod o-w \(ShellWord.path(path))")
+                    remedy: oddity(path) ?? "chmod o-w \(ShellWord.path(path))")
             ]
         }
         return []
@@ -111,7 +111,17 @@ package struct FilePermissions {
             more & 0o006 != 0 ? .risk : .note, "widerThanDatabase",
             "\(more & 0o006 != 0 ? "every user of the machine" : "its group") may do more with the \(noun) than with the "
                 + "database (mode \(mode) instead of \(wanted))",
-            remedy: "chmod \(wanted) \(ShellWord.path(path))")
+            remedy: oddity(path) ?? "chmod \(wanted) \(ShellWord.path(path))")
+    }
+
+    /// The remedy for a path at which `chmod` and `chown` would change a file of another place; nil for a file with one name.
+    static func oddity(_ path: String) -> String? {
+        guard let status = (try? Files.ownStatus(of: path)) ?? nil else { return nil }
+        let what =
+            status.isLink ? "is a link" : status.linkCount > 1 && status.kind == .regular ? "has a second name" : nil
+        return what.map {
+            "do not change its owner or mode: \"\(path)\" \($0), so another file would change. Find out who made it"
+        }
     }
 
     private func directoryFindings() -> [Finding] {
@@ -148,6 +158,16 @@ package struct FilePermissions {
     static func keyFileFindings(_ path: String, store: StorePaths) -> [Finding] {
         guard let status = (try? Files.status(of: path)) ?? nil, status.kind == .regular else { return [] }
         var findings: [Finding] = []
+        do {
+            try ForeignLink.refuse(path)
+        } catch let error as StoreError {
+            return [
+                Finding(
+                    .problem, "keyFileForeign", error.what, remedy: "find out where it leads, and give another path")
+            ]
+        } catch {
+            return []
+        }
         if ![0, ProcessInspector.effectiveUser].contains(status.owner) {
             findings.append(
                 Finding(
@@ -159,7 +179,8 @@ package struct FilePermissions {
             findings.append(
                 Finding(
                     .problem, "keyFileShared", "group or others may read or write the key file (mode \(mode))",
-                    remedy: "chmod 600 \(ShellWord.path(path)); if others have seen it, the key is not a secret any "
+                    remedy:
+                        "\(oddity(path) ?? "chmod 600 \(ShellWord.path(path))"); if others have seen it, the key is not a secret any "
                         + "more"))
         }
         let folders = [path, store.database].map { try? Files.resolvingLinks(of: $0) }.map { $0.map(Files.directory) }

@@ -71,23 +71,29 @@ package struct KnownBug: Equatable, Sendable {
         KnownBug(
             library: .sqlite, name: "CVE-2025-29087", since: "3.44.0", fixedIn: "3.49.1",
             what:
-                "concat_ws() with a very long separator writes beyond its buffer; it requires a separator from an "
-                + "attacker",
+                "concat_ws() with a very long separator writes beyond its buffer; connections of CipherStore replace the "
+                + "function, other programs do not",
             source: "https://nvd.nist.gov/vuln/detail/CVE-2025-29087"),
         KnownBug(
             library: .sqlite, name: "CVE-2025-7458", since: "3.39.2", fixedIn: "3.41.2",
             what: "a very long ORDER BY overflows an integer; it requires SQL from an attacker",
             source: "https://nvd.nist.gov/vuln/detail/CVE-2025-7458"),
         KnownBug(
+            library: .sqlite, name: "CVE-2025-7709", since: "3.43.0", fixedIn: "3.50.3",
+            what:
+                "a crafted FTS5 table corrupts memory when it is searched or checked; import, adopt and salvage refuse such "
+                + "a table, and verify reports it",
+            source: "https://nvd.nist.gov/vuln/detail/CVE-2025-7709"),
+        KnownBug(
             library: .sqlite, name: "CVE-2026-11822", since: nil, fixedIn: "3.53.2",
             what: "a crafted FTS5 table corrupts memory when it is searched; it requires a writer who has the key, "
-                + "since pages are authenticated",
+                + "since pages are authenticated, or a database of an attacker that was imported",
             source: "https://www.cve.org/CVERecord?id=CVE-2026-11822"),
         KnownBug(
             library: .sqlite, name: "CVE-2026-11824", since: nil, fixedIn: "3.53.2",
             what:
                 "a crafted FTS5 table overflows a buffer when it is searched; it requires a writer who has the key, "
-                + "since pages are authenticated",
+                + "since pages are authenticated, or a database of an attacker that was imported",
             source: "https://www.cve.org/CVERecord?id=CVE-2026-11824"),
         KnownBug(
             library: .sqlCipher, name: "CVE-2020-27207", since: "4.0.0", fixedIn: "4.4.1",

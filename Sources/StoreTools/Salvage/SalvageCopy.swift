@@ -13,6 +13,8 @@ final class SalvageCopy {
     private(set) var outcome = SalvageOutcome()
     private var listings: [String: Int] = [:]
     private var counter: RowCounter
+    /// Whether the source has the tables of a sync repository.
+    private var leavesRepositoryOut = false
     /// The tables whose rows are inserted as values.
     private var definitions: [SalvagedDefinition] = []
     /// Their keys that only the program can make, by the names of the tables.
@@ -77,7 +79,11 @@ final class SalvageCopy {
                 }
                 guard known.insert("\(entry.type) \(entry.name)").inserted else { return }
                 // The new store writes its own; the pages have their place nevertheless.
-                if RollbackTable.isNamed(entry.table) {
+                if RollbackTable.isNamed(entry.table) || entry.isOfRepository {
+                    if entry.isOfRepository, !leavesRepositoryOut {
+                        leavesRepositoryOut = true
+                        run.notice(SchemaEntry.repositoryLeftOut)
+                    }
                     if root > 0 { guards.append(SalvagedTree(entry: entry, root: root)) }
                     return
                 }
@@ -198,6 +204,10 @@ final class SalvageCopy {
                 if let lost {
                     outcome.notCreated.append(
                         "table \"\(entry.name)\": its table \"\(lost)\" is lost" + (try advice(for: table)))
+                    continue
+                }
+                if let fault = try FullTextStructure.fault(ofTable: "\(entry.name)_data", in: db) {
+                    outcome.notCreated.append("table \"\(entry.name)\": \(fault)")
                     continue
                 }
                 virtual.append(table)

@@ -25,6 +25,12 @@ struct ContentCheck {
 
     private init(watched db: Database, _ run: ToolRun, _ kind: Kind) throws {
         self.kind = kind
+        let faults = try FullTextStructure.faults(in: db)
+        guard faults.isEmpty else {
+            // SQLite's own check would follow the record.
+            messages = faults
+            return
+        }
         do {
             let missing = try MissingParts(of: db)
             notChecked = missing.modules.sorted().map { "module \($0)" }

@@ -60,7 +60,7 @@ struct FullTextCheck {
                 unchecked.append("the full-text index \"\(index.name)\" was not checked: \(reason)")
             }
             if let fault = found.fault { faults.append(fault) }
-            guard found.fault != nil || found.unchecked != nil else { continue }
+            guard found.fault != nil || found.unchecked != nil, !found.isUnsafe else { continue }
             // Newer versions of SQLite check some indexes there too, and call one damaged that they cannot check.
             let sql = "PRAGMA main.integrity_check(\(index.name.quotedIdentifier))"
             messages.formUnion((try? String.fetchAll(db, sql: sql)) ?? [])
@@ -81,7 +81,16 @@ struct FullTextCheck {
 
         init(_ index: FullTextIndex) { self.index = index }
 
-        func fault(_ db: Database) throws -> (fault: FullTextFault?, unchecked: String?) {
+        /// - Returns: The fault, the reason why the index was not checked, and whether SQLite must not use it.
+        func fault(_ db: Database) throws -> (fault: FullTextFault?, unchecked: String?, isUnsafe: Bool) {
+            if isFive, let record = try FullTextStructure.fault(ofTable: blocks, in: db) {
+                return (fault(isDamage: true, record, rebuilds: false), nil, true)
+            }
+            let found = try checked(db)
+            return (found.fault, found.unchecked, false)
+        }
+
+        private func checked(_ db: Database) throws -> (fault: FullTextFault?, unchecked: String?) {
             do {
                 // SQLite compares an index of FTS4 with its texts alone.
                 if index.module != .fts5, index.content == .none {

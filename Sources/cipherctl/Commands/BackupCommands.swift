@@ -176,6 +176,8 @@ struct BackupVerifyCommand: Command {
 /// `restore DIR STORE`: a store from a backup in a folder, or in a repository.
 struct RestoreCommand: Command {
     let changesFiles = true
+    /// The former files get their names back.
+    static let grace = Duration.seconds(15)
     static let syntax = CommandSyntax(
         name: "restore",
         summary: "make a store from a backup",

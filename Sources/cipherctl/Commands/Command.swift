@@ -7,6 +7,8 @@ protocol Command {
     var endsBySignal: Bool { get }
     /// The hint of the message when a signal ended it at once.
     static var interruptionHint: String { get }
+    /// The time after a signal in which its work is undone. Then the process ends as by SIGKILL.
+    static var grace: Duration { get }
     /// Whether it can do nothing without the algorithms of libcrypto.
     static var needsCryptography: Bool { get }
 
@@ -20,5 +22,6 @@ extension Command {
     var changesFiles: Bool { false }
     var endsBySignal: Bool { false }
     static var interruptionHint: String { "Run it again; it has changed nothing." }
+    static var grace: Duration { .seconds(5) }
     static var needsCryptography: Bool { true }
 }

@@ -44,6 +44,9 @@ struct RotateCommand: Command {
         ],
         notes: RotateNotes.all)
 
+    /// A former copy is removed, and processes that wait are released.
+    static let grace = Duration.seconds(15)
+
     private let request: RotationRequest
 
     init(_ arguments: ParsedArguments) throws { request = try RotationRequest(arguments) }

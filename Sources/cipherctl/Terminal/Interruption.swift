@@ -1,24 +1,81 @@
 import Foundation
 import StorePlatform
+import Synchronization
 
 /// Turns SIGINT, SIGTERM and SIGHUP into an error at the next check, so that work under way can be undone.
+///
+/// | signal | effect after the work has begun |
+/// |---|---|
+/// | the first | the next check ends the work, which is undone |
+/// | none for the grace time after it | the process ends as by SIGKILL, with exit code 130: a call that checks nothing is running, as one function of SQLite or the derivation of a key |
+/// | a second one, after half a second | the same at once |
 final class Interruption: Sendable {
     /// From here on the three signals no longer end the process by themselves. There is one for the whole program.
     static let shared = Interruption()
 
-    private init() { InterruptionSignals.begin() }
+    /// How the process ends when its work does not; nil for a command that a signal ends wherever it is.
+    private struct Ending {
+        let grace: Duration
+        let isJSON: Bool
+    }
+
+    private static let ending = Mutex<Ending?>(nil)
+    /// Called when a signal arrives; nil once one has arrived.
+    private let waiting = Mutex<[@Sendable () -> Void]?>([])
+
+    private init() {
+        let ending = Self.ending.withLock { $0 }
+        if let ending { Self.sayAtEnd(Self.forced, isJSON: ending.isJSON, untilBegin: true) }
+        InterruptionSignals.begin()
+        Self.run("cipherctl.Interruption") {
+            // Without a free descriptor for the wait the flag is polled.
+            while !InterruptionSignals.isRequested {
+                do { try InterruptionSignals.wait() } catch { Thread.sleep(forTimeInterval: 0.2) }
+            }
+            let bodies = self.waiting.withLock { bodies in
+                defer { bodies = nil }
+                return bodies ?? []
+            }
+            for body in bodies { Self.run("cipherctl.Interruption.body", body) }
+            guard let ending else { return }
+            Thread.sleep(forTimeInterval: ending.grace / .seconds(1))
+            // As a second signal does. Those that the program ignores have no effect.
+            for signal in [SIGTERM, SIGINT, SIGHUP] { kill(getpid(), signal) }
+        }
+    }
+
+    private static func run(_ name: String, _ body: @escaping @Sendable () -> Void) {
+        let thread = Thread(block: body)
+        thread.name = name
+        thread.start()
+    }
 
     /// Lets a signal end the program at once, with exit code 130: for a command that has nothing to take back, wherever it
     /// is, as in a statement of SQLite, at a prompt, or in front of a reader that does not read.
     ///
-    /// - Parameter untilWork: Whether that ends with ``beginWork()``: from then on there is something to take back.
-    static func endProgram(_ hint: String, isJSON: Bool, untilWork: Bool) {
-        let report = ErrorReport(failure(hint: hint))
+    /// - Parameters:
+    ///   - untilWork: Whether that ends with ``beginWork()``: from then on there is something to take back.
+    ///   - grace: The time in which the work must end after a signal.
+    static func endProgram(_ hint: String, isJSON: Bool, untilWork: Bool, grace: Duration) {
+        if untilWork { ending.withLock { $0 = Ending(grace: grace, isJSON: isJSON) } }
+        sayAtEnd(failure(hint: hint), isJSON: isJSON, untilBegin: untilWork)
+    }
+
+    private static func sayAtEnd(_ failure: CommandFailure, isJSON: Bool, untilBegin: Bool) {
+        let report = ErrorReport(failure)
         // A progress bar may be in the line.
         let start = Terminal.isTerminal(2) ? "\r\u{1b}[K" : ""
         InterruptionSignals.endProcess(
             saying: isJSON ? report.json.text + "\n" : start + report.text, status: report.exitCode.rawValue,
-            untilBegin: untilWork)
+            untilBegin: untilBegin)
+    }
+
+    /// The end of a command that did not end by itself.
+    private static var forced: CommandFailure {
+        CommandFailure(
+            .interrupted, "interrupted", what: "The command was ended before it had undone its work.",
+            why: "A signal asked it to end, and it did not end in time, or a second signal arrived.",
+            hint: "Run it again, or open the store: what a killed command leaves is undone or completed then.")
     }
 
     /// From here on a signal ends the work of a command that changes files at its next check, and no longer the process.
@@ -56,17 +113,13 @@ final class Interruption: Sendable {
 
     var isSet: Bool { InterruptionSignals.isRequested }
 
-    /// Calls a function when a signal has arrived, on a thread of its own. To be called once.
+    /// Calls a function when a signal has arrived, on a thread of its own.
     func whenSet(_ body: @escaping @Sendable () -> Void) {
-        let thread = Thread {
-            // Without a free descriptor for the wait the flag is looked at now and then.
-            while !self.isSet {
-                do { try InterruptionSignals.wait() } catch { Thread.sleep(forTimeInterval: 0.2) }
-            }
-            body()
+        let isLate = waiting.withLock { bodies in
+            bodies?.append(body)
+            return bodies == nil
         }
-        thread.name = "cipherctl.Interruption"
-        thread.start()
+        if isLate { Self.run("cipherctl.Interruption.body", body) }
     }
 
     /// Runs work that checks for a signal and then ends with `CancellationError`.

@@ -258,6 +258,36 @@ struct ImportTests {
         #expect(try place.names() == ["raw.key", "plain.db"])
     }
 
+    // Story: one call of instr() in an index took 88 seconds, and a signal had no effect until its end.
+    @Test(
+        "a signal ends an import within one long call of SQLite, and the next import tidies up",
+        .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/stat")))
+    func interruptedCall() throws {
+        try place.makePlain(
+            """
+            CREATE TABLE t (x); CREATE INDEX i ON t (length(x)); INSERT INTO t VALUES (printf('%.*c', 4000000, 'a'));
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET sql = 'CREATE INDEX i ON t (instr(x, substr(x, 2000000) || ''b''))' WHERE name = 'i'
+            """)
+        let run = try CommandRun(
+            Workplace.program(), ["import", place.path("plain.db"), place.path("s.db"), "--raw-key-file", place.key])
+        #expect(try waitUntil { try processorTicks(of: run.processIdentifier) > 200 || !run.isRunning })
+        run.send(SIGINT)
+        if !waitUntil(within: .seconds(40), { !run.isRunning }) { run.send(SIGKILL) }
+        let outcome = run.finish()
+        #expect(outcome.status == 130 && outcome.errors.contains("before it had undone its work"), "\(outcome)")
+        #expect(try staging().count == 1)
+        try place.makePlain("CREATE TABLE u (a)", as: "other.db")
+        #expect(try importPlain("other.db").status == 0)
+        #expect(try staging().isEmpty)
+    }
+
+    /// The processor time that a process has used, in hundredths of a second.
+    private func processorTicks(of process: Int32) throws -> Int {
+        let fields = try String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8).split(separator: " ")
+        return Int(fields[13]) ?? 0
+    }
+
     @Test("the directory of an import that is under way is left alone")
     func concurrent() throws {
         let run = try beginLongImport()

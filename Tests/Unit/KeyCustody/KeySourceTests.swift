@@ -38,6 +38,20 @@ struct KeySourceTests {
         #expect(failure(.passphrase(""))?.code == .invalidKey)
     }
 
+    // Story: a link of another member of the group led root to a file of known content, which became the key of a store.
+    @Test(
+        "a key file that a link of another user leads to is refused",
+        .enabled(if: geteuid() == 0, "only root can give links away"))
+    func foreignLink() throws {
+        let path = try write("word")
+        let link = path + "-link"
+        #expect(symlink(path, link) == 0)
+        #expect(try read(.keyFile(path: link)) == "passphrase:word")
+        #expect(lchown(link, 61_001, 61_001) == 0)
+        let error = failure(.keyFile(path: link))
+        #expect(error?.code == .invalidKey && error?.what.contains("link of another user") == true, "\(error as Any)")
+    }
+
     @Test(
         "a key file loses one line end and nothing else",
         arguments: [

@@ -30,6 +30,25 @@ import Testing
         #expect(result == value)
     }
 
+    // Story: an index of a plain database of 34 MB wrote beyond a buffer of 206 bytes during its import (CVE-2025-29087).
+    @Test(
+        "concat_ws joins as SQLite's own does, and a result that is too long is an error",
+        .enabled(if: sqlite3_libversion_number() >= 3_044_000))
+    func joined() throws {
+        #expect(try fetch("SELECT concat_ws('-', 'a', NULL, 1.5, x'62')") == "a-1.5-b".databaseValue)
+        #expect(try fetch("SELECT concat_ws('', 'a', 'b') || concat_ws(2, 'a', 'b')") == "aba2b".databaseValue)
+        #expect(try fetch("SELECT concat_ws(NULL, 'a')") == .null)
+        #expect(try fetch("SELECT concat_ws('-', NULL)") == "".databaseValue)
+        #expect(try fetch("SELECT hex(concat_ws('-', CAST(x'ff00' AS TEXT), 'b'))") == "FF002D62".databaseValue)
+        let bundled = sqlite3_libversion_number() < 3_047_000
+        if bundled { #expect(try fetch("SELECT concat_ws('-', 'a', '', 'c')") == "a-c".databaseValue) }
+        let pieces = Array(repeating: "'b'", count: 126).joined(separator: ", ")
+        let error = #expect(throws: DatabaseError.self) {
+            try fetch("SELECT length(concat_ws(printf('%.*c', 34359739, 'A'), \(pieces)))")
+        }
+        #expect([.SQLITE_TOOBIG, .SQLITE_NOMEM].contains(error?.resultCode))
+    }
+
     @Test("a function may return nil, which is NULL, and any value that a database can store")
     func results() throws {
         try add(DatabaseFunction("novalue", argumentCount: 0) { _ in nil })
