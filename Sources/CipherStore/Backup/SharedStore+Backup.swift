@@ -99,7 +99,7 @@ extension SharedStore {
         replacingAnyFile isReplacingAnyFile: Bool, watch: BackupWatch
     ) throws -> RestorationReport {
         let path = Files.absolute(path)
-        try ForeignLink.refuse(path)
+        try OtherUserLink.refuse(path)
         try SQLiteLibrary.requireCipher()
         let material = try source.read()
         return try StoreRestoration(

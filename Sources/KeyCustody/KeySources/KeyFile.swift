@@ -25,7 +25,7 @@ package enum KeyFile {
     ) throws -> WipedBuffer {
         if checkingPermissions {
             do {
-                try ForeignLink.refuse(path)
+                try OtherUserLink.refuse(path)
             } catch let error as StoreError {
                 throw StoreError(
                     .invalidKey, what: "The key file \"\(path)\" is reached by a link of another user.", why: error.why,

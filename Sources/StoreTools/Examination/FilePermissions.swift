@@ -159,7 +159,7 @@ package struct FilePermissions {
         guard let status = (try? Files.status(of: path)) ?? nil, status.kind == .regular else { return [] }
         var findings: [Finding] = []
         do {
-            try ForeignLink.refuse(path)
+            try OtherUserLink.refuse(path)
         } catch let error as StoreError {
             return [
                 Finding(
