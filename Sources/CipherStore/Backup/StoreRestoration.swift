@@ -40,7 +40,8 @@ struct StoreRestoration {
         try requireFree(former)
         if isReplacing { try former.requireReplaceable() }
         let isThere = try Files.kind(paths.database) == .regular
-        let reference = isThere ? paths.database : source.attributesPath ?? paths.database
+        let mayLend = try isThere && isOwn(opened)
+        let reference = mayLend ? paths.database : source.attributesPath ?? paths.restoring
         let isPlaceNew = try !Files.entryExists(paths.lock)
         let file = try LockFile(path: paths.lock, likeFile: reference)
         let deadline = ContinuousClock.now + StoreLimits.restorationWait
@@ -64,7 +65,7 @@ struct StoreRestoration {
             path: paths.database, formerFiles: folder,
             notices: source.notices
                 + [
-                    failure.map(notDurable), prepareReaders(opened.keys),
+                    isThere && !mayLend ? notLent : nil, failure.map(notDurable), prepareReaders(opened.keys),
                     folder.flatMap { otherStore(than: opened.sidecar.storeID, in: $0) },
                     KeyLog(databasePath: paths.database).note(
                         .restored(store: opened.sidecar.storeID)),
@@ -93,6 +94,24 @@ struct StoreRestoration {
     }
 
     // MARK: Steps
+
+    /// Whether the file at the path may lend its owner and mode: nobody else could put it there, or its page 1 has the key
+    /// of the backup.
+    private func isOwn(_ opened: OpenedBackup) throws -> Bool {
+        guard let folder = try Files.status(of: Files.directory(of: paths.database)),
+            let status = try Files.ownStatus(of: paths.database)
+        else { return false }
+        let isShared = folder.permissions & 0o022 != 0 && folder.permissions & 0o1000 == 0
+        if !isShared || [ProcessInspector.effectiveUser, folder.owner].contains(status.owner) { return true }
+        let parent = try OpenFolder(opening: Files.directory(of: paths.database), followsLinks: false)
+        guard let file = try parent.file(Files.name(of: paths.database)) else { return false }
+        return try PageTransfer(key: opened.key, pages: 1, watch: watch).firstBadPage(of: file) == nil
+    }
+
+    private var notLent: String {
+        "owner and mode of \"\(paths.database)\" were not taken over: it belonged to another user, and is not known to be "
+            + "this store. Set them with chown and chmod if other users need the store."
+    }
 
     /// Refuses everything at the path that is neither absent nor a file, and a name that no new store may have.
     private func requirePossiblePlace() throws {

@@ -132,4 +132,31 @@ import Testing
         try store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
         try store.close()
     }
+
+    // Story: a restoration made the store and its sidecar readable for the user who had put a file of noise there.
+    @Test(
+        "a restoration takes owner and mode of the file that it replaces only if that has the key",
+        arguments: [true, false])
+    func restoration(isStore: Bool) throws {
+        #expect(chmod(folder.url.path, 0o2770) == 0)
+        let source = TestKeys.source("raw")
+        let store = try SharedStore.open(at: path, unlockedBy: source)
+        try store.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        _ = try store.backup(toFolder: folder.path("copy"))
+        try store.close()
+        if !isStore {
+            #expect(rename(path, path + "-kept") == 0)
+            try Data((0..<8192).map { _ in UInt8.random(in: 0...255) }).write(to: URL(fileURLWithPath: path))
+        }
+        #expect(chmod(path, 0o660) == 0 && chown(path, 61_001, 61_001) == 0)
+        let report = try SharedStore.restore(
+            from: folder.path("copy"), to: path, unlockedBy: source, replacing: true, replacingAnyFile: true)
+        let files = SidecarFiles(databasePath: path)
+        for name in [path, files.mainPath] {
+            let status = try #require(try Files.ownStatus(of: name))
+            #expect(status.owner == (isStore ? 61_001 : 0), "\(name)")
+            #expect(status.permissions == (isStore ? 0o660 : 0o600), "\(name)")
+        }
+        #expect(report.notices.contains { $0.contains("were not taken over") } == !isStore, "\(report.notices)")
+    }
 }
