@@ -6,8 +6,7 @@ SWIFT ?= swift
 WARNINGS ?= -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Wextra -Xcc -Werror
 # libpq, for the PostgreSQL remote and its tests; a program that uses this package decides for itself.
 TRAITS ?= --traits PostgreSQL
-# Editors make an index of their own.
-BUILD = $(TRAITS) $(WARNINGS) --disable-index-store
+BUILD = $(TRAITS) $(WARNINGS)
 # The examples and the consumer are a package of their own. It has a folder of its own: SwiftPM keeps one description of a
 # build in each, and takes that of another package for its own.
 WORKBENCH = --package-path Sources/Workbench --scratch-path .build/workbench $(WARNINGS)

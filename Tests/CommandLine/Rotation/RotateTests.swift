@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import StorePlatform
 import TestKit
 import Testing
 
@@ -183,9 +184,8 @@ struct RotateTests {
             RotationOutcome(path: "a", .skipped(ageSeconds: 200_000)).lines == [
                 "a: not due, its data key is 2 days old"
             ])
-        #expect(
-            RotationOutcome.number(3.14159, digits: 2) == "3.14" && RotationOutcome.number(0.996, digits: 1) == "1.0")
-        #expect(RotationOutcome.number(7.5, digits: 0) == "8" && RotationOutcome.number(-1, digits: 1) == "0.0")
+        #expect(CountText.decimal(3.14159, digits: 2) == "3.14" && CountText.decimal(0.996, digits: 1) == "1.0")
+        #expect(CountText.decimal(7.5, digits: 0) == "8" && CountText.decimal(-1, digits: 1) == "0.0")
     }
 
     @Test("progress says phase, speed and what is left")
