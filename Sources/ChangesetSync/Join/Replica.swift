@@ -66,7 +66,7 @@ package final class Replica {
         try db.execute(
             sql: """
                 UPDATE \(EngineTables.table)
-                SET local = NULL, deletions_win = 0, ruled = NULL, adopting = \(adoptsAsOld ? Work.oldRows : 0),
+                SET local = NULL, key = NULL, deletions_win = 0, ruled = NULL, adopting = \(adoptsAsOld ? Work.oldRows : 0),
                     definition = NULL, dropped = NULL, noticed = NULL, gone = 0
                 """)
         try db.execute(

@@ -66,7 +66,7 @@ extension Work {
 
     /// The program has made a table or columns again that it had dropped.
     private func commitMadeAgain(than former: BaseTable) throws {
-        if former.local == nil, former.dropped != nil { try commitDropped(false, former.n, columns: nil) }
+        if former.dropped != nil { try commitDropped(false, former.n, columns: nil) }
         let present = try catalog.table(former.n).columns
         let columns = former.columns.values.filter { $0.dropped != nil && present[$0.n]?.place != nil }
         if !columns.isEmpty { try commitDropped(false, former.n, columns: Set(columns.map(\.n))) }

@@ -36,7 +36,7 @@ package enum SnapshotItem: Hashable, Sendable {
         let counters: [Int64]
     }
 
-    /// What a commit has said of a table or column that a member had dropped.
+    /// The word of a commit on a table or column that a member had dropped.
     package struct Dropped: Hashable, Sendable {
         let table: Int64
         /// 0 for the table itself.

@@ -47,7 +47,7 @@ package struct OpenedBackup: Sendable {
 
 /// A backup from which a store is restored: a folder, or a backup in a repository.
 package protocol RestorationSource: Sendable {
-    /// What errors and reports call it.
+    /// Its name in errors and reports.
     var name: String { get }
     /// The file whose mode, owner and group a new database gets; nil where its files are those of many stores.
     var attributesPath: String? { get }

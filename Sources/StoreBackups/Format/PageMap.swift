@@ -20,7 +20,7 @@ struct PageRun: Hashable, Sendable {
     }
 }
 
-/// Where each page of a database is, in the order of pages.
+/// The place of each page of a database, in the order of pages.
 struct PageMap: Sendable {
     enum Offset {
         static let magic = 0

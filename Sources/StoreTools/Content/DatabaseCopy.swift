@@ -73,11 +73,15 @@ struct DatabaseCopy {
             try createIndex(index, isComputed: computed.contains(index.name))
         }
         try enterWithoutPages(schema)
+        try copyVersions()
+        return rows
+    }
+
+    private func copyVersions() throws {
         for pragma in ["user_version", "application_id"] {
             let value = try Int64.fetchOne(source, sql: "PRAGMA main.\(pragma)") ?? 0
             try target.execute(sql: "PRAGMA main.\(pragma) = \(value)")
         }
-        return rows
     }
 
     private static let sequenceTable = "sqlite_sequence"

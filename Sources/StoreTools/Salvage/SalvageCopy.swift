@@ -206,7 +206,9 @@ final class SalvageCopy {
                         "table \"\(entry.name)\": its table \"\(lost)\" is lost" + (try advice(for: table)))
                     continue
                 }
-                if let fault = try FullTextStructure.fault(ofTable: "\(entry.name)_data", in: db) {
+                let data = "\(entry.name)_data"
+                if try db.tableExists(data, in: "main"), let fault = try FullTextStructure.fault(ofTable: data, in: db)
+                {
                     outcome.notCreated.append("table \"\(entry.name)\": \(fault)")
                     continue
                 }

@@ -7,7 +7,7 @@ protocol Command {
     var endsBySignal: Bool { get }
     /// The hint of the message when a signal ended it at once.
     static var interruptionHint: String { get }
-    /// The time after a signal in which its work is undone. Then the process ends as by SIGKILL.
+    /// The time after a signal in which its work is undone. Then the process ends, as SIGKILL would end it.
     static var grace: Duration { get }
     /// Whether it can do nothing without the algorithms of libcrypto.
     static var needsCryptography: Bool { get }

@@ -7,7 +7,7 @@ import Synchronization
 /// | signal | effect after the work has begun |
 /// |---|---|
 /// | the first | the next check ends the work, which is undone |
-/// | none for the grace time after it | the process ends as by SIGKILL, with exit code 130: a call that checks nothing is running, as one function of SQLite or the derivation of a key |
+/// | none for the grace time after it | the process ends at once, with exit code 130: a call is running that checks nothing, as a function of SQLite |
 /// | a second one, after half a second | the same at once |
 final class Interruption: Sendable {
     /// From here on the three signals no longer end the process by themselves. There is one for the whole program.
@@ -21,7 +21,11 @@ final class Interruption: Sendable {
 
     private static let ending = Mutex<Ending?>(nil)
     /// Called when a signal arrives; nil once one has arrived.
-    private let waiting = Mutex<[@Sendable () -> Void]?>([])
+    private struct Waiting {
+        var bodies: [@Sendable () -> Void]? = []
+    }
+
+    private let waiting = Mutex(Waiting())
 
     private init() {
         let ending = Self.ending.withLock { $0 }
@@ -32,9 +36,9 @@ final class Interruption: Sendable {
             while !InterruptionSignals.isRequested {
                 do { try InterruptionSignals.wait() } catch { Thread.sleep(forTimeInterval: 0.2) }
             }
-            let bodies = self.waiting.withLock { bodies in
-                defer { bodies = nil }
-                return bodies ?? []
+            let bodies = self.waiting.withLock { waiting in
+                defer { waiting.bodies = nil }
+                return waiting.bodies ?? []
             }
             for body in bodies { Self.run("cipherctl.Interruption.body", body) }
             guard let ending else { return }
@@ -115,9 +119,9 @@ final class Interruption: Sendable {
 
     /// Calls a function when a signal has arrived, on a thread of its own.
     func whenSet(_ body: @escaping @Sendable () -> Void) {
-        let isLate = waiting.withLock { bodies in
-            bodies?.append(body)
-            return bodies == nil
+        let isLate = waiting.withLock { waiting in
+            waiting.bodies?.append(body)
+            return waiting.bodies == nil
         }
         if isLate { Self.run("cipherctl.Interruption.body", body) }
     }

@@ -20,7 +20,9 @@ struct SyncAttentionTests {
         try FileManager.default.copyItem(atPath: path, toPath: planted)
         for name in ["a.db", "b.db"] {
             let run = try place.sync("run", name)
-            #expect(run.status == 2 && run.attention.contains("sync status --acknowledge"), "\(run.output)")
+            #expect(
+                run.status == 2 && run.attention.contains("cipherctl sync status")
+                    && run.attention.contains("--acknowledge"), "\(run.output)")
             #expect(try place.sync("status", name).status == 2)
         }
         let acknowledged = try place.sync("status", "a.db", "--acknowledge")

@@ -25,7 +25,8 @@ struct VectorVerdict: Error, Sendable {
             if case .pageDamaged(let page) = error.code {
                 self.init("pageDamaged \(page)")
             } else {
-                self.init(error.code.name)
+                // The verdicts are a format of their own.
+                self.init(error.code == .walDamaged ? "logDamaged" : error.code.name)
             }
         case let error as ToolError: self.init(error.code.rawValue)
         case let error as DatabaseError: self.init("databaseError \(error.resultCode.rawValue)")

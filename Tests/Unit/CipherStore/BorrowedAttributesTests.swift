@@ -145,7 +145,7 @@ import Testing
         _ = try store.backup(toFolder: folder.path("copy"))
         try store.close()
         if !isStore {
-            #expect(rename(path, path + "-kept") == 0)
+            #expect(unlink(path) == 0)
             try Data((0..<8192).map { _ in UInt8.random(in: 0...255) }).write(to: URL(fileURLWithPath: path))
         }
         #expect(chmod(path, 0o660) == 0 && chown(path, 61_001, 61_001) == 0)

@@ -146,13 +146,9 @@ struct WALLossTests {
             }
         }
         let hasNoFrames = [.zerosToEnd, .noiseToEnd, .zerosFromWithin].contains(damage)
-        let expected: WALContent.Loss =
-            if damage == .pageOfLast {
-                // As after a kill in the middle of the page.
-                .lastCommit(UInt32(broken))
-            } else {
-                hasNoFrames ? .fromFrame(UInt32(broken)) : .afterFrame(UInt32(broken))
-            }
+        // A page of the last frame is as after a kill in the middle of the page.
+        let lost: (UInt32) -> WALContent.Loss = damage == .pageOfLast ? { .lastCommit($0) } : { .afterFrame($0) }
+        let expected = hasNoFrames ? .fromFrame(UInt32(broken)) : lost(UInt32(broken))
         #expect(try loss(log, key()) == expected)
         // Only the key shows that a page was changed which no checksum of a later frame covers, and what is no frame.
         if ![.pagesToEnd, .everySecondPage, .noiseToEnd].contains(damage) { #expect(try loss(log, nil) == expected) }

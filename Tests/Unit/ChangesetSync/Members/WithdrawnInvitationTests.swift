@@ -7,7 +7,9 @@ import Testing
 @Suite("Invitations that an admin withdraws")
 struct WithdrawnInvitationTests {
     /// A list with an invitation, and what an unsuspecting or hostile device makes of it without the withdrawal.
-    private func accepted(_ list: MemberList, _ record: MemberRecord, _ key: SigningKey) throws -> (MemberList, ReplicaKeys) {
+    private func accepted(
+        _ list: MemberList, _ record: MemberRecord, _ key: SigningKey
+    ) throws -> (MemberList, ReplicaKeys) {
         let new = try ReplicaKeys.random()
         var accepting = list
         _ = try accepting.accept(record.hash, with: key, as: new, named: "new", time: 99)

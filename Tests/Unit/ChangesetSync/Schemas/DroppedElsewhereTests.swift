@@ -4,7 +4,7 @@ import Testing
 
 @testable import ChangesetSync
 
-/// A new device was told to update its program for ever, although all programs had dropped the table.
+/// The status of a new device advised an update of its program for ever, although all programs had dropped the table.
 @Suite("A device that never had the tables and columns that others have dropped")
 struct DroppedElsewhereTests {
     private let folder = TemporaryFolder()
@@ -79,7 +79,8 @@ struct DroppedElsewhereTests {
         // The program of the next version has the table again, with other content.
         try change(a, "CREATE TABLE tag (word TEXT PRIMARY KEY NOT NULL, note INTEGER)")
         try settle(a, new, b)
-        #expect(try new.repository.status().obstacles == [.missingTable("tag", rows: 2)])
+        let obstacles = try new.repository.status().obstacles
+        #expect(obstacles == [.missingTable("tag", rows: 2)], "\(obstacles)")
         #expect(try a.repository.status().isSettled && b.repository.status().isSettled)
     }
 

@@ -11,7 +11,7 @@ import Testing
 /// The story: their triggers do not fire while a pull writes rows. The other device found no row of a pull, and FTS5
 /// reported the index as corrupt.
 @Suite("Full-text tables and sync")
-struct FullTextTests {
+struct FullTextFollowerTests {
     private static let hasFTS4 = (try? DatabaseQueue().write { try $0.create(virtualTable: "t", using: FTS4()) }) != nil
     private static let tables = ["number", "word", "bytes"]
     private static let sql = """
