@@ -6,7 +6,7 @@ import Testing
 /// A process is killed at each call to the filesystem in turn, of the store's files and of a folder that is the remote; at
 /// every one with `CIPHERSTORE_FAULTS=all` in the environment.
 @Suite(.serialized) struct SyncCrashTests {
-    private static let stride = ProcessInfo.processInfo.environment["CIPHERSTORE_FAULTS"] == "all" ? 1 : 9
+    private static let stride = ProcessInfo.processInfo.environment["CIPHERSTORE_FAULTS"] == "all" ? 1 : 13
     private static let calls = "all,folder"
 
     private let folder = TemporaryFolder()
@@ -100,7 +100,7 @@ import Testing
         var (call, stores) = (0, 1)
         while true {
             // Each invitation adds calls to the next join, so a fixed step would never come to the last one.
-            call = max(call + 1, Self.stride == 1 ? call * 21 / 20 : call * 3 / 2)
+            call = max(call + 1, Self.stride == 1 ? call * 21 / 20 : call * 2)
             let (path, comment): (String, Comment) = (path("c\(call)"), "killed at call \(call)")
             func command(_ number: Int) -> String {
                 let file = folder.path("invitation-\(call)-\(number)")
@@ -135,7 +135,7 @@ import Testing
         }
         var (call, commits) = (0, 0)
         while true {
-            call = max(call + 1, Self.stride == 1 ? call * 21 / 20 : call * 3 / 2)
+            call = max(call + 1, Self.stride == 1 ? call * 21 / 20 : call * 2)
             let (path, comment): (String, Comment) = (path("r\(call)"), "killed at call \(call)")
             let victim = try Self.actor(path)
             #expect(victim.ask("sync-tables") == "ok")

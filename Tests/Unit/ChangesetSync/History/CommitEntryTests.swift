@@ -10,7 +10,7 @@ import Testing
 @Suite("The change history of commits and pulls")
 struct CommitEntryTests {
     private static let seed = Seed()
-    private static let programs = ProcessInfo.processInfo.environment["CIPHERSTORE_SCHEDULES"].flatMap { Int($0) } ?? 30
+    private static let programs = ProcessInfo.processInfo.environment["CIPHERSTORE_SCHEDULES"].flatMap { Int($0) } ?? 15
 
     private func end(_ store: CaptureStore) throws -> Int64 { try store.queue.read { try $0.lastHistoryNumber() } }
 

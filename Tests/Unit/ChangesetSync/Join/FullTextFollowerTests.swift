@@ -317,17 +317,17 @@ struct FullTextFollowerTests {
     @Test("they follow a pull of many rows, in slices")
     func manyRows() throws {
         let a = try device("a.db")
-        let b = try device("b.db", invitedBy: a, sliceRows: 2_000)
+        let b = try device("b.db", invitedBy: a, sliceRows: 600)
         let many = Self.tables.map { table in
             let id = ["number": "n", "word": "'key' || n", "bytes": "CAST('key' || n AS BLOB)"][table] ?? ""
             return """
-                WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 8000)
+                WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2400)
                 INSERT INTO \(table) (id, body, tag)
                 SELECT \(id), 'word' || (n % 10) || ' of row ' || n, 'tag' || n FROM c
                 """
         }
         try a.write(many.joined(separator: ";"))
         try settle(a, b)
-        try check(b, ["word7": 800, "8000": 1])
+        try check(b, ["word7": 240, "2400": 1])
     }
 }

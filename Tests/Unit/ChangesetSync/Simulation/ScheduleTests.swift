@@ -7,7 +7,7 @@ import Testing
 @Suite("Schedules of stores that sync") struct ScheduleTests {
     private static let environment = ProcessInfo.processInfo.environment
     /// `CIPHERSTORE_SCHEDULES`: how many schedules run.
-    private static let count = environment["CIPHERSTORE_SCHEDULES"].flatMap { Int($0) } ?? 16
+    private static let count = environment["CIPHERSTORE_SCHEDULES"].flatMap { Int($0) } ?? 6
 
     @Test("all stores have every acknowledged commit and equal rows after any schedule")
     func schedules() throws {
