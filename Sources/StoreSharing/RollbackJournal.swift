@@ -39,7 +39,7 @@ package struct RollbackJournal {
 
     /// Refuses a journal that another user can have made, and one that names a further file.
     ///
-    /// - Throws: ``StoreError`` `walDamaged`; ``SystemError``.
+    /// - Throws: ``StoreError`` `journalUntrusted`; ``SystemError``.
     package func requireTrusted() throws {
         if namesFile {
             throw refusal(
@@ -59,6 +59,6 @@ package struct RollbackJournal {
 
     private func refusal(_ why: String, _ remedy: String) -> StoreError {
         StoreError(
-            .walDamaged, what: "\"\(path)\" is not played back.", why: why, remedy: remedy + " Nothing was changed.")
+            .journalUntrusted, what: "\"\(path)\" is not played back.", why: why, remedy: remedy + " Nothing was changed.")
     }
 }

@@ -84,7 +84,7 @@ enum ExitCode: Int32, CaseIterable {
             case .invalidKey, .wrongKey, .keyMissing, .walMissing, .backupReadOnly, .notOwner: .notPermitted
             case .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar, .settingsConflict,
                 .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing, .walDamaged,
-                .backupDamaged:
+                .journalUntrusted, .backupDamaged:
                 .damagedData
             case .noSuchStore: .noSuchStore
             case .keyRotated, .storeMoved: .tryAgain

@@ -269,7 +269,7 @@ extension StoreError {
         case .wrongKey, .keyMissing, .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar,
             .settingsConflict, .notEncrypted, .headerDamaged:
             .SQLITE_NOTADB
-        case .pageDamaged, .truncated, .emptyFile, .walDamaged: .SQLITE_CORRUPT
+        case .pageDamaged, .truncated, .emptyFile, .walDamaged, .journalUntrusted: .SQLITE_CORRUPT
         case .storeInUse: .SQLITE_BUSY
         case .noSuchStore, .databaseMissing, .walMissing: .SQLITE_CANTOPEN
         case .storeClosed: .SQLITE_MISUSE

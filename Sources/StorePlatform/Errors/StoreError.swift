@@ -54,6 +54,8 @@ public struct StoreError: Error, Sendable {
         case walMissing
         /// The WAL does not match its index, or is that of another database.
         case walDamaged
+        /// A rollback journal beside the database is not played back: another user can have made it, or it names a further file.
+        case journalUntrusted
         /// There is no store at this path.
         case noSuchStore
         /// A file or folder exists that would have to be overwritten.
@@ -141,6 +143,7 @@ extension StoreError {
     public static var databaseMissing: Code { .databaseMissing }
     public static var walMissing: Code { .walMissing }
     public static var walDamaged: Code { .walDamaged }
+    public static var journalUntrusted: Code { .journalUntrusted }
     public static var alreadyExists: Code { .alreadyExists }
     public static var storeName: Code { .storeName }
     public static var pathTooLong: Code { .pathTooLong }

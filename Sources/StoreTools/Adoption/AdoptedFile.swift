@@ -111,8 +111,8 @@ final class ForeignDatabase {
     ///
     /// After the store has replaced the file, a program that still has it open cannot write to it: SQLite checks the name
     /// before it creates a journal, but not before it appends to a WAL.
-    /// - Throws: `StoreError` `storeInUse` when another connection has it open, `walDamaged` for a rollback journal that
-    ///   another user can have made, and the errors of opening.
+    /// - Throws: `StoreError` `storeInUse` when another connection has it open, `journalUntrusted` for a rollback
+    ///   journal that another user can have made, and the errors of opening.
     func fold() throws {
         if let journal = try RollbackJournal(beside: path) {
             try journal.requireTrusted()

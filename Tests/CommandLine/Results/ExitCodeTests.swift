@@ -15,8 +15,8 @@ struct ExitCodeTests {
         .noSuchStore,
         .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead,
-        .slotNotFound, .lastSlot, .tooManySlots, .walDamaged, .alreadyExists, .backupDamaged, .backupReadOnly,
-        .storeName, .pathTooLong, .erasureRefused, .notOwner,
+        .slotNotFound, .lastSlot, .tooManySlots, .walDamaged, .journalUntrusted, .alreadyExists, .backupDamaged,
+        .backupReadOnly, .storeName, .pathTooLong, .erasureRefused, .notOwner,
     ]
 
     private static func isListed(_ code: StoreError.Code) -> Bool {
@@ -28,8 +28,8 @@ struct ExitCodeTests {
             .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .slotNotFound, .lastSlot,
-            .tooManySlots, .walDamaged, .alreadyExists, .backupDamaged, .backupReadOnly, .storeName, .pathTooLong,
-            .erasureRefused, .notOwner:
+            .tooManySlots, .walDamaged, .journalUntrusted, .alreadyExists, .backupDamaged, .backupReadOnly, .storeName,
+            .pathTooLong, .erasureRefused, .notOwner:
             codes.contains { $0.name == code.name }
         }
     }

@@ -102,7 +102,7 @@ import Testing
         try plant(rest)
         try FileManager.default.setAttributes([.posixPermissions: 0o770], ofItemAtPath: folder.url.path)
         let error = #expect(throws: StoreError.self) { try Opening.sharedStore.open(path, .raw(7)) { try count($0) } }
-        #expect(error?.code == .walDamaged)
+        #expect(error?.code == .journalUntrusted)
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == changed)
         try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: folder.url.path)
         let sum = try Opening.sharedStore.open(path, .raw(7)) { try count($0) }
@@ -115,7 +115,7 @@ import Testing
         try makeInRollbackMode()
         try plant(journal(pages: 4, naming: victim))
         let error = #expect(throws: StoreError.self) { try Opening.sharedStore.open(path, .raw(7)) { try count($0) } }
-        #expect(error?.code == .walDamaged)
+        #expect(error?.code == .journalUntrusted)
         #expect(FileManager.default.contents(atPath: victim) == Data("precious".utf8))
     }
 }
