@@ -75,6 +75,23 @@ package struct PageCodec: ~Copyable, Sendable {
         (target + layout.usableBytes).initializeMemory(as: UInt8.self, repeating: 0, count: layout.reservedBytes)
     }
 
+    /// The header in page 1, which may be encrypted; nil where the page is not authentic and has no clear header.
+    package mutating func header(ofFirstPage page: [UInt8]) throws(PageFormatError) -> DatabaseHeader? {
+        guard !layout.hasPlaintextHeader else { return DatabaseHeader(page) }
+        guard page.withUnsafeBytes({ verify($0, number: 1) }) else { return nil }
+        var plain = page
+        do {
+            try plain.withUnsafeMutableBytes { plain in
+                try decrypt(UnsafeRawBufferPointer(plain), number: 1, into: plain)
+            }
+        } catch let error as PageFormatError {
+            throw error
+        } catch {
+            return nil
+        }
+        return DatabaseHeader(plain)
+    }
+
     /// Encrypts and authenticates the bytes that SQLite sees; the reserve of `plain` is not read.
     ///
     /// - Parameter initializationVector: 16 bytes for test vectors, with zeros for padding. Otherwise both are random,

@@ -97,6 +97,10 @@ package final class PageSnapshot: @unchecked Sendable {
         self.log = log
         position = moment
         databasePages = UInt32(clamping: pages ?? 0)
+        // Later commits are copied up to the length that the WAL counts.
+        guard index.frames == 0 || index.databasePages == databasePages else {
+            throw StoreError.otherPageCount(path, wal: Int(index.databasePages), header: Int(databasePages))
+        }
         allowsNewRun = index.checkpointedFrames >= index.frames
         lastFrames =
             try allowsNewRun ? [:] : log.frames(after: WALPosition.beginning(of: index), through: index).lastFrames

@@ -238,3 +238,18 @@ extension FileDiagnosis {
         }
     }
 }
+
+extension StoreError {
+    /// A WAL whose last commit counts other pages than page 1 does. SQLite reads as many as page 1 counts, and a checkpoint
+    /// gives the file the length of the other.
+    package static func otherPageCount(_ path: String, wal: Int, header: Int) -> StoreError {
+        let log = StorePaths(path).wal
+        return StoreError(
+            .walDamaged,
+            what: "\"\(log)\" was changed, or is not the WAL of \"\(path)\".",
+            why: "Its last commit counts \(CountText.text(wal, "page")), and page 1 of the database counts \(header). A "
+                + "checkpoint would give the database that length.",
+            remedy: "Put the WAL of this database back in its place. If there is none, move that file away: commits "
+                + "that were only in it are then missing, so compare with the last backup. Nothing was changed.")
+    }
+}

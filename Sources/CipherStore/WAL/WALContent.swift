@@ -111,20 +111,36 @@ package struct WALContent {
     /// - Parameter pageBytes: Bytes of a page.
     /// - Throws: `SystemError`.
     package static func lengthFault(of path: String, pageBytes: Int) throws -> LengthFault? {
+        try lengthFault(of: path, pageBytes: pageBytes) { DatabaseHeader($0) }
+    }
+
+    /// The same where the key is known, so that an encrypted header can be read.
+    ///
+    /// - Throws: `SystemError`, `PageFormatError`.
+    package static func lengthFault(of path: String, _ key: PageKey) throws -> LengthFault? {
+        var codec = try PageCodec(keys: PageKeys(key))
+        return try lengthFault(of: path, pageBytes: key.settings.pageBytes) { try codec.header(ofFirstPage: $0) }
+    }
+
+    private static func lengthFault(
+        of path: String, pageBytes: Int, reading header: ([UInt8]) throws -> DatabaseHeader?
+    ) throws -> LengthFault? {
         var fault: LengthFault?
         _ = try Polling.holds {
-            fault = try lengthFaultNow(of: path, pageBytes: pageBytes)
+            fault = try lengthFaultNow(of: path, pageBytes: pageBytes, header)
             return fault != nil
         }
         return fault
     }
 
-    private static func lengthFaultNow(of path: String, pageBytes: Int) throws -> LengthFault? {
-        let first = try RawFile(path).bytes(at: 0, count: DatabaseHeader.headerBytes)
+    private static func lengthFaultNow(
+        of path: String, pageBytes: Int, _ header: ([UInt8]) throws -> DatabaseHeader?
+    ) throws -> LengthFault? {
+        let first = try RawFile(path).bytes(at: 0, count: pageBytes)
         // A backup has no WAL.
         let log = try BackupBundle(holding: path) == nil ? WALContent(of: path) : nil
         let length = DatabaseLength(fileBytes: try Files.byteCount(path) ?? 0, pageBytes: pageBytes)
-        let counted = DatabaseHeader(try log?.firstPage(of: path) ?? first).map { Int($0.pageCount) }
+        let counted = try header(log?.firstPage(of: path) ?? first).map { Int($0.pageCount) }
         let inWAL = log?.committedPages == nil ? 0 : Int(log?.scan?.databasePages ?? 0)
         if let counted, let fault = LengthFault(counts: inWAL, counted) { return fault }
         let pages = inWAL > 0 ? inWAL : counted ?? 0
@@ -135,7 +151,6 @@ package struct WALContent {
         default: nil
         }
     }
-
 }
 
 extension WALContent {

@@ -61,18 +61,20 @@ struct WALOrigin {
     ///
     /// - Throws: ``StoreError`` `walDamaged`; `SystemError`.
     static func requireOwn(_ fileKey: FileKey) throws {
-        guard let paths = fileKey.paths, let key = fileKey.pageKey,
-            let loss = try WALContent.loss(of: paths.database, key), loss.isForeign
-        else { return }
-        throw refusal(loss, paths)
+        guard let paths = fileKey.paths, let key = fileKey.pageKey else { return }
+        if let error = try refusal(paths, key) { throw error }
     }
 
     /// The error of an opening that failed because of a WAL that is not the store's; nil for another reason.
     static func refusal(explaining error: any Error, _ fileKey: FileKey) -> StoreError? {
-        guard let paths = fileKey.paths, let key = fileKey.pageKey, isOfPages(error),
-            let loss = (try? WALContent.loss(of: paths.database, key)) ?? nil, loss.isForeign
-        else { return nil }
-        return refusal(loss, paths)
+        guard let paths = fileKey.paths, let key = fileKey.pageKey, isOfPages(error) else { return nil }
+        return (try? refusal(paths, key)) ?? nil
+    }
+
+    private static func refusal(_ paths: StorePaths, _ key: PageKey) throws -> StoreError? {
+        if let loss = try WALContent.loss(of: paths.database, key), loss.isForeign { return refusal(loss, paths) }
+        guard case .counts(let log, let header)? = try WALContent.lengthFault(of: paths.database, key) else { return nil }
+        return StoreError.otherPageCount(paths.database, wal: log, header: header)
     }
 
     private static func isOfPages(_ error: any Error) -> Bool {

@@ -1,0 +1,89 @@
+import CipherStore
+import Foundation
+import KeyRotation
+import PageFormat
+import StorePlatform
+import TestKit
+import Testing
+
+/// A WAL with the present page 1, whose commit counts other pages than page 1 does. Its checksums need no key.
+///
+/// A checkpoint gives the file the length that the commit counts: 80 GB of holes, or one page.
+@Suite("A WAL that counts other pages than page 1", .serialized)
+struct OtherPageCountTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("app.db") }
+    private let bytes: Int
+
+    init() throws {
+        let path = folder.path("app.db")
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(100000))")
+        }
+        try store.close()
+        bytes = try #require(Files.byteCount(path))
+    }
+
+    private func open() throws -> SharedStore {
+        try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+    }
+
+    /// Writes a WAL of one frame.
+    private func plant(counting pages: UInt32) throws -> Data {
+        let first = Array(try Data(contentsOf: URL(fileURLWithPath: path)).prefix(4096))
+        var log: [UInt8] = []
+        func append(_ numbers: UInt32...) { for number in numbers { withUnsafeBytes(of: number.bigEndian) { log += $0 } } }
+        func sum(_ bytes: ArraySlice<UInt8>, _ sums: (UInt32, UInt32)) -> (UInt32, UInt32) {
+            var (one, two) = sums
+            let bytes = Array(bytes)
+            for start in stride(from: 0, to: bytes.count, by: 8) {
+                func word(_ at: Int) -> UInt32 { (0..<4).reduce(0) { $0 | UInt32(bytes[at + $1]) << UInt32(8 * $1) } }
+                one = one &+ word(start) &+ two
+                two = two &+ word(start + 4) &+ one
+            }
+            return (one, two)
+        }
+        append(0x377f_0682, 3_007_000, 4096, 0, 0x4142_4344, 0x4546_4748)
+        var sums = sum(log[...], (0, 0))
+        append(sums.0, sums.1)
+        append(1, pages)
+        sums = sum(log.suffix(8), sums)
+        sums = sum(first[...], sums)
+        append(0x4142_4344, 0x4546_4748, sums.0, sums.1)
+        let planted = Data(log + first)
+        try planted.write(to: URL(fileURLWithPath: path + "-wal"))
+        try? FileManager.default.removeItem(atPath: path + "-shm")
+        return planted
+    }
+
+    @Test("no store is opened with it, and nothing is changed", arguments: [1, 20, 2_000_000, 0xffff_fffe] as [UInt32])
+    func refused(pages: UInt32) throws {
+        let planted = try plant(counting: pages)
+        let before = try Data(contentsOf: URL(fileURLWithPath: path))
+        for _ in 1...2 {
+            let error = #expect(throws: StoreError.self) { try open().close() }
+            #expect(error?.code == .walDamaged && error?.why.contains("counts") == true, "\(error as Any)")
+            #expect(error?.remedy.contains("move that file away") == true, "\(error as Any)")
+        }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path + "-wal")) == planted)
+        try FileManager.default.moveItem(atPath: path + "-wal", toPath: path + "-moved")
+        let store = try open()
+        #expect(try store.read { try Int.fetchOne($0, sql: "SELECT sum(length(a)) FROM t") } == 100_000)
+        try store.close()
+    }
+
+    @Test("one that another program has opened first is refused by rotations and backups")
+    func live() throws {
+        let planted = try plant(counting: 2_000_000)
+        // The locks of another program's connection: the WAL counts as examined.
+        let index = try FileDescriptor(opening: path + "-shm", .create(permissions: 0o600))
+        #expect(try index.tryLock(128..<129, .shared))
+        let store = try open()
+        #expect(throws: StoreError.self) { try store.rotate() }
+        #expect(throws: StoreError.self) { try store.backUp(to: folder.path("backup")) }
+        try store.close(isPause: true)
+        #expect(try Files.byteCount(path) == bytes && Data(contentsOf: URL(fileURLWithPath: path + "-wal")).starts(with: planted.prefix(32)))
+    }
+}
