@@ -33,7 +33,7 @@ let package = Package(
         .target(name: "StoreSharing", dependencies: ["StorePlatform"]),
         .target(name: "ObjectStorage", dependencies: ["StoreCrypto", "StorePlatform"]),
         .target(name: "StoreCrypto", dependencies: ["COpenSSL", "StorePlatform"]),
-        .target(name: "PageFormat", dependencies: ["StoreCrypto", "StoreSharing"]),
+        .target(name: "PageFormat", dependencies: ["StoreCrypto", "StorePlatform", "StoreSharing"]),
         .target(name: "KeyCustody", dependencies: ["StorePlatform", "StoreSharing", "StoreCrypto"]),
         .target(
             name: "CipherDatabase",

@@ -1,4 +1,4 @@
-import Dispatch
+import StorePlatform
 import Synchronization
 
 /// Distributes a row of work in batches to several threads, until it is done or cancelled, or a thread fails.
@@ -41,7 +41,7 @@ final class BatchQueue: Sendable {
     /// - Returns: False when the work was cancelled.
     /// - Throws: The first error that a worker threw.
     func run(workers: Int, _ worker: @Sendable (BatchQueue) throws -> Void) throws -> Bool {
-        DispatchQueue.concurrentPerform(iterations: max(1, workers)) { _ in
+        Workers.run(max(1, workers)) { _ in
             do { try worker(self) } catch { stop.withLock { $0 = $0 ?? .failed(error) } }
         }
         switch stop.withLock({ $0 }) {

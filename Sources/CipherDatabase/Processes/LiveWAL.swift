@@ -67,8 +67,8 @@ struct LiveWAL {
             return nil
         }
         self.index = index.identity
-        // If the WAL has lost its name, every process that has it open uses the same file. No other process can open it.
-        guard let log = try Files.ownStatus(of: paths.log) else { return nil }
+        // Processes that have a WAL without a name open still share it. A kill of the last one would lose its commits.
+        guard let log = try Files.ownStatus(of: paths.log) else { return self.log.map { _ in .missing(paths.log) } }
         if let known = self.log, known != log.identity { return .replaced(paths.log, isEmpty: log.byteCount == 0) }
         if let fault = try truncation(handle, paths.log) { return fault }
         self.log = log.identity

@@ -1,5 +1,4 @@
 import CipherDatabase
-import Dispatch
 import Foundation
 import KeyCustody
 import PageFormat
@@ -49,7 +48,7 @@ struct PageTransfer: Sendable {
         let hash = Mutex<Result<[UInt8], any Error>?>(nil)
         let found = Mutex<Result<PageScan.Report, any Error>?>(nil)
         // The hash cannot be divided among threads, but it can run beside the authentication.
-        DispatchQueue.concurrentPerform(iterations: 2) { part in
+        Workers.run(2) { part in
             if part == 0 {
                 let result = Result { try sha256(of: file) }
                 hash.withLock { $0 = result }

@@ -160,6 +160,8 @@ extension WALContent {
         case otherKey
         /// Page 1 shows that WAL and file are of different states of the database. Numbers are change counters.
         case otherState(log: ClosedRange<UInt32>, file: UInt32)
+        /// The clear header of the last page 1, in a frame, was changed: no code covers it.
+        case changedHeader(UInt32)
         /// The WAL has bytes after its header, but the header is not valid. SQLite makes it durable before the frames.
         case allContent
         /// A frame is damaged that is of a commit or has some after it, and SQLite ends the WAL before it.
@@ -175,7 +177,7 @@ extension WALContent {
         /// Whether nobody can open the database with this WAL.
         package var preventsOpening: Bool {
             switch self {
-            case .unknownVersion, .otherKey, .otherState: true
+            case .unknownVersion, .otherKey, .otherState, .changedHeader: true
             case .allContent, .afterFrame, .lastCommit, .fromFrame: false
             }
         }
@@ -183,7 +185,7 @@ extension WALContent {
         /// Whether the WAL is not that of the database beside it.
         var isForeign: Bool {
             switch self {
-            case .otherKey, .otherState: true
+            case .otherKey, .otherState, .changedHeader: true
             case .unknownVersion, .allContent, .afterFrame, .lastCommit, .fromFrame: false
             }
         }
@@ -192,7 +194,7 @@ extension WALContent {
         var damagedFrame: UInt32? {
             switch self {
             case .afterFrame(let frame), .lastCommit(let frame): frame
-            case .allContent, .fromFrame, .unknownVersion, .otherKey, .otherState: nil
+            case .allContent, .fromFrame, .unknownVersion, .otherKey, .otherState, .changedHeader: nil
             }
         }
 
@@ -204,7 +206,7 @@ extension WALContent {
         /// - Parameter path: The database.
         package func remedy(for path: String) -> String {
             switch self {
-            case .unknownVersion, .otherKey: Self.removal
+            case .unknownVersion, .otherKey, .changedHeader: Self.removal
             case .otherState:
                 "put back database and WAL of one state; if the database is the right one, move the WAL away: its commits "
                     + "are then missing"
@@ -241,6 +243,9 @@ extension WALContent {
                 "the WAL and the database file are of two states of the database, such as before and after a restore: "
                     + "page 1 has change counter \(log.lowerBound)"
                     + (log.count > 1 ? " to \(log.upperBound)" : "") + " in the WAL, and \(file) in the file"
+            case .changedHeader(let frame):
+                "the header in frame \(frame) of the WAL was changed without the key: bytes 0 to 31 of page 1 are not those "
+                    + "that were written with the page"
             case .unknownVersion(let version):
                 "the WAL has format version \(version), with which SQLite opens no database (it knows "
                     + "\(WALHeader.formatVersion) only)"

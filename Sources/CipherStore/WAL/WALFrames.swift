@@ -156,6 +156,18 @@ package final class WALFrames {
         return verifies(page, 1) ? try changeCounter(of: page) : nil
     }
 
+    /// Whether somebody without the key changed the clear bytes of an authentic page 1: they are not such as SQLite writes,
+    /// or the database file has the same ciphertext with others. Each page that is written has a ciphertext of its own.
+    func hasChangedHeader(_ frame: UInt32, ofFile path: String) throws -> Bool {
+        let page = try page(frame)
+        guard verifies(page, 1) else { return false }
+        guard try hasOwnClearBytes(page) else { return true }
+        guard try Files.kind(path) == .regular else { return false }
+        let inFile = try RawFile(path).bytes(at: 0, count: header.pageBytes)
+        return try inFile != page && inFile.dropFirst(clearBytes) == page.dropFirst(clearBytes)
+            && hasOwnClearBytes(inFile)
+    }
+
     /// The number of pages that page 1 in a frame counts; nil where it counts none that anybody can read.
     func countedPages(of frame: UInt32) throws -> UInt32? { DatabaseHeader(try page(frame))?.pageCount }
 

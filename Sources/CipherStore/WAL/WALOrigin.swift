@@ -11,6 +11,9 @@ import StoreSharing
 /// counter in page 1 shows many of these. SQLite never lowers that counter, and it adds at most 1 from the file to the
 /// first frame of a WAL. A WAL without page 1 shows nothing, nor does one of a file without a plaintext header: SQLite
 /// reads the former counter from the bytes of the file as they are, and adds 1 to a ciphertext.
+///
+/// No code covers the clear bytes of page 1, as the page count. Changed ones show where they are such as SQLite never
+/// writes, or where the file has the same page with others. Those of an earlier page 1 of the same run do not.
 /// - SeeAlso: `pager_write_changecounter` in <https://www.sqlite.org/src/file/src/pager.c>
 struct WALOrigin {
     private let scan: WALScan
@@ -39,6 +42,9 @@ struct WALOrigin {
     /// - Throws: `SystemError`, `PageFormatError`.
     func fault(of path: String) throws -> WALContent.Loss? {
         guard try hasAuthenticFrame else { return .otherKey }
+        if let frame = scan.lastFrames[1], try frames.hasChangedHeader(frame, ofFile: path) {
+            return .changedHeader(frame)
+        }
         guard hasReadableCounter else { return nil }
         let firstPages = scan.pageNumbers.indices.filter { scan.pageNumbers[$0] == 1 }.map { UInt32($0) + 1 }
         guard let first = firstPages.first, let last = firstPages.last,
@@ -73,7 +79,9 @@ struct WALOrigin {
 
     private static func refusal(_ paths: StorePaths, _ key: PageKey) throws -> StoreError? {
         if let loss = try WALContent.loss(of: paths.database, key), loss.isForeign { return refusal(loss, paths) }
-        guard case .counts(let log, let header)? = try WALContent.lengthFault(of: paths.database, key) else { return nil }
+        guard case .counts(let log, let header)? = try WALContent.lengthFault(of: paths.database, key) else {
+            return nil
+        }
         return StoreError.otherPageCount(paths.database, wal: log, header: header)
     }
 

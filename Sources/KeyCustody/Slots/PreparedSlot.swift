@@ -1,4 +1,3 @@
-import Dispatch
 import StoreCrypto
 import StorePlatform
 import Synchronization
@@ -53,7 +52,7 @@ struct PreparedSlot {
         _ derivation: SlotDerivation, _ salt: Salt, _ secret: SecretBytes
     ) throws -> SecretBytes {
         let results = Mutex<[Result<SecretBytes, any Error>]>([])
-        DispatchQueue.concurrentPerform(iterations: 2) { _ in
+        Workers.run(2) { _ in
             let result = Result { try derivation.wrappingKey(secret: secret, salt: salt) }
             results.withLock { $0.append(result) }
         }

@@ -1,7 +1,6 @@
 import CipherDatabase
 import CipherStore
 import RotationCore
-import Dispatch
 import Foundation
 import PageFormat
 import StorePlatform
@@ -54,7 +53,7 @@ final class PageCollection: Sendable {
     }
 
     func run() throws -> Result {
-        DispatchQueue.concurrentPerform(iterations: max(1, ProcessInfo.processInfo.activeProcessorCount)) { _ in
+        Workers.run(max(1, ProcessInfo.processInfo.activeProcessorCount)) { _ in
             do { try work() } catch { state.withLock { $0.failure = $0.failure ?? error } }
         }
         return try state.withLock { state in

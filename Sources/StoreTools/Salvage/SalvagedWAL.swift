@@ -45,7 +45,7 @@ struct SalvagedWAL {
             return SalvagedWAL(file: nil, isMixed: false, note: (loss?.note ?? "") + reading, loss: nil)
         case .otherState:
             return SalvagedWAL(file: file, isMixed: true, note: loss?.note, loss: nil)
-        case .allContent, .afterFrame, .lastCommit, .fromFrame, .unknownVersion, nil:
+        case .allContent, .afterFrame, .lastCommit, .fromFrame, .unknownVersion, .changedHeader, nil:
             return SalvagedWAL(file: file, isMixed: false, loss: loss)
         }
     }
@@ -70,6 +70,9 @@ struct SalvagedWAL {
         if case .otherState = loss { note = loss?.note }
         return SalvagedWAL(file: file, isMixed: !isOwn || loss?.isOfOtherState == true, note: note, loss: loss)
     }
+
+    /// Whether somebody has changed the header of page 1 in it, and so perhaps the number of pages.
+    var hasChangedHeader: Bool { if case .changedHeader = loss { true } else { false } }
 
     /// Whether two files have the same bytes, as a copy of the WAL has while nothing was written since.
     private static func hasSameBytes(_ one: String, _ other: String) throws -> Bool {

@@ -174,7 +174,7 @@ public struct StoreSalvage: StoreTool {
         if let note = log.note { run.notice(note) }
         let pages = try AuthenticPages(
             file: hasDatabase ? RawFile(path) : nil, log: log.file, key: choice.pageKey, readsPastDamage: true,
-            isMixed: log.isMixed)
+            isMixed: log.isMixed, trustsCount: !log.hasChangedHeader)
         guard pages.pageCount > 0 else { throw noPage(path, bytes: try Files.byteCount(path) ?? 0) }
         if let fault = pages.settledFault { run.notice(fault.text) }
         let lostCommits = log.lostCommits(pages)

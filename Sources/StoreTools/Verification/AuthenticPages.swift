@@ -56,10 +56,11 @@ package final class AuthenticPages {
     ///   - file: Nil where only the WAL is there.
     ///   - log: The WAL; nil for none.
     ///   - isMixed: Whether file and WAL may be of different moments.
+    ///   - trustsCount: Whether the pages of the file after the last one that the WAL counts are no pages of the database.
     /// - Throws: `SystemError`, `PageFormatError`.
     init(
         file: RawFile?, log: RawFile?, key: PageKey, at moment: CommitPosition? = nil, readsPastDamage: Bool,
-        isMixed: Bool = false
+        isMixed: Bool = false, trustsCount: Bool = true
     ) throws {
         self.file = file
         self.isMixed = isMixed
@@ -75,7 +76,7 @@ package final class AuthenticPages {
         let inWAL = try frames?.highestPage(log, &self.codec, inFile: inFile) ?? 0
         let byLog = frames?.databasePages ?? 0
         // After a commit that removed pages the file is longer until a checkpoint truncates it.
-        pageCount = byLog > 0 ? max(min(inFile, byLog), inWAL) : inFile
+        pageCount = byLog > 0 && trustsCount ? max(min(inFile, byLog), inWAL) : max(inFile, inWAL)
         countedPages = byLog > 0 ? byLog : header?.pageCount
         claimedPageCount = max(countedPages ?? 0, pageCount)
         // Byte 20 is not authenticated, and no reserve is smaller than what the page's own code needs.

@@ -394,6 +394,29 @@ import Testing
         try store.close()
     }
 
+    // Story: libdispatch freed its cache of the thread twice, and the process died with a corrupted heap.
+    @Test("the last reference to a store may end with a thread that has rotated it, or backed it up")
+    func endingThreads() throws {
+        try filled().close()
+        for round in 1...6 {
+            let done = DispatchSemaphore(value: 0)
+            do {
+                let (store, options, backup) = (try open(), quick, folder.path("backup-\(round)"))
+                Thread.detachNewThread {
+                    defer { done.signal() }
+                    do {
+                        try KeyRotation(store, options).run()
+                        try store.backup(toFolder: backup)
+                    } catch {
+                        Issue.record(error)
+                    }
+                }
+            }
+            done.wait()
+        }
+        #expect(try open().epoch == 7)
+    }
+
     @Test("the preflight tells what a rotation would need and meet")
     func preflight() throws {
         let store = try filled()

@@ -1,16 +1,19 @@
 import CipherStore
 import Foundation
 import KeyRotation
-import PageFormat
 import StorePlatform
 import TestKit
 import Testing
 
-/// A WAL with the present page 1, whose commit counts other pages than page 1 does. Its checksums need no key.
+@testable import StoreTools
+
+/// A WAL with the present page 1, which somebody without the key has written: its checksums need none, and no code covers
+/// the page count in its commit, nor the clear header of page 1.
 ///
-/// A checkpoint gives the file the length that the commit counts: 80 GB of holes, or one page.
-@Suite("A WAL that counts other pages than page 1", .serialized)
-struct OtherPageCountTests {
+/// Story: a checkpoint gave the file the length that the commit counts, 80 GB of holes or half of the pages, and a rotation
+/// carried a changed header over.
+@Suite("A planted WAL with the present page 1", .serialized)
+struct PlantedWALTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
     private let bytes: Int
@@ -30,8 +33,12 @@ struct OtherPageCountTests {
     }
 
     /// Writes a WAL of one frame.
-    private func plant(counting pages: UInt32) throws -> Data {
-        let first = Array(try Data(contentsOf: URL(fileURLWithPath: path)).prefix(4096))
+    ///
+    /// - Parameter changes: Bytes of page 1, by their offsets.
+    @discardableResult
+    private func plant(counting pages: UInt32, changing changes: [Int: UInt8] = [:]) throws -> Data {
+        var first = Array(try Data(contentsOf: URL(fileURLWithPath: path)).prefix(4096))
+        for (offset, byte) in changes { first[offset] = byte }
         var log: [UInt8] = []
         func append(_ numbers: UInt32...) { for number in numbers { withUnsafeBytes(of: number.bigEndian) { log += $0 } } }
         func sum(_ bytes: ArraySlice<UInt8>, _ sums: (UInt32, UInt32)) -> (UInt32, UInt32) {
@@ -74,16 +81,46 @@ struct OtherPageCountTests {
         try store.close()
     }
 
+    @Test(
+        "no store is opened with a changed header of page 1, verify and salvage say so, and every row can be had",
+        arguments: [
+            [18: 1], [19: 1], [20: 0], [16: 0x20], [24: 7], [28: 0, 29: 0, 30: 0, 31: 9], [31: 200],
+        ] as [[Int: UInt8]])
+    func changedHeader(changes: [Int: UInt8]) throws {
+        let counted = changes[31].map { UInt32($0) } ?? UInt32(bytes / 4096)
+        let planted = try plant(counting: counted, changing: changes)
+        let before = try Data(contentsOf: URL(fileURLWithPath: path))
+        for _ in 1...2 {
+            let error = #expect(throws: StoreError.self) { try open().close() }
+            #expect(error?.code == .walDamaged && error?.why.contains("changed without the key") == true, "\(error as Any)")
+        }
+        let report = try StoreVerification(path, unlockedBy: TestKeys.source("raw")).run()
+        #expect(!report.isSound && report.walLoss?.preventsOpening == true, "\(report.problems)")
+        let status = try StoreStatus(path, unlockedBy: TestKeys.source("raw")).run()
+        #expect(status.attention.contains { $0.contains("changed without the key") }, "\(status.attention)")
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path + "-wal")) == planted)
+        _ = try StoreSalvage(of: path, to: folder.path("new.db"), unlockedBy: TestKeys.source("raw")).run()
+        let salvaged = try SharedStore.open(at: folder.path("new.db"), unlockedBy: TestKeys.source("raw"))
+        #expect(try salvaged.read { try Int.fetchOne($0, sql: "SELECT sum(length(a)) FROM t") } == 100_000)
+        try salvaged.close()
+    }
+
     @Test("one that another program has opened first is refused by rotations and backups")
     func live() throws {
         let planted = try plant(counting: 2_000_000)
         // The locks of another program's connection: the WAL counts as examined.
-        let index = try FileDescriptor(opening: path + "-shm", .create(permissions: 0o600))
+        let index = try FileDescriptor(opening: path + "-shm", .readWrite, creation: .ifMissing(permissions: 0o600))
         #expect(try index.tryLock(128..<129, .shared))
         let store = try open()
-        #expect(throws: StoreError.self) { try store.rotate() }
-        #expect(throws: StoreError.self) { try store.backUp(to: folder.path("backup")) }
-        try store.close(isPause: true)
-        #expect(try Files.byteCount(path) == bytes && Data(contentsOf: URL(fileURLWithPath: path + "-wal")).starts(with: planted.prefix(32)))
+        for error in [
+            #expect(throws: StoreError.self) { try KeyRotation(store).run() },
+            #expect(throws: StoreError.self) { try store.backup(toFolder: folder.path("backup")) },
+        ] {
+            #expect(error?.code == .walDamaged && error?.why.contains("counts 2000000 pages") == true, "\(error as Any)")
+        }
+        #expect(try Files.byteCount(path) == bytes)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path + "-wal")).starts(with: planted.prefix(32)))
+        try store.close()
     }
 }
