@@ -18,10 +18,9 @@ package enum OtherUserLink {
     }
 
     private static func refuseLast(_ path: String, of whole: String) throws {
-        guard let link = try Files.ownStatus(of: path), link.isLink,
-            link.owner != 0, link.owner != ProcessInspector.effectiveUser,
-            let folder = try Files.status(of: Files.directory(of: path)), folder.owner != link.owner
-        else { return }
+        guard let link = try Files.ownStatus(of: path), Files.isOfOtherUser(link, in: Files.directory(of: path)) else {
+            return
+        }
         let other = path == whole ? "the path of the store itself" : "a path without it"
         throw StoreError(
             .storeName, what: "\"\(path)\" is a symbolic link of another user.",

@@ -101,8 +101,8 @@ enum Program {
         SuggestedCommand.keep(parsed, command.syntax)
         let prepared = try command.init(parsed)
         if command.needsCryptography { try SQLiteLibrary.requireAlgorithms() }
+        try refuseOtherUserLink(parsed)
         if prepared.changesFiles {
-            try refuseOtherUserLink(parsed)
             IgnoredSignals.outliveReaders()
             console.output.isKeptUntilEnd = true
         }

@@ -171,7 +171,7 @@ package final class FileOpening: Sendable {
     /// Refuses a path at which no store can exist, before a lock file is created beside it.
     package func requirePossiblePlace() throws {
         guard let paths, let path else { return }
-        if !isReadonly { try OtherUserLink.refuse(path) }
+        try OtherUserLink.refuse(path)
         let directory = try Files.kind(Files.directory(of: paths.database))
         let kind = try Files.kind(paths.database)
         guard kind == .directory || kind == .other || directory != .directory else { return try requireUsableName() }

@@ -184,6 +184,9 @@ package enum Files {
     ///
     /// SQLite keeps its files beside the target of a link, so files beside a database must be looked for there: two
     /// names of one store must not have two sidecars.
+    ///
+    /// A link of another user in the place of the file is not followed (``isOfOtherUser(_:in:)``): it may be put there at
+    /// any moment, and lead to a store of this user.
     package static func resolvingLinks(of path: String) throws(SystemError) -> String {
         var current = path
         // The kernel follows at most as many links.
@@ -203,9 +206,30 @@ package enum Files {
 
     private static func linkTarget(of path: String) -> String? {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
-        let count = readlink(path, &buffer, buffer.count)
+        guard readlink(path, &buffer, buffer.count) > 0 else { return nil }
+        // The owner has to be that of the link that is read.
+        #if canImport(Darwin)
+            let link = open(path, O_SYMLINK | O_CLOEXEC)
+        #else
+            let link = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC)
+        #endif
+        guard link >= 0 else { return nil }
+        defer { close(link) }
+        var found = stat()
+        guard fstat(link, &found) == 0, !isOfOtherUser(FileStatus(found), in: directory(of: path)) else { return nil }
+        #if canImport(Darwin)
+            let count = freadlink(link, &buffer, buffer.count)
+        #else
+            let count = readlinkat(link, "", &buffer, buffer.count)
+        #endif
         guard count > 0 else { return nil }
         return String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// Whether a link was made by somebody else than root, this user and the owner of its folder.
+    package static func isOfOtherUser(_ link: FileStatus, in folder: String) -> Bool {
+        guard link.isLink, link.owner != 0, link.owner != ProcessInspector.effectiveUser else { return false }
+        return ((try? status(of: folder)) ?? nil)?.owner != link.owner
     }
 
     /// The names in a folder, without `.` and `..`, in no order.

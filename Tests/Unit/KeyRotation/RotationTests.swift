@@ -405,7 +405,7 @@ import Testing
                 Thread.detachNewThread {
                     defer { done.signal() }
                     do {
-                        try KeyRotation(store, options).run()
+                        try KeyRotation(store, options: options).run()
                         try store.backup(toFolder: backup)
                     } catch {
                         Issue.record(error)
