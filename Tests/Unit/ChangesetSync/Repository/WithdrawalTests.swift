@@ -151,7 +151,7 @@ struct WithdrawalTests {
 }
 
 extension Device {
-    fileprivate func isRejected() throws -> Bool? {
-        try repository.members().first(where: \.isThisStore)?.isRejected
+    fileprivate func isRejected() throws -> Bool {
+        try repository.members().contains { $0.isThisStore && $0.isRejected }
     }
 }
