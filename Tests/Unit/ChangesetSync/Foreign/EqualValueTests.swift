@@ -38,24 +38,32 @@ struct EqualValueTests {
         }
     }
 
-    private func settle(_ devices: Device...) throws {
+    private static func settle(_ remote: MemoryRemote, _ devices: Device...) throws {
         for _ in 0..<3 { for device in devices { try device.sync(remote) } }
+    }
+
+    private static let start = Result {
+        try MadeStores { folder, remote in
+            let a = try Device(folder.path("a.db"), sql: sql)
+            try a.write(
+                """
+                INSERT INTO thing VALUES (1, 0.0, 'a', 'a', 0.0), (2, 0.0 * -1, 'b', 'b', 1.0), (3, 1, 'c', 'c', 2.0);
+                INSERT INTO place VALUES (0.0, 1), (1, 2), (2, 0.0); INSERT INTO name VALUES ('a', 1)
+                """)
+            let b = try Device(folder.path("b.db"), invitedBy: a, at: remote, sql: sql)
+            try settle(remote, a, b)
+            for device in [a, b] { try device.close() }
+        }
     }
 
     @Test("each update reaches the other devices", arguments: updates, [true, false])
     func update(_ sql: String, _ isForeign: Bool) throws {
-        let a = try Device(folder.path("a.db"), sql: Self.sql)
-        try a.write(
-            """
-            INSERT INTO thing VALUES (1, 0.0, 'a', 'a', 0.0), (2, 0.0 * -1, 'b', 'b', 1.0), (3, 1, 'c', 'c', 2.0);
-            INSERT INTO place VALUES (0.0, 1), (1, 2), (2, 0.0); INSERT INTO name VALUES ('a', 1)
-            """)
-        let b = try Device(folder.path("b.db"), invitedBy: a, at: remote, sql: Self.sql)
-        try settle(a, b)
+        try Self.start.get().write(to: folder, remote)
+        let (a, b) = (try Device(folder.path("a.db"), sql: ""), try Device(folder.path("b.db"), sql: ""))
         #expect(try rows(a) == rows(b))
         if isForeign { StockProgram(a.path).execute(sql) } else { try a.write(sql) }
         let expected = try rows(a)
-        try settle(a, b)
+        try Self.settle(remote, a, b)
         #expect(try rows(a) == expected)
         #expect(try rows(b) == expected)
         for device in [a, b] { #expect(try device.repository.verify().differences.isEmpty) }

@@ -47,15 +47,15 @@ struct FullTextFollowerTests {
     }
 
     /// Makes full-text tables that follow each table.
-    private func index(_ pool: DatabasePool) throws {
+    private static func index(_ pool: DatabasePool) throws {
         try pool.write { db in
-            for table in Self.tables {
+            for table in tables {
                 try db.create(virtualTable: table + "5", using: FTS5()) { t in
                     t.synchronize(withTable: table)
                     t.column("body")
                     t.column("tag")
                 }
-                if !Self.hasFTS4 { continue }
+                if !hasFTS4 { continue }
                 try db.create(virtualTable: table + "4", using: FTS4()) { t in
                     t.synchronize(withTable: table)
                     t.column("body")
@@ -69,10 +69,29 @@ struct FullTextFollowerTests {
     private func device(_ name: String, invitedBy other: Device? = nil, sliceRows: Int = 50_000) throws -> Device {
         let path = folder.path(name)
         let pool = try Device.open(path, Self.sql)
-        try index(pool)
+        try Self.index(pool)
         try pool.close()
         guard let other else { return try Device(path, sliceRows: sliceRows, sql: "") }
         return try Device(path, invitedBy: other, at: remote, sliceRows: sliceRows, sql: "")
+    }
+
+    private static let start = Result {
+        try MadeStores { folder, remote in
+            for name in ["a.db", "b.db"] {
+                let pool = try Device.open(folder.path(name), sql)
+                try index(pool)
+                try pool.close()
+            }
+            let a = try Device(folder.path("a.db"), sql: "")
+            let b = try Device(folder.path("b.db"), invitedBy: a, at: remote, sql: "")
+            for device in [a, b] { try device.close() }
+        }
+    }
+
+    /// Two devices whose full-text tables were there before the second one joined.
+    private func devices() throws -> (Device, Device) {
+        try Self.start.get().write(to: folder, remote)
+        return (try Device(folder.path("a.db"), sql: ""), try Device(folder.path("b.db"), sql: ""))
     }
 
     private func settle(_ devices: Device...) throws {
@@ -104,8 +123,7 @@ struct FullTextFollowerTests {
 
     @Test("they follow rows that a pull inserts, updates and deletes")
     func pull() throws {
-        let a = try device("a.db")
-        let b = try device("b.db", invitedBy: a)
+        let (a, b) = try devices()
         try a.write(insert(1, "red apple") + ";" + insert(2, "red cherry") + ";" + insert(3, "blue plum"))
         try settle(a, b)
         try check(b, ["red": 2, "blue": 1])
@@ -128,8 +146,7 @@ struct FullTextFollowerTests {
 
     @Test("they follow two members' updates of one row")
     func merge() throws {
-        let a = try device("a.db")
-        let b = try device("b.db", invitedBy: a)
+        let (a, b) = try devices()
         try a.write(insert(1, "red"))
         try settle(a, b)
         try a.write(update(1, "body = 'green'"))
@@ -143,8 +160,7 @@ struct FullTextFollowerTests {
 
     @Test("they follow a row that a conflict hides, and that appears again")
     func hidden() throws {
-        let a = try device("a.db")
-        let b = try device("b.db", invitedBy: a)
+        let (a, b) = try devices()
         try settle(a, b)
         try a.write(insert(1, "red", tag: "one"))
         try b.write(insert(2, "blue", tag: "one"))
@@ -163,8 +179,7 @@ struct FullTextFollowerTests {
 
     @Test("they follow rows that exchange unique values, after refused updates")
     func exchangedValues() throws {
-        let a = try device("a.db")
-        let b = try device("b.db", invitedBy: a)
+        let (a, b) = try devices()
         try a.write(insert(1, "red", tag: "one") + ";" + insert(2, "blue", tag: "two"))
         try settle(a, b)
         try a.write(
@@ -179,8 +194,7 @@ struct FullTextFollowerTests {
 
     @Test("they have the rows of a snapshot that a new device joins in slices")
     func snapshot() throws {
-        let a = try device("a.db")
-        let b = try device("b.db", invitedBy: a)
+        let (a, b) = try devices()
         for number in 1...30 { try a.write(insert(number, number % 2 == 0 ? "even row" : "odd row")) }
         try a.write(update(2, "body = 'odd'") + ";" + delete(3))
         try settle(a, b)
@@ -209,8 +223,7 @@ struct FullTextFollowerTests {
     /// A pull of an earlier version left an index behind. A later pull would have ended as SQLITE_CORRUPT for ever.
     @Test("an index that did not fit is made again when a pull finds it out")
     func misfit() throws {
-        let a = try device("a.db")
-        let b = try device("b.db", invitedBy: a)
+        let (a, b) = try devices()
         try a.write(insert(1, "red") + ";" + insert(2, "red"))
         try settle(a, b)
         try b.pool.write { db in

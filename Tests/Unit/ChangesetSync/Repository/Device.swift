@@ -1,6 +1,7 @@
 import CipherDatabase
 import Foundation
 import Synchronization
+import TestKit
 
 @testable import ChangesetSync
 
@@ -122,6 +123,27 @@ final class Device {
     }
 
     func close() throws { try pool.close() }
+}
+
+/// Closed stores and the objects of their remote, which are made once and written for each test.
+struct MadeStores: Sendable {
+    private let files: [String: Data]
+    private let objects: [String: [UInt8]]
+
+    /// - Parameter make: Makes the stores in a folder, and closes them.
+    init(_ make: (TemporaryFolder, MemoryRemote) throws -> Void) throws {
+        let (folder, remote) = (TemporaryFolder(), MemoryRemote())
+        try make(folder, remote)
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.url.path)
+        files = try Dictionary(
+            uniqueKeysWithValues: names.map { ($0, try Data(contentsOf: folder.url.appending(path: $0))) })
+        objects = remote.objects
+    }
+
+    func write(to folder: TemporaryFolder, _ remote: MemoryRemote) throws {
+        for (name, bytes) in files { try bytes.write(to: folder.url.appending(path: name)) }
+        remote.objects = objects
+    }
 }
 
 /// A remote that ends the process at one of its calls, as SIGKILL does at any time.

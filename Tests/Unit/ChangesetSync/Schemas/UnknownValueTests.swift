@@ -80,15 +80,25 @@ struct UnknownValueTests {
     }
 
     /// Rows 1, 2 and x are of a snapshot, rows 3 and y of commits.
+    private static let start = Result {
+        try MadeStores { folder, remote in
+            let a = try Device(folder.path("a.db"), sql: sql)
+            try a.write("INSERT INTO note VALUES (1, 'a', 10), (2, 'b', 20); INSERT INTO tag VALUES ('x', 1)")
+            try a.sync(remote)
+            #expect(try a.repository.compact(remote, named: "remote").deletedObjects > 0)
+            let b = try Device(folder.path("b.db"), invitedBy: a, at: remote, sql: sql)
+            try b.sync(remote)
+            try a.write("INSERT INTO note VALUES (3, 'c', 30); INSERT INTO tag VALUES ('y', 2)")
+            for device in [a, b] {
+                try device.sync(remote)
+                try device.close()
+            }
+        }
+    }
+
     private func devices() throws -> (Device, Device) {
-        let a = try Device(folder.path("a.db"), sql: Self.sql)
-        try a.write("INSERT INTO note VALUES (1, 'a', 10), (2, 'b', 20); INSERT INTO tag VALUES ('x', 1)")
-        try a.sync(remote)
-        #expect(try a.repository.compact(remote, named: "remote").deletedObjects > 0)
-        let b = try Device(folder.path("b.db"), invitedBy: a, at: remote, sql: Self.sql)
-        try b.sync(remote)
-        try a.write("INSERT INTO note VALUES (3, 'c', 30); INSERT INTO tag VALUES ('y', 2)")
-        for device in [a, b] { try device.sync(remote) }
+        try Self.start.get().write(to: folder, remote)
+        let (a, b) = (try Device(folder.path("a.db"), sql: ""), try Device(folder.path("b.db"), sql: ""))
         #expect(try all(b) == Self.notes + Self.tags)
         return (a, b)
     }
