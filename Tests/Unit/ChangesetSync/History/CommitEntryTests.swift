@@ -117,13 +117,16 @@ struct CommitEntryTests {
         number = try end(store)
         try store.commit("UPDATE player SET name = 'x' WHERE id = 2")
         #expect(try entries(store, after: number).map(\.columns) == [["name"]])
-        // Pages of any size and places inside of an entry have each change once.
+        // Pages of any size and places inside of an entry have each change once. An entry has up to 1,000 changes: the small
+        // pages are at the ends of entries, since each page expands one.
         let (token, all) = try store.queue.read { db in
             (try db.oldestHistoryToken(), try db.history(since: db.oldestHistoryToken(), limit: 100_000))
         }
-        for limit in [1, 7, 999, 1_000, 1_001] {
+        let ones = Array(repeating: 1, count: 12) + [321]
+        for limits in [ones, [7, 7, 7, 312], [999], [1_000], [1_001]] {
             var (place, kinds, pages) = (token, [String](), 0)
             while true {
+                let limit = limits[pages % limits.count]
                 let page = try store.queue.history(since: place, limit: limit)
                 kinds += page.transactions.flatMap(\.changes).map { "\($0.kind) \($0.key)" }
                 #expect(page.transactions.reduce(0) { $0 + $1.changes.count } <= limit)
@@ -132,7 +135,7 @@ struct CommitEntryTests {
                 pages += 1
                 if !page.hasMore { break }
             }
-            #expect(kinds == all.transactions.flatMap(\.changes).map { "\($0.kind) \($0.key)" }, "\(limit)")
+            #expect(kinds == all.transactions.flatMap(\.changes).map { "\($0.kind) \($0.key)" }, "\(limits)")
         }
         // Three commits, and the beginnings of the two recordings.
         #expect(all.transactions.count == 5)
