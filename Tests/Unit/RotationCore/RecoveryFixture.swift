@@ -4,6 +4,7 @@ import PageFormat
 import StoreCrypto
 import StorePlatform
 import StoreSharing
+import Synchronization
 import TestKit
 import Testing
 
@@ -50,8 +51,31 @@ final class RecoveryFixture {
     /// - Parameter hasIndex: Whether the wal-index exists, as after a kill, or not, as after a power failure.
     init(_ kind: Rotated, hasIndex: Bool = false) throws {
         self.kind = kind
-        // Made at another path and copied while it is open, so that commits are in the WAL, as after a kill.
-        let origin = TemporaryFolder()
+        for (ending, file) in try Self.files(of: kind) where hasIndex || ending != "-shm" {
+            try #require(
+                FileManager.default.createFile(
+                    atPath: path + ending, contents: file.bytes, attributes: [.posixPermissions: file.mode]))
+        }
+    }
+
+    /// The files of a store of each kind that was made, by their endings.
+    private static let made = Mutex<[Rotated: [String: MadeFile]]>([:])
+
+    private struct MadeFile: Sendable {
+        let bytes: Data
+        let mode: Int
+    }
+
+    private static func files(of kind: Rotated) throws -> [String: MadeFile] {
+        if let files = made.withLock({ $0[kind] }) { return files }
+        let files = try make(kind)
+        made.withLock { $0[kind] = files }
+        return files
+    }
+
+    private static func make(_ kind: Rotated) throws -> [String: MadeFile] {
+        // Copied while it is open, so that commits are in the WAL, as after a kill.
+        let (origin, copies) = (TemporaryFolder(), TemporaryFolder())
         var configuration = Configuration()
         configuration.keyScheme = kind == .direct ? .direct : .slots
         let store = try SharedStore.open(
@@ -59,11 +83,11 @@ final class RecoveryFixture {
         defer { try? store.close() }
         try store.write { db in
             try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a)")
-            for _ in 0..<Self.rows / 2 { try db.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(300)))") }
+            for _ in 0..<rows / 2 { try db.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(300)))") }
         }
         _ = try store.checkpoint()
         try store.write { db in
-            for _ in 0..<Self.rows / 2 { try db.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(300)))") }
+            for _ in 0..<rows / 2 { try db.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(300)))") }
         }
         // The last commit does not extend the database.
         try store.write { try $0.execute(sql: "UPDATE t SET a = hex(randomblob(300)) WHERE id = 1") }
@@ -72,13 +96,18 @@ final class RecoveryFixture {
                 databasePath: origin.path("app.db"), with: Rotated.secret(0))
             try administration.add(NewSlot(Rotated.source(1).read()))
         }
-        for ending in ["", "-wal", "-sidecar", "-sidecar.bak"] + (hasIndex ? ["-shm"] : []) {
+        var files: [String: MadeFile] = [:]
+        for ending in ["", "-wal", "-sidecar", "-sidecar.bak", "-shm"] {
             let process = Process()
             process.executableURL = URL(filePath: "/bin/cp")
-            process.arguments = [origin.path("app.db" + ending), path + ending]
+            let copy = copies.path("app.db" + ending)
+            process.arguments = [origin.path("app.db" + ending), copy]
             try process.run()
             process.waitUntilExit()
+            let mode = try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int
+            files[ending] = MadeFile(bytes: try Data(contentsOf: URL(filePath: copy)), mode: try #require(mode))
         }
+        return files
     }
 
     // MARK: The steps of a rotation
