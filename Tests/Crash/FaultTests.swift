@@ -20,7 +20,7 @@ import Testing
         Failure(kinds: "write", words: "once ENOSPC torn"), Failure(kinds: "write", words: "once EIO torn"),
     ]
 
-    private static let stride = 5
+    private static let stride = 11
     private static let work = [
         "open PATH raw", "mark 1", "fill 20000", "checkpoint", "mark 1", "mark 1", "checkpoint", "mark 1", "close",
         "open PATH raw", "mark 1", "mark 1", "close",

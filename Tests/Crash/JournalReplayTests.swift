@@ -39,8 +39,8 @@ import Testing
             }
             let (calls, ends) = try record(kind, entries)
             // `make test` takes one call in so many, the cases different ones.
-            let first = ends[0] + Sweep.first(oneIn: 3, offset: Int(likelihood * 2))
-            for count in stride(from: first, through: calls.count, by: Sweep.stride(3)) {
+            let first = ends[0] + Sweep.first(oneIn: 7, offset: Int(likelihood * 5))
+            for count in stride(from: first, through: calls.count, by: Sweep.stride(7)) {
                 let disk = TemporaryFolder()
                 try PowerCut(after: calls[..<count]).restore(
                     from: folder.url.path, to: disk.url.path, keeping: likelihood, ignoring: ["-lock"], using: &numbers)

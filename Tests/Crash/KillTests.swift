@@ -14,7 +14,7 @@ import Testing
     private let seed = Seed()
 
     private static var randomKills: Int {
-        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 100
+        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 40
     }
 
     /// The commands of a victim: it creates, migrates, commits, checkpoints, closes, and opens once more.
@@ -54,8 +54,8 @@ import Testing
 
     @Test("a process killed at any of its calls to the system loses nothing", arguments: ["", "torn"])
     func atEveryCall(torn: String) throws {
-        let stride = 4
-        var number = 1 + Sweep.first(oneIn: stride, offset: torn.isEmpty ? 0 : 1)
+        let stride = 9
+        var number = 1 + Sweep.first(oneIn: stride, offset: torn.isEmpty ? 0 : 4)
         while true {
             let folder = TemporaryFolder()
             let path = folder.path("app.db")

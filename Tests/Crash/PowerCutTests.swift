@@ -37,8 +37,8 @@ import Testing
         #expect(calls.count > 60)
         var numbers = seed.numbers(Int(likelihood * 10))
         // `make test` takes one call in so many, the cases different ones.
-        let first = Sweep.first(oneIn: 3, offset: Int(likelihood * 2))
-        for count in stride(from: first, through: calls.count, by: Sweep.stride(3)) {
+        let first = Sweep.first(oneIn: 7, offset: Int(likelihood * 5))
+        for count in stride(from: first, through: calls.count, by: Sweep.stride(7)) {
             let disk = TemporaryFolder()
             try PowerCut(after: calls[..<count]).restore(
                 from: folder.url.path, to: disk.url.path, keeping: likelihood, ignoring: ["-shm"], using: &numbers)
@@ -46,7 +46,7 @@ import Testing
             #expect(problems.isEmpty, "\(seed) \(likelihood) after call \(count): \(problems)")
         }
         print(
-            "power cuts: \(seed), one in \(Sweep.stride(3)) of \(calls.count + 1) with \(likelihood) of the unsaved kept"
+            "power cuts: \(seed), one in \(Sweep.stride(7)) of \(calls.count + 1) with \(likelihood) of the unsaved kept"
         )
     }
 

@@ -12,7 +12,7 @@ import Testing
     private let seed = Seed()
 
     private static var randomKills: Int {
-        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 40
+        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 16
     }
 
     /// Whether a notice reports that an opening completed or undid a rotation.
@@ -88,7 +88,7 @@ import Testing
 
     @Test(
         "a rotation killed at any named place leaves one epoch, every row, and a peer that goes on",
-        arguments: CrashPoint.ofRotation)
+        arguments: Sweep.sample(CrashPoint.ofRotation, oneIn: 2))
     func atEveryPlace(_ point: CrashPoint) throws {
         let scene = try Scene()
         #expect(scene.rotator.ask("die-at \(point.rawValue) 0") == "ok")
@@ -340,8 +340,8 @@ import Testing
         }
         // `make test` takes one call in so many, the cases different ones.
         let ordinal = likelihood == 0 ? 0 : names == .kept ? 1 : 2
-        let first = try #require(start) + Sweep.first(oneIn: 3, offset: ordinal)
-        for count in stride(from: first, through: calls.count, by: Sweep.stride(3)) {
+        let first = try #require(start) + Sweep.first(oneIn: 6, offset: 2 * ordinal)
+        for count in stride(from: first, through: calls.count, by: Sweep.stride(6)) {
             let disk = TemporaryFolder()
             try PowerCut(after: calls[..<count]).restore(
                 from: folder.url.path, to: disk.url.path, keeping: likelihood, names: names, ignoring: ["-shm"],
