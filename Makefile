@@ -57,12 +57,12 @@ soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 obse
 	.ci/fuzz $(FUZZ_SECONDS)
 	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
 	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all CIPHERSTORE_COMMITS=$(COMMITS) \
-	CIPHERSTORE_SCHEDULES=$$(( $(SCHEDULES) / 50 + 1 )) CIPHERSTORE_OBJECTS=50000 CIPHERSTORE_SYNC_SECONDS=$(SYNC_SECONDS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
+	CIPHERSTORE_SCHEDULES=$$(( $(SCHEDULES) / 50 + 1 )) CIPHERSTORE_OBJECTS=50000 CIPHERSTORE_RUNS=20 CIPHERSTORE_SYNC_SECONDS=$(SYNC_SECONDS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
 	$(SWIFT) test --disable-xctest --no-parallel $(BUILD) \
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests|JournalReplayTests' \
 	--filter 'BesideRotationTests|PromptTests|InterruptedRestorationTests|LostCopyTests|RecoveryCrashTests|ReplicaOverServerTests' \
 	--filter 'ChangesetSyncTests|PostgreSQLFaultTests|ServerAccessTests|SyncProcessTests|SyncSoakTests|SyncCrashTests' \
-	--filter 'PowerCutTests|WALResetTests|MishapTests|CrowdTests|OpeningTests|WakeUpTests|RotationCrashTests'
+	--filter 'PowerCutTests|BackupCrashTests|WALResetTests|MishapTests|CrowdTests|OpeningTests|WakeUpTests|RotationCrashTests'
 
 simulation: setup  ## SCHEDULES=20000 seeded schedules of stores that sync, from FIRST=0 on, by JOBS processes (REPLAY=N, SHRINK=N)
 	$(SWIFT) build -c release --product SyncSimulator
