@@ -5,12 +5,12 @@ import Testing
 
 /// Eight processes move money between a thousand accounts while they are stopped, killed and started again.
 ///
-/// `CIPHERSTORE_BANK_SECONDS` sets the duration (15), `CIPHERSTORE_SEED` the transfers and the kills. The system's own
+/// `CIPHERSTORE_BANK_SECONDS` sets the duration (6), `CIPHERSTORE_SEED` the transfers and the kills. The system's own
 /// choices, such as which process runs next, cannot be reproduced.
 @Suite(.serialized) struct BankTests {
     private static let workers = 8
     private static var seconds: Int {
-        ProcessInfo.processInfo.environment["CIPHERSTORE_BANK_SECONDS"].flatMap { Int($0) } ?? 15
+        ProcessInfo.processInfo.environment["CIPHERSTORE_BANK_SECONDS"].flatMap { Int($0) } ?? 6
     }
 
     private let folder = TemporaryFolder()

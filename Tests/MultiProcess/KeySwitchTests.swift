@@ -197,7 +197,7 @@ import Testing
         let start = ContinuousClock.now
         var switches = 0
         // A rotation that finds the database open withdraws for longer and longer.
-        while switches < 4, ContinuousClock.now < start + .seconds(switches == 0 ? 90 : 20) {
+        while switches < 4, ContinuousClock.now < start + .seconds(switches == 0 ? 90 : 8) {
             let file = try Files.identity(path)
             let pool = try DatabasePool(path: path, configuration: configuration)
             #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") } == 2)
