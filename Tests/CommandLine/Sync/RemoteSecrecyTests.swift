@@ -138,11 +138,11 @@ struct RemoteSecrecyTests {
         for content in contents {
             #expect(content.count > 1_000_000)
             #expect(readable(canaries, in: content) == [])
-            // The searched text would be found, at its end as well.
+            // The searched text would be found, at its end as well: one behind all of it, the others behind its last part.
             #expect(readable([("repository", repository)], in: content) == ["repository"])
-            for canary in canaries {
-                #expect(readable([canary], in: content + canary.bytes) == [canary.name])
-            }
+            #expect(readable([canaries[0]], in: content + canaries[0].bytes) == [canaries[0].name])
+            let last = Data(content.suffix(10_000))
+            for canary in canaries { #expect(readable([canary], in: last + canary.bytes) == [canary.name]) }
         }
     }
 
