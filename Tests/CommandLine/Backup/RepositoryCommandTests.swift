@@ -122,7 +122,7 @@ struct RepositoryCommandTests {
         try makePlace()
         try #require(place.ctl("sql", place.path("s.db"), "DELETE FROM t", "--write").status == 0)
         for fault in [CallFault(), CallFault.fullDisk, CallFault(kinds: "write", error: ENOSPC, isTorn: true)] {
-            try Workplace.forEachCall(oneIn: 9, offset: fault.ordinal) { number in
+            try Workplace.forEachCall(oneIn: 19, offset: fault.ordinal) { number in
                 let copy = try Workplace()
                 for name in try place.names() where name != "raw.key" {
                     try FileManager.default.copyItem(atPath: place.path(name), toPath: copy.path(name))

@@ -25,15 +25,16 @@ import Testing
         @Test(
             "one read that fails is said to have failed, never to have found damage",
             arguments: [
-                ["sql", "SELECT count(*), max(b) FROM large NOT INDEXED"], ["sql", "PRAGMA integrity_check"],
-                ["sql", "SELECT count(*) FROM words WHERE words MATCH 'length'"], ["verify"], ["hash"],
+                (["sql", "SELECT count(*), max(b) FROM large NOT INDEXED"], 5),
+                (["sql", "PRAGMA integrity_check"], 17),
+                (["sql", "SELECT count(*) FROM words WHERE words MATCH 'length'"], 5), (["verify"], 5), (["hash"], 17),
             ])
-        func once(_ words: [String]) throws {
+        func once(_ words: [String], oneIn step: Int) throws {
             let place = try makeStore()
             let arguments =
                 [words[0], place.path("s.db")] + words.dropFirst() + ["--raw-key-file", place.key]
             var refused = 0
-            try Workplace.forEachCall(oneIn: 5, offset: words.count) { number in
+            try Workplace.forEachCall(oneIn: step, offset: words.count) { number in
                 let run = try place.run(arguments, failing: CallFault(kinds: "read"), at: number, of: "/s.db")
                 guard run.wasHit, run.outcome.status != 0 else { return run }
                 refused += 1

@@ -24,7 +24,7 @@ import Testing
             case resumedLost, resumedDirectLost
 
             /// In `make test` one call in so many fails; of the first fault of a direct store, more.
-            func step(_ fault: CallFault) -> Int { self == .direct && fault.ordinal == 0 ? 5 : 29 }
+            func step(_ fault: CallFault) -> Int { self == .direct && fault.ordinal == 0 ? 11 : 61 }
             /// Which one of those: the faults of a scene and of its neighbors take different ones.
             func offset(_ fault: CallFault) -> Int { 3 * fault.ordinal + (Self.allCases.firstIndex(of: self) ?? 0) }
         }

@@ -41,7 +41,7 @@ struct FaultFixture {
 
     /// How many calls there are for one that fails in `make test`: each takes several processes. The cases of a test have
     /// faults of different ordinals, so that they judge different calls.
-    private static let step = 17
+    private static let step = 37
 
     /// Runs a command with its calls failing in turn, a sample of them unless `CIPHERSTORE_FAULTS=all`, each time in a copy
     /// of a folder.
