@@ -9,9 +9,8 @@ struct TargetTests {
 
     init() throws {
         place = try Workplace()
-        try place.makeStore()
+        try place.makeBackup()
         try place.makePlain("CREATE TABLE t (a)")
-        try #require(try place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
     }
 
     @Test("a file in the place of a directory is not called missing")

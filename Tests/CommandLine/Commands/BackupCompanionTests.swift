@@ -10,8 +10,7 @@ struct BackupCompanionTests {
 
     init() throws {
         place = try Workplace()
-        try place.makeStore()
-        try #require(try place.ctl("backup", place.path("s.db"), bundle).status == 0)
+        try place.makeBackup()
     }
 
     // `backup verify`, `status` and `restore` said that all was in order; `verify` and `sql` ended with 65.

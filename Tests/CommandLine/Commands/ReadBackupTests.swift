@@ -13,9 +13,7 @@ struct ReadBackupTests {
 
     init() throws {
         place = try Workplace()
-        try place.makeStore()
-        let made = try place.ctl("backup", place.path("s.db"), place.path("b"))
-        try #require(made.status == 0, "\(made.errors)")
+        try place.makeBackup()
     }
 
     private static let count = "SELECT count(*) AS n FROM t"

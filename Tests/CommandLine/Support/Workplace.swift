@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import Synchronization
 import TestKit
 import Testing
 
@@ -115,6 +116,35 @@ struct Workplace {
         }
     }
 
+    /// The content of folders that suites begin with, by names. The content of a folder is nil.
+    private static let contents = Mutex<[String: [(path: String, bytes: [UInt8]?, mode: Int)]]>([:])
+
+    /// Fills this folder: the first time by making something in it, and each later time with copies of that.
+    ///
+    /// - Parameter name: Of the content, one for all tests.
+    func fill(_ name: String, _ make: () throws -> Void) throws {
+        if let content = Self.contents.withLock({ $0[name] }) {
+            for (name, bytes, mode) in content {
+                if let bytes {
+                    try Self.write(bytes, to: path(name), mode: mode)
+                } else {
+                    try FileManager.default.createDirectory(
+                        atPath: path(name), withIntermediateDirectories: false, attributes: [.posixPermissions: mode])
+                }
+            }
+            return
+        }
+        try make()
+        let made = try FileManager.default.subpathsOfDirectory(atPath: folder.url.path).filter { $0 != "raw.key" }
+        let content = try made.sorted().map { name in
+            let attributes = try FileManager.default.attributesOfItem(atPath: path(name))
+            let isFolder = attributes[.type] as? FileAttributeType == .typeDirectory
+            let mode = attributes[.posixPermissions] as? Int ?? 0o600
+            return (path: name, bytes: isFolder ? nil : try bytes(name), mode: mode)
+        }
+        Self.contents.withLock { $0[name] = content }
+    }
+
     /// The store that most tests begin with. It is made once, and copied.
     private static let store = Result {
         let place = try Workplace()
@@ -128,6 +158,15 @@ struct Workplace {
             return try makeNewStore(name, key: key, mode: mode)
         }
         try put(Self.store.get())
+    }
+
+    /// Makes the store of the usual name and a backup of it in the folder `b`, with the same IDs, keys and rows always.
+    func makeBackup() throws {
+        try fill("backup") {
+            try makeStore()
+            let made = try ctl("backup", path("s.db"), path("b"))
+            try #require(made.status == 0, "\(made.errors)")
+        }
     }
 
     private func makeNewStore(_ name: String, key: String?, mode: String) throws {

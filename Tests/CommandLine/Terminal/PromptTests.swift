@@ -10,7 +10,7 @@ struct PromptTests {
 
     init() throws {
         place = try Workplace()
-        #expect(try place.ctl("create", place.path("s.db")).status == 0)
+        try place.makeStore()
     }
 
     /// Plays a terminal, a shell in it and the person before it. The shell starts the command as its job; when that
@@ -82,7 +82,9 @@ struct PromptTests {
     private func prompts(_ shown: String) -> Int { shown.components(separatedBy: "Passphrase: ").count - 1 }
 
     // About half of the tries once ended with "Interrupted system call", so what was typed next went to the shell.
-    @Test("Ctrl-Z stops it with the terminal as it was; when it goes on the prompt comes again", arguments: 1...6)
+    @Test(
+        "Ctrl-Z stops it with the terminal as it was; when it goes on the prompt comes again",
+        arguments: 1...(Sweep.isWhole ? 6 : 3))
     func stop(_: Int) throws {
         let shown = try play("\\x1a", "\\x1a", "\(Self.secret)\\n")
         #expect(prompts(shown) == 3, "\(shown)")
@@ -136,7 +138,9 @@ struct PromptTests {
     @Test("at each of its prompts every command ends with 130 and a sentence", arguments: endings)
     func endedAnywhere(signal: Int32, words: [String]) throws {
         try place.makePlain("CREATE TABLE t (a)")
-        #expect(try place.ctl("backup", place.path("s.db"), place.path("backup")).status == 0)
+        if words.contains("backup") {
+            #expect(try place.ctl("backup", place.path("s.db"), place.path("backup")).status == 0)
+        }
         let files = Set(["s.db", "plain.db", "new.db", "out.db", "b", "backup"])
         let command =
             [words[0]]
