@@ -51,10 +51,10 @@ struct CommandBadInputTests {
         ["conformance", "X"], ["adopt", "X"],
     ]
 
+    private static let kinds = ["text", "empty", "missing", "folder", "plain", "random", "no sidecar"]
+
     // `sql --write`, `backup`, `history record`, `sync init` and `rotate --abort` left an empty X-lock.
-    @Test(
-        "no command leaves anything beside a thing that is no store",
-        arguments: ["text", "empty", "missing", "folder", "plain", "random", "no sidecar"])
+    @Test("no command leaves anything beside a thing that is no store", arguments: kinds)
     func noStore(kind: String) throws {
         let name = "X"
         switch kind {
@@ -71,7 +71,9 @@ struct CommandBadInputTests {
         default: break
         }
         let before = FolderSnapshot(of: place.folder)
-        for words in Self.commands where !(kind == "random" && words[0] == "adopt") {
+        // In `make test` each kind gets one command in three, another one than the kind before it.
+        let commands = Sweep.sample(Self.commands, oneIn: 3, offset: Self.kinds.firstIndex(of: kind) ?? 0)
+        for words in commands where !(kind == "random" && words[0] == "adopt") {
             let arguments = words.map { $0 == "X" ? place.path(name) : $0 } + ["--raw-key-file", place.key]
             let outcome = try place.run(arguments)
             #expect(outcome.status < 128, "\(words): \(outcome.errors)")
@@ -257,7 +259,8 @@ struct CommandBadInputTests {
         #expect(verify.pages("missing_pages") == [(count / 4096 - 1)...(count / 4096)])
     }
 
-    @Test("each byte of the header that SQLCipher fixes is watched, and named", arguments: 0..<24)
+    // Every byte, and every value of it: the tests of PageFormat.
+    @Test("a changed byte of the header that SQLCipher fixes is found, and named", arguments: [0, 15, 16, 18, 20, 23])
     func header(_ offset: Int) throws {
         let byte = try place.bytes("s.db")[offset]
         // Bytes 18 and 19 know two values.

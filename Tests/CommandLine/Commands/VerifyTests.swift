@@ -250,7 +250,10 @@ struct VerifyTests {
     }
 
     // Story: one changed bit hid every later commit, and verify called the store sound without a word.
-    @Test("a WAL that is damaged before its last commit is noted", arguments: [0, 1, 2], ["page", "checksum", "salt"])
+    // Every place of the damage: DamagedWALTests and WALLossTests.
+    @Test(
+        "a WAL that is damaged before its last commit is noted",
+        arguments: zip([0, 1, 2], ["page", "checksum", "salt"]))
     func damagedLog(frame: Int, part: String) throws {
         try copyWithLog()
         var log = try place.bytes("c.db-wal")
