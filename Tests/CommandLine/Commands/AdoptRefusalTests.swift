@@ -148,9 +148,14 @@ struct AdoptRefusalTests {
     private static let places =
         CrashPoint.ofAdoption + [.temporaryFileWritten, .fileRenamed, .sidecarMainWritten, .sidecarWritten]
 
+    /// In `make test` each place has one of the two modes, the next place the other one.
+    private static let kills = places.enumerated().flatMap { number, place in
+        Sweep.sample(["WAL", "DELETE"], oneIn: 2, offset: number).map { (place, $0) }
+    }
+
     @Test(
         "killed at any place, the file opens as before or as a store, and the same command completes it",
-        arguments: places, ["WAL", "DELETE"])
+        arguments: kills)
     func killed(_ point: CrashPoint, _ journal: String) throws {
         try fixture.makeStandard("s.db", journal: journal)
         let rows = try fixture.standardRows("s.db")
@@ -188,7 +193,10 @@ struct AdoptRefusalTests {
         #expect(try leftover().isEmpty)
     }
 
-    @Test("an older version that is killed at any place is not lost", arguments: CrashPoint.ofAdoption)
+    // In `make test` at every other place.
+    @Test(
+        "an older version that is killed at any place is not lost",
+        arguments: Sweep.sample(CrashPoint.ofAdoption, oneIn: 2))
     func killedOlder(_ point: CrashPoint) throws {
         try place.write("test only: sesame street", to: "pass")
         try FileManager.default.copyItem(atPath: Workplace.fixture("v3-standard.db"), toPath: place.path("s.db"))

@@ -38,9 +38,13 @@ struct LockWaitTests {
             && run.isRunning
     }
 
+    /// In `make test` each command gets one of the signals, the next command the other one.
+    private static let interruptions: [([String], Int32)] = commands.enumerated().flatMap { number, command in
+        Sweep.sample([SIGINT, SIGTERM], oneIn: 2, offset: number).map { (command, $0) }
+    }
+
     // `backup` waited for a minute and `rotate` for half of one, without a word, and Ctrl-C did nothing.
-    @Test(
-        "a command says for whom it waits, and a signal ends the wait at once", arguments: commands, [SIGINT, SIGTERM])
+    @Test("a command says for whom it waits, and a signal ends the wait at once", arguments: interruptions)
     func interrupted(_ command: [String], _ signal: Int32) throws {
         let before = Set(try place.names())
         let run = try begin(command)
