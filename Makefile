@@ -62,6 +62,9 @@ soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 obse
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests|JournalReplayTests' \
 	--filter 'BesideRotationTests|PromptTests|InterruptedRestorationTests|LostCopyTests|RecoveryCrashTests|ReplicaOverServerTests' \
 	--filter 'ChangesetSyncTests|PostgreSQLFaultTests|ServerAccessTests|SyncProcessTests|SyncSoakTests|SyncCrashTests' \
+	--filter 'PlantedEntryTests|ShortageTests|LockWaitTests|AdoptRefusalTests|FailedReadTests|CommandBadInputTests|KeyCommandTests' \
+	--filter 'RepositoryCommandTests|CommandLineTests[.]HistoryTests|InteroperabilityTests|ProgramKeyTests|StoreSalvageTests' \
+	--filter 'ConflictClauseTests|ChangedRowTests|LinkedColumnTests|RecordBadInputTests|SidecarParserTests' \
 	--filter 'PowerCutTests|BackupCrashTests|WALResetTests|MishapTests|CrowdTests|OpeningTests|WakeUpTests|RotationCrashTests'
 
 simulation: setup  ## SCHEDULES=20000 seeded schedules of stores that sync, from FIRST=0 on, by JOBS processes (REPLAY=N, SHRINK=N)
