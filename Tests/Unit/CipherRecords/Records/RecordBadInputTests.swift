@@ -517,7 +517,8 @@ struct RecordBadInputTests {
         try write { db in
             for number in 1...3 { _ = try Guest(id: nil, name: "\(number)", email: "\(number)").inserted(db) }
             let id = Column("id")
-            for count in [250, 251, 1_001, 32_000] {
+            // SQLite's time for the last one grows with its square.
+            for count in [250, 251, 1_001, Sample.isWhole ? 32_000 : 8_000] {
                 let anyOf = (0..<count).map { id == $0 + 2 }.joined(operator: .or)
                 try #expect(Guest.filter(anyOf).order(id).fetchAll(db).map(\.id) == [2, 3])
                 if count > 1_001 { continue }
