@@ -21,11 +21,24 @@ struct PageUseTests {
         INSERT INTO long SELECT NULL, text || text || text FROM junk;
         """
 
-    /// A store with an empty virtual table and about 60 free pages in one trunk page.
-    private func makeStore() throws {
+    /// A store with an empty virtual table and about 60 free pages in one trunk page. It is made once, and copied.
+    private static let store = Result {
+        let tests = PageUseTests()
         // An import writes virtual tables into the schema last: then integrity_check begins with them, and leaves out
         // the list.
-        try importPlain(Self.content)
+        try tests.importPlain(content)
+        return try ["", "-sidecar", "-sidecar.bak", "-keylog"].compactMap { ending in
+            guard FileManager.default.fileExists(atPath: tests.fixture.path + ending) else { return nil }
+            return (ending, Data(try tests.fixture.bytes(ending)))
+        } as [(ending: String, bytes: Data)]
+    }
+
+    private func makeStore() throws {
+        for (ending, bytes) in try Self.store.get() {
+            try #require(
+                FileManager.default.createFile(
+                    atPath: fixture.path + ending, contents: bytes, attributes: [.posixPermissions: 0o600]))
+        }
     }
 
     private func importPlain(_ sql: String) throws {
