@@ -13,7 +13,7 @@ import Testing
     private static let marker = "PLAINTEXT-MARKER-5d41402abc4b"
     private static let passphrase = "leak-probe-passphrase-7c9e"
     private static let megabytes =
-        ProcessInfo.processInfo.environment["CIPHERSTORE_LEAK_MEGABYTES"].flatMap { Int($0) } ?? 20
+        ProcessInfo.processInfo.environment["CIPHERSTORE_LEAK_MEGABYTES"].flatMap { Int($0) } ?? 8
 
     /// The leftover of a run of the child.
     private struct Outcome {
