@@ -117,6 +117,36 @@ void cplatform_device_numbers(dev_t device, unsigned *major_number, unsigned *mi
     *minor_number = (unsigned)minor(device);
 }
 
+int cplatform_read_link(const char *path, struct stat *found, char *target, size_t capacity) {
+    int failure = 0;
+#ifdef __linux__
+    int number = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+#else
+    int number = open(path, O_SYMLINK | O_CLOEXEC);
+#endif
+    if (number < 0) return errno;
+    if (fstat(number, found) != 0) {
+        failure = errno;
+    } else if (!S_ISLNK(found->st_mode)) {
+        failure = EINVAL;
+    } else {
+#ifdef __linux__
+        ssize_t length = readlinkat(number, "", target, capacity);
+#else
+        ssize_t length = freadlink(number, target, capacity);
+#endif
+        if (length < 0) {
+            failure = errno;
+        } else if ((size_t)length >= capacity) {
+            failure = ENAMETOOLONG;
+        } else {
+            target[length] = 0;
+        }
+    }
+    close(number);
+    return failure;
+}
+
 #ifdef __linux__
 #define ACL_ATTRIBUTE "system.posix_acl_access"
 

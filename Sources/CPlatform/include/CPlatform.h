@@ -45,6 +45,10 @@ int cplatform_filesystem(const char *path, uint64_t *type, char *name, size_t na
 /* Splits a device number into the two halves that /proc/self/mountinfo prints. */
 void cplatform_device_numbers(dev_t device, unsigned *major_number, unsigned *minor_number);
 
+/* Reads the status and the target of one symbolic link, which nobody can exchange between both. The target ends with a zero.
+   Returns EINVAL for what is no link, ENAMETOOLONG where the target does not fit. */
+int cplatform_read_link(const char *path, struct stat *found, char *target, size_t capacity);
+
 /* Reads the status and the access control list of one file, which is not opened for reading. No link at the end of the path is
    followed. The list has the form of the system (on Linux that of the attribute system.posix_acl_access) and is `count` bytes
    long: none where the file has no list, or is not a regular file. */

@@ -208,22 +208,11 @@ package enum Files {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         guard readlink(path, &buffer, buffer.count) > 0 else { return nil }
         // The owner has to be that of the link that is read.
-        #if canImport(Darwin)
-            let link = open(path, O_SYMLINK | O_CLOEXEC)
-        #else
-            let link = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC)
-        #endif
-        guard link >= 0 else { return nil }
-        defer { close(link) }
         var found = stat()
-        guard fstat(link, &found) == 0, !isOfOtherUser(FileStatus(found), in: directory(of: path)) else { return nil }
-        #if canImport(Darwin)
-            let count = freadlink(link, &buffer, buffer.count)
-        #else
-            let count = readlinkat(link, "", &buffer, buffer.count)
-        #endif
-        guard count > 0 else { return nil }
-        return String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+        guard cplatform_read_link(path, &found, &buffer, buffer.count) == 0,
+            !isOfOtherUser(FileStatus(found), in: directory(of: path))
+        else { return nil }
+        return String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
     /// Whether a link was made by somebody else than root, this user and the owner of its folder.
