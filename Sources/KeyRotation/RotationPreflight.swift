@@ -148,9 +148,10 @@ struct RotationPreflight {
             refusal = error
         }
         // SQLCipher passes zeros to SQLite for a page that fails its authentication, and an error for the next page
-        // that is read. So neither a finding nor the error names the damaged page.
+        // that is read. So neither a finding nor the error names the damaged page. One that has been filled with zeros is
+        // damaged too: the check has found something.
         do {
-            plan.damagedPage = try sampledSpeed(keys, sidecar, bytes: .max).badPage
+            plan.damagedPage = try sampledSpeed(keys, sidecar, bytes: .max, acceptsZeroPages: false).badPage
         } catch let error where !(error is CancellationError) && refusal != nil {
             throw refusal ?? error
         }
@@ -202,9 +203,11 @@ struct RotationPreflight {
 
     /// Re-encrypts sample pages in memory, to a key that is discarded.
     ///
+    /// - Parameter acceptsZeroPages: Whether a page of zeros is no damage: in an auto-vacuum database SQLCipher reads one as
+    ///   a page after the end of the file.
     /// - Returns: Bytes per second, and the damaged page at which it ended, if any.
     private func sampledSpeed(
-        _ keys: SidecarKeys, _ sidecar: Sidecar, bytes: Int = RotationLimits.sampleBytes
+        _ keys: SidecarKeys, _ sidecar: Sidecar, bytes: Int = RotationLimits.sampleBytes, acceptsZeroPages: Bool = true
     ) throws -> (Int, badPage: UInt32?) {
         guard let dataKey = try keys.dataKey(of: sidecar) else { throw StoreError.noKeys(paths.database) }
         let trial = try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
@@ -224,7 +227,7 @@ struct RotationPreflight {
         let begin = ContinuousClock.now
         do {
             let isDone = try reencryption.copy(
-                .all(pages), acceptsZeroPages: true, flow: flow,
+                .all(pages), acceptsZeroPages: acceptsZeroPages, flow: flow,
                 read: { places, buffer in
                     try view.read(firstPage: UInt32(places.lowerBound + 1), count: places.count, into: buffer)
                 },

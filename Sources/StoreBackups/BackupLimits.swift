@@ -4,6 +4,8 @@ enum BackupLimits {
     static let packBytes = 8 << 20
     /// The bytes of pages that are read from a store at once.
     static let batchBytes = 256 * 1024
+    /// How many bytes of earlier packs a backup reads and hashes, of packs that it chooses at random.
+    static let sampledBytes = 64 << 20
     /// The longest record of a backup, in bytes: 32 for each pack of its pages.
     static let recordBytes = 64 << 20
     /// The longest map of a backup, in bytes: 16 for each run of pages.

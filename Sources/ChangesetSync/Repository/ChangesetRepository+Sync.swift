@@ -42,6 +42,18 @@ extension ChangesetRepository {
         }
     }
 
+    /// Notes for the status that an exchange with a remote could not begin, as where its folder is missing.
+    package func noteFailure(of call: String, at remote: String) throws {
+        try writer.unsafeReentrantWrite { db in
+            try db.writingOwnRows {
+                try db.inTransaction(.immediate) {
+                    try RemoteRows(db: db).noteFailure(of: call, at: remote)
+                    return .commit
+                }
+            }
+        }
+    }
+
     private func note(_ report: ExchangeReport, _ exchange: Exchange, last: Int64?) throws {
         let time = Int64(clamping: clock().milliseconds)
         try writer.unsafeReentrantWrite { db in

@@ -91,6 +91,9 @@ struct RemoteRows {
         for failure in report.failures { try add(.failure, failure.call, 0, remote) }
     }
 
+    /// Notes that an exchange could not begin; the next one that ends removes the note.
+    func noteFailure(of call: String, at remote: String) throws { try add(.failure, call, 0, remote) }
+
     /// Ends the attention for objects that cannot be used.
     ///
     /// - Returns: Their number.

@@ -5,8 +5,9 @@ import StorePlatform
 /// The pages of an earlier backup of a store: where each is, and by which tag the same page is recognized.
 ///
 /// SQLCipher's authentication code identifies the content of a page of one number under one key, and every stored page
-/// has been authenticated. So a page with the same tag need not be read by hash again. The clear bytes of page 1 are not
-/// authenticated: its hash is compared.
+/// was authenticated when it was stored. So a page with the same tag is not stored again. The clear bytes of page 1 are
+/// not authenticated: its hash is compared. A pack may have been damaged since: each backup reads and hashes some, in a
+/// small repository all of them (``BackupLimits/sampledBytes``).
 struct KnownPages: Sendable {
     /// The packs of the earlier backup, in the order of its record.
     let packs: [ObjectHash]
@@ -36,10 +37,14 @@ struct KnownPages: Sendable {
         let count = Int(backup.pages) + 1
         tags = [PageTag](repeating: .zero, count: count)
         places = [UInt64](repeating: Self.unknown, count: count)
-        for (pack, runs) in Dictionary(grouping: map.runs, by: \.pack) where pack != PageRun.zeros {
+        var sample = BackupLimits.sampledBytes
+        for (pack, runs) in Dictionary(grouping: map.runs, by: \.pack).shuffled() where pack != PageRun.zeros {
             try check()
             do {
-                try add(runs, repository.table(packs[Int(pack)], pageBytes: backup.pageBytes))
+                let hash = packs[Int(pack)]
+                let table = try repository.table(hash, pageBytes: backup.pageBytes)
+                sample -= try repository.verifyPack(hash, pageBytes: backup.pageBytes, readsPages: sample > 0)
+                add(runs, table)
             } catch let error as StoreError {
                 notices.append("\(error.what) \(error.why) Its pages are stored again.")
             }

@@ -142,8 +142,12 @@ extension BackupRepository {
         }
     }
 
+    /// Compares a pack with its table, and its pages with their hashes.
+    ///
+    /// - Parameter readsPages: Whether its pages are read, or its length alone.
     /// - Returns: The bytes of pages that were read.
-    private func verifyPack(_ pack: ObjectHash, pageBytes: Int, readsPages: Bool) throws -> Int {
+    /// - Throws: `StoreError` `backupDamaged`; `SystemError`.
+    func verifyPack(_ pack: ObjectHash, pageBytes: Int, readsPages: Bool) throws -> Int {
         let table = try table(pack, pageBytes: pageBytes)
         let name = ObjectKind.pack.name(pack)
         guard readsPages else {

@@ -302,7 +302,9 @@ extension DatabaseCopy {
             try? queue.close()
             throw error
         }
-        if try SchemaEntry.all(source).contains(where: \.isOfRepository) { run.notice(SchemaEntry.repositoryLeftOut) }
+        let schema = try SchemaEntry.all(source)
+        if schema.contains(where: \.isOfRepository) { run.notice(SchemaEntry.repositoryLeftOut) }
+        SchemaEntry.noteReservedNames(schema, run)
         let damaged = try DamagedIndex.find(source, run)
         let hash = try ContentHash.of(source, run, .rereadingSource, leavingOut: Set(leftOut.map(\.name)))
         return Copied(rows: rows, hash: hash, leftOut: leftOut, damagedIndexes: damaged)
@@ -469,6 +471,20 @@ struct SchemaEntry {
     static let repositoryLeftOut =
         "the source has the tables of a sync repository, with keys and remotes: they were left out, and the copy belongs to "
         + "no repository"
+
+    /// Notes tables of a program whose names are the library's: they are no content, as the content hash sees it.
+    static func noteReservedNames(_ schema: [SchemaEntry], _ run: ToolRun) {
+        let names = schema.filter { entry in
+            let name = entry.name.lowercased()
+            return entry.type == "table" && entry.isInternal && !entry.isOfRepository
+                && !name.hasPrefix("cipherstore_history")
+        }.map { "\"\($0.name)\"" }
+        guard !names.isEmpty else { return }
+        run.notice(
+            "names that begin with cipherstore_ belong to the library: lists and content hashes leave out "
+                + names.prefix(ToolLimits.namedFrames).joined(separator: ", ")
+                + (names.count > ToolLimits.namedFrames ? " and others" : "") + ". Rename them in the source")
+    }
 
     /// Whether it is a table whose rows are stored in pages of the database: shadow tables too, virtual ones not.
     var isStoredTable: Bool { type == "table" && hasPages }

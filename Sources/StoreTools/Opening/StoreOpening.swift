@@ -178,6 +178,12 @@ package enum StoreOpening {
                 at: path, why: "It is a file of the store \"\(owner)\".",
                 remedy: "Name the store: \(ShellWord.path(owner)).")
         }
+        if let at = path.lastIndex(of: "@"), Files.exists(path[..<at] + "/f/format") {
+            let (place, identifier) = (ShellWord.path(String(path[..<at])), path[path.index(after: at)...])
+            return StoreError.noStore(
+                at: path, why: "It names a backup in a repository, which `cipherctl sql` alone reads in its place.",
+                remedy: "Restore it: `cipherctl restore \(place) NEW --backup \(ShellWord.path(String(identifier)))`.")
+        }
         let why =
             switch try? Files.kind(path) {
             case .regular:

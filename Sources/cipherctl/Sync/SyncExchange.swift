@@ -100,7 +100,12 @@ final class SyncExchange {
     /// remote of every later command.
     private func failing<Value>(_ remote: SyncRemotes.Remote, _ body: () throws -> Value) throws -> Value {
         do {
-            try SyncRemotes.requireFolder(remote.address)
+            do {
+                try SyncRemotes.requireFolder(remote.address)
+            } catch {
+                if remote.isKnown { try access.repository.noteFailure(of: "list", at: remote.name) }
+                throw error
+            }
             return try body()
         } catch {
             // The error of the exchange is the one that matters.

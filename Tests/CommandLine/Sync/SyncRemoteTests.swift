@@ -197,6 +197,12 @@ struct SyncRemoteTests {
         try FileManager.default.moveItem(atPath: place.place.path("remote"), toPath: place.place.path("moved"))
         #expect(try place.sync("push", "a.db").status == 66)
         #expect(try remotes("a.db").count == 1)
+        // Story: the status said that nothing needs attention.
+        let status = try place.sync("status", "a.db")
+        #expect(status.status == 2 && status.output.contains("failed"), "\(status.output)")
+        try FileManager.default.moveItem(atPath: place.place.path("moved"), toPath: place.place.path("remote"))
+        #expect(try place.sync("push", "a.db").status == 0)
+        #expect(try place.sync("status", "a.db").status == 0)
     }
 
     @Test("a folder that cannot be written is an error with its cause, and the status says so until an exchange works")

@@ -47,6 +47,30 @@ import Testing
         var questions = 0
     }
 
+    // Story: the rotation went on, and said that every page is authentic.
+    @Test("a page that was filled with zeros is damage, also in an auto-vacuum store")
+    func zeros() throws {
+        var config = Configuration()
+        config.prepareDatabase { try $0.execute(sql: "PRAGMA auto_vacuum = FULL") }
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"), configuration: config)
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT)")
+            for _ in 0..<200 { try db.execute(sql: "INSERT INTO t VALUES (NULL, hex(randomblob(1000)))") }
+        }
+        #expect(try store.read { try Int.fetchOne($0, sql: "PRAGMA auto_vacuum") } == 1)
+        try store.close()
+        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+        try file.seek(toOffset: 60 * 4096)
+        try file.write(contentsOf: Data(count: 4096))
+        try file.close()
+        let damaged = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        let plan = try KeyRotation(damaged).preflight()
+        #expect(!plan.canBegin && plan.damagedPage == 61, "\(plan.obstacles)")
+        let error = #expect(throws: StoreError.self) { try KeyRotation(damaged).run() }
+        #expect(error?.code == .pageDamaged(61), "\(error as Any)")
+        try damaged.close()
+    }
+
     @Test("a cancellation ends integrity_check in its middle, and the rotation with it", arguments: [true, false])
     func cancels(rotates: Bool) throws {
         let scene = Mutex(Scene())

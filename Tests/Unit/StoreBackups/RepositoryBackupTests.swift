@@ -81,12 +81,19 @@ import Testing
         try other.close()
     }
 
-    @Test("pages whose pack is damaged or missing are stored again by the next backup", arguments: [true, false])
-    func healing(isMissing: Bool) throws {
+    // Story: of packs that were there only the tables were read. With a changed page, no later backup could be restored.
+    @Test(
+        "pages whose pack is missing or damaged, in its table or in a page, are stored again by the next backup",
+        arguments: [nil, 30, 60_000])
+    func healing(flippedByte: Int?) throws {
         let fixture = try RepositoryFixture()
         try fixture.repository.backUp(fixture.store)
         let pack = try #require(try fixture.files(.pack).first)
-        if isMissing { try FileManager.default.removeItem(atPath: pack) } else { try fixture.flip(pack, at: 30) }
+        if let flippedByte {
+            try fixture.flip(pack, at: flippedByte)
+        } else {
+            try FileManager.default.removeItem(atPath: pack)
+        }
         #expect(try fixture.repository.verify().problems.count == 1)
         let report = try fixture.repository.backUp(fixture.store)
         #expect(report.notices.contains { $0.contains("stored again") } && report.newPages > 0)
