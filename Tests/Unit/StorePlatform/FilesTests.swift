@@ -187,4 +187,19 @@ struct FilesTests {
         #expect(missing?.isNotFound == true)
         #expect(try Files.resolvingLinks(of: "/etc") == "/etc")
     }
+
+    // Story: a link that came after the check led commands to a private store of their caller.
+    @Test(
+        "a link of another user in the place of a file is not followed",
+        .enabled(if: geteuid() == 0, "only root can give links away"))
+    func otherUserLink() throws {
+        let (link, target) = (try Files.resolvingLinks(of: folder.file("app.db")), folder.file("private.db"))
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: target)
+        #expect(try Files.resolvingLinks(of: link) == Files.resolvingLinks(of: target))
+        #expect(lchown(link, 61_001, 61_001) == 0)
+        #expect(try Files.resolvingLinks(of: link) == link)
+        // The owner of the folder may lead anywhere.
+        #expect(chown(folder.path, 61_001, 61_001) == 0)
+        #expect(try Files.resolvingLinks(of: link) == Files.resolvingLinks(of: target))
+    }
 }
