@@ -51,7 +51,7 @@ enum LostCommits {
         switch loss {
         case .allContent: committed == 0
         case .afterFrame(let broken), .lastCommit(let broken): committed < broken
-        case .fromFrame, .unknownVersion, .otherKey, .otherState: false
+        case .fromFrame, .unknownVersion, .otherKey, .otherState, .changedHeader: false
         }
     }
 
