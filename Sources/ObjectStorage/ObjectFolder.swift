@@ -5,10 +5,14 @@ import StorePlatform
 ///
 /// An object is written under a temporary name, synced, and linked to its name, so nobody sees a part of it. Only a
 /// program that copies the folder can leave a part of an object; the hash in the name shows it.
+///
+/// Objects and folders are their owner's alone, or a group's too: ``ObjectPermissions``.
 package struct ObjectFolder: ObjectStore {
     private static let temporary = "tmp"
 
     private let root: String
+    private let identity: FileIdentity?
+    private let verifyPath: @Sendable (String) throws -> Void
     private let subfolder: String?
     private let kinds: [String]
     private let nameLimit: Int
@@ -16,14 +20,21 @@ package struct ObjectFolder: ObjectStore {
 
     /// - Parameters:
     ///   - path: An existing folder.
+    ///   - identity: The folder that the path has led to. Another one is refused, because another user may exchange the
+    ///     path for a link at any moment. nil accepts each.
+    ///   - verifyPath: Throws where the path leads through a link that must not be followed; called at each opening.
     ///   - subfolder: The folder in it that holds the objects, which the first object creates; nil for the folder itself.
     ///   - kinds: The first parts of all names, before the slash: each has a folder.
     ///   - nameLimit: The most names of a kind.
     ///   - isName: Whether a text is the name of an object: a kind, a slash, and a plain name of a file.
     package init(
-        path: String, subfolder: String?, kinds: [String], nameLimit: Int, isName: @escaping @Sendable (String) -> Bool
+        path: String, identity: FileIdentity? = nil,
+        verifyPath: @escaping @Sendable (String) throws -> Void = { _ in }, subfolder: String?, kinds: [String],
+        nameLimit: Int, isName: @escaping @Sendable (String) -> Bool
     ) {
         root = path
+        self.identity = identity
+        self.verifyPath = verifyPath
         self.subfolder = subfolder
         self.kinds = kinds
         self.nameLimit = nameLimit
@@ -34,12 +45,14 @@ package struct ObjectFolder: ObjectStore {
 
     package func put(_ name: String, _ bytes: [UInt8]) throws -> PutOutcome {
         let (kind, fileName) = try divided(name)
-        let own = try madeOwnFolder()
-        let folder = try Self.makeFolder(kind, in: own)
+        let root = try openRoot()
+        let permissions = ObjectPermissions(in: try root.status())
+        let own = try subfolder.map { try Self.makeFolder($0, in: root, permissions) } ?? root
+        let folder = try Self.makeFolder(kind, in: own, permissions)
         if try folder.status(of: fileName) != nil { return .alreadyPresent }
-        let uploads = try Self.makeFolder(Self.temporary, in: own)
+        let uploads = try Self.makeFolder(Self.temporary, in: own, permissions)
         let upload = try SystemRandom.bytes(16).reduce(into: "") { $0 += Self.hexadecimal($1) }
-        try uploads.createFile(upload, bytes)
+        try uploads.createFile(upload, bytes, sharedAs: permissions.object)
         do throws(SystemError) {
             // It keeps the temporary name too where the filesystem has hard links.
             defer { try? uploads.remove(upload) }
@@ -75,6 +88,40 @@ package struct ObjectFolder: ObjectStore {
         return try body(file)
     }
 
+    /// Reads an object with the status of its file.
+    ///
+    /// Both are of one open file: another user may give the name to another file meanwhile. No link is followed.
+    ///
+    /// - Parameters:
+    ///   - name: Any name that ``list(_:)`` returns, also one that no object has.
+    ///   - limitBytes: Longer objects are returned up to this length and one byte more.
+    /// - Returns: nil if there is no such object. The bytes are nil if this user may not read them.
+    package func getWithStatus(_ name: String, limitBytes: Int) throws -> (bytes: [UInt8]?, status: FileStatus)? {
+        guard let kind = kinds.first(where: { name.hasPrefix($0 + "/") }) else { throw RemoteNameError(name: name) }
+        let fileName = String(name.dropFirst(kind.count + 1))
+        guard let folder = try ownFolder()?.folder(kind) else { return nil }
+        do {
+            if let file = try folder.file(fileName) {
+                let status = try file.status()
+                return (try file.read(at: 0, byteCount: min(status.byteCount, limitBytes + 1)), status)
+            }
+        } catch  where error.isPermission {
+            return try folder.status(of: fileName).map { (nil, $0) }
+        }
+        return try folder.status(of: fileName).map { ([], $0) }
+    }
+
+    /// Opens the folder, which must be the one that the path has led to.
+    package func openRoot() throws -> OpenFolder {
+        try verifyPath(root)
+        let folder = try OpenFolder(opening: root)
+        // A link may have been there only while the folder was opened.
+        try verifyPath(root)
+        guard let identity else { return folder }
+        guard try folder.status().identity == identity else { throw SystemError.exchanged("open", root) }
+        return folder
+    }
+
     package func list(_ prefix: String) throws -> [ListedObject] {
         guard let own = try ownFolder() else { return [] }
         var found: [ListedObject] = []
@@ -106,32 +153,36 @@ package struct ObjectFolder: ObjectStore {
         }
     }
 
-    /// Removes the files of uploads that were killed. No upload may be running.
+    /// Removes the files of uploads that were killed. No upload may be running. An entry that another user has put there
+    /// stays if this user cannot remove it, as a folder.
     ///
-    /// - Returns: How many there were.
+    /// - Returns: How many were removed.
     package func removeUploads() throws -> Int {
         guard let uploads = try ownFolder()?.folder(Self.temporary) else { return 0 }
-        let names = try uploads.names(limit: nameLimit)
-        for name in names { try uploads.remove(name) }
-        return names.count
+        var count = 0
+        for name in try uploads.names(limit: nameLimit) {
+            do {
+                try uploads.remove(name)
+                count += 1
+            } catch  where error.isPermission || error.isDirectory {
+                // A killed upload of this user is a file that this user may remove.
+            }
+        }
+        return count
     }
 
-    private func ownFolder() throws(SystemError) -> OpenFolder? {
-        let folder = try OpenFolder(opening: root)
+    private func ownFolder() throws -> OpenFolder? {
+        let folder = try openRoot()
         guard let subfolder else { return folder }
         return try folder.folder(subfolder)
     }
 
-    private func madeOwnFolder() throws(SystemError) -> OpenFolder {
-        let folder = try OpenFolder(opening: root)
-        guard let subfolder else { return folder }
-        return try Self.makeFolder(subfolder, in: folder)
-    }
-
     /// Opens a folder, and creates it durably where it is missing.
-    private static func makeFolder(_ name: String, in parent: OpenFolder) throws(SystemError) -> OpenFolder {
+    private static func makeFolder(
+        _ name: String, in parent: OpenFolder, _ permissions: ObjectPermissions
+    ) throws(SystemError) -> OpenFolder {
         if let found = try parent.folder(name) { return found }
-        try parent.makeFolder(name)
+        try parent.makeFolder(name, sharedAs: permissions.folder)
         try parent.synchronize()
         guard let made = try parent.folder(name) else {
             throw SystemError.notFound("openat", parent.path + "/" + name)
@@ -146,6 +197,34 @@ package struct ObjectFolder: ObjectStore {
     }
 
     private static func hexadecimal(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16) }
+}
+
+/// The permissions of new objects and folders: their owner's alone, and of a group that may write the whole folder.
+///
+/// | the folder | a new folder in it | a new object |
+/// |---|---|---|
+/// | its group may not write it | 0700 | 0600 |
+/// | its group may write it | 2770 and its sticky bit | 0640 |
+///
+/// An object never changes, so the group gets no right to write it. A member who removes objects needs the right to write
+/// their folder alone. So the owner of an object has written each byte of it.
+package struct ObjectPermissions: Sendable {
+    /// nil for the owner alone.
+    package let folder: GroupPermissions?
+    package let object: GroupPermissions?
+    /// Of a file that each member locks.
+    package let lock: GroupPermissions?
+
+    /// - Parameter root: The status of the folder that has all objects.
+    package init(in root: FileStatus) {
+        func shared(_ permissions: UInt32) -> GroupPermissions? {
+            guard root.permissions & 0o020 != 0 else { return nil }
+            return GroupPermissions(group: root.group, permissions: permissions)
+        }
+        folder = shared(0o2770 | root.permissions & 0o1000)
+        object = shared(0o640)
+        lock = shared(0o660)
+    }
 }
 
 /// A name that no object has.

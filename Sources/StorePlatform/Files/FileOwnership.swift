@@ -152,6 +152,31 @@ package struct FileAttributes: Sendable {
     }
 }
 
+/// The permissions that a new file or folder has for a group as well.
+package struct GroupPermissions: Sendable {
+    /// nil for the group that the system gives it.
+    let group: UInt32?
+    let permissions: UInt32
+
+    package init(group: UInt32?, permissions: UInt32) {
+        self.group = group
+        self.permissions = permissions
+    }
+
+    /// Applies them to a file or folder that is its owner's alone.
+    ///
+    /// It stays so if this user may not give it to the group: its permissions would then admit another group.
+    package func apply(to file: borrowing FileDescriptor) {
+        if let group {
+            guard let status = try? file.status(),
+                status.group == group || fchown(file.number, uid_t.max, group) == 0
+            else { return }
+        }
+        // Filesystems without permissions refuse it, and need it not.
+        _ = fchmod(file.number, mode_t(permissions))
+    }
+}
+
 /// The users that the system knows.
 enum UserDatabase {
     /// The groups of a user, as a login would give them; nil for a user that the system does not know.

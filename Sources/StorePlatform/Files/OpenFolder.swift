@@ -66,19 +66,21 @@ package final class OpenFolder: Sendable {
         return OpenFolder(owning: number, path: place)
     }
 
-    /// Creates a folder with the permissions of this one, or keeps the one that exists. Not durable until this folder is
-    /// synced.
+    /// Creates a folder, or keeps the one that exists. Not durable until this folder is synced.
     ///
     /// It is made under another name, as its owner's alone, and gets its permissions and its name when it has proved to be
     /// new: another user of a shared folder can exchange it for a private folder of this user at any moment.
     ///
-    /// - Throws: ``SystemError`` with `ESTALE` where somebody has done that.
-    package func makeFolder(_ name: String) throws(SystemError) {
-        try makeFolder(name, afterMaking: { _ in })
+    /// - Parameter shared: The permissions for a group; nil keeps the folder its owner's alone.
+    /// - Throws: ``SystemError`` with `ESTALE` where somebody has exchanged it.
+    package func makeFolder(_ name: String, sharedAs shared: GroupPermissions? = nil) throws(SystemError) {
+        try makeFolder(name, sharedAs: shared, afterMaking: { _ in })
     }
 
     /// - Parameter afterMaking: Called with the first name of the folder, where tests exchange it.
-    func makeFolder(_ name: String, afterMaking: (String) -> Void) throws(SystemError) {
+    func makeFolder(
+        _ name: String, sharedAs shared: GroupPermissions? = nil, afterMaking: (String) -> Void
+    ) throws(SystemError) {
         let place = try checked(name, "mkdirat")
         guard try status(of: name) == nil else { return }
         let first = ".new-\(String(UInt64.random(in: .min ... .max), radix: 16))"
@@ -87,8 +89,7 @@ package final class OpenFolder: Sendable {
         do throws(SystemError) {
             guard let made = try folder(first) else { throw SystemError.exchanged("openat", place) }
             try made.makePrivate()
-            // Filesystems without permissions refuse it, and need it not.
-            _ = fchmod(made.descriptor.number, mode_t(try status().permissions))
+            shared?.apply(to: made.descriptor)
             do throws(SystemError) {
                 try renameExclusively(first, to: self, name)
             } catch  where error.isUnsupported {
@@ -243,14 +244,25 @@ package final class OpenFolder: Sendable {
         return OpenFile(opened)
     }
 
-    /// Creates a file, writes `bytes` and syncs them to disk; the name must not be taken. Its permissions are those of
-    /// this folder, without execution. A file that could not be written as a whole is removed.
+    /// Creates a file with the permissions of this folder, without execution: see ``createFile(_:_:sharedAs:)``.
     package func createFile(_ name: String, _ bytes: [UInt8]) throws(SystemError) {
-        let permissions = try status().permissions & 0o666
-        let file = try newFile(name, permissions: permissions)
+        let status = try status()
+        try createFile(
+            name, bytes, sharedAs: GroupPermissions(group: nil, permissions: status.permissions & 0o666))
+    }
+
+    /// Creates a file, writes `bytes` and syncs them to disk; the name must not be taken. A file that could not be written as
+    /// a whole is removed.
+    ///
+    /// - Parameter shared: The permissions for a group; nil keeps the file its owner's alone, whatever the umask.
+    package func createFile(
+        _ name: String, _ bytes: [UInt8], sharedAs shared: GroupPermissions?
+    ) throws(SystemError) {
+        let file = try newFile(name)
         do {
-            // Independent of the umask. Filesystems without permissions refuse it, and need it not.
-            _ = fchmod(file.number, mode_t(permissions))
+            // The umask may have taken rights of the owner. Filesystems without permissions refuse it, and need it not.
+            _ = fchmod(file.number, mode_t(FileAttributes.privatePermissions))
+            shared?.apply(to: file)
             try file.write(bytes)
             try file.synchronize()
         } catch {

@@ -56,12 +56,19 @@ struct OpenFolderTests {
         #expect(errorNumber { try open.folder("pipe") } == ENOTDIR)
     }
 
-    @Test("files and folders take the permissions of the folder, whatever the umask")
+    @Test("files and folders have the permissions that the caller names, whatever the umask")
     func permissions() throws {
         #expect(chmod(folder.path, 0o2770) == 0)
-        try open.makeFolder("inner")
+        try open.makeFolder("private")
+        try open.createFile("secret", [1], sharedAs: nil)
+        #expect(try open.status(of: "private")?.permissions == 0o700)
+        #expect(try open.status(of: "secret")?.permissions == 0o600)
+        let group = try open.status().group
+        try open.makeFolder("inner", sharedAs: GroupPermissions(group: group, permissions: 0o2770))
+        try open.createFile("readable", [1], sharedAs: GroupPermissions(group: group, permissions: 0o640))
         try open.createFile("file", [1, 2, 3])
         #expect(try open.status(of: "inner")?.permissions == 0o2770)
+        #expect(try open.status(of: "readable")?.permissions == 0o640)
         #expect(try open.status(of: "file")?.permissions == 0o660)
         try open.makeFolder("inner")
         let read = try open.file("file")?.read(at: 0, byteCount: 9)
