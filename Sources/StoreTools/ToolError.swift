@@ -80,12 +80,12 @@ public struct ToolError: Error, Sendable {
             remedy: "Choose another name.")
     }
 
-    /// Refuses a path whose folder does not exist.
+    /// Refuses a path whose folder does not exist, or lies behind a symbolic link of another user.
     ///
-    /// - Throws: ``ToolError`` `noDirectory`; `SystemError`.
+    /// - Throws: ``ToolError`` `noDirectory`; `StoreError` `storeName`; `SystemError`.
     package static func requireDirectory(for path: String) throws {
         let directory = Files.directory(of: path)
-        guard try Files.kind(directory) != .directory else { return }
+        guard try Files.kind(directory) != .directory else { return try OtherUserLink.refuse(directory) }
         if path.hasSuffix("/") {
             throw ToolError(
                 .noDirectory, what: "\"\(path)\" cannot be created.",

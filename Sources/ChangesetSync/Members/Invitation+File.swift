@@ -1,5 +1,6 @@
-import StorePlatform
+import CipherStore
 import StoreCrypto
+import StorePlatform
 
 /// Invitations in files.
 extension Invitation {
@@ -21,8 +22,10 @@ extension Invitation {
 
     /// Writes a new file, which its owner alone may read (0600). It appears as a whole, and is durable.
     ///
-    /// - Throws: ``MemberError`` `.invitationExists`: an invitation replaces no file; `SystemError`.
+    /// - Throws: ``MemberError`` `.invitationExists`: an invitation replaces no file; `StoreError` `storeName` where its folder
+    ///   lies behind a symbolic link of another user; `SystemError`.
     public func write(to path: String) throws {
+        try OtherUserLink.refuse(Files.directory(of: path))
         let folder = try OpenFolder(opening: Files.directory(of: path))
         let name = Files.name(of: path)
         if try folder.status(of: name) != nil { throw MemberError.invitationExists }

@@ -1,13 +1,18 @@
 @_exported import ObjectStorage
+import CipherStore
+import StorePlatform
 
 /// A remote in a folder; the objects of each repository have a folder of their own in it.
+///
+/// Each call refuses a path with a symbolic link of another user in it (`StoreError` `storeName`).
 package struct FolderStore: ObjectStore {
     private let objects: ObjectFolder
 
     /// - Parameter path: An existing folder.
     package init(path: String, repository: RepositoryID) {
         objects = ObjectFolder(
-            path: path, subfolder: repository.description, kinds: ["c", "m", "p", "s", "x"],
+            path: path, verifyPath: { try OtherUserLink.refuse(Files.absolute($0)) }, subfolder: repository.description,
+            kinds: ["c", "m", "p", "s", "x"],
             nameLimit: ExchangeLimits.listedObjects, isName: { ObjectName($0)?.text == $0 })
     }
 

@@ -11,9 +11,11 @@ final class StagedBundle {
     let removed: [String]
     private var isPublished = false
 
-    /// - Throws: ``StoreError`` `alreadyExists` when the target exists; ``SystemError``.
+    /// - Throws: ``StoreError`` `alreadyExists` when the target exists, `storeName` when another user has put a symbolic link
+    ///   into its path; ``SystemError``.
     init(for target: BackupBundle) throws {
         self.target = target.folder
+        try OtherUserLink.refuse(Files.directory(of: target.folder))
         try StorePaths(target.folder).requireShortPath(suffix: ".partial-4194304-00000000/" + BackupBundle.databaseName)
         try Self.requireFree(target.folder)
         removed = try StagingDirectory.removeAbandoned(for: target.folder, .backup)

@@ -204,7 +204,8 @@ package enum Files {
         throw SystemError(call: "readlink", path: path, errorNumber: ELOOP)
     }
 
-    private static func linkTarget(of path: String) -> String? {
+    /// The text of a symbolic link; nil for anything else.
+    package static func linkTarget(of path: String) -> String? {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         guard readlink(path, &buffer, buffer.count) > 0 else { return nil }
         // The owner has to be that of the link that is read.

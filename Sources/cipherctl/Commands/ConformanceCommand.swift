@@ -141,7 +141,8 @@ private struct NewReport {
     /// - Returns: Nil when no report was asked for.
     /// - Parameter store: The store that is checked.
     /// - Throws: ``CommandFailure`` when something is at the path or its directory is missing; `ToolError` `storeName` when
-    ///   it is a name of the store's own files; `SystemError` when no file can be made there.
+    ///   it is a name of the store's own files; `StoreError` `storeName` when its directory lies behind a link of another
+    ///   user; `SystemError` when no file can be made there.
     init?(_ path: String?, besides store: String) throws {
         guard let path else { return nil }
         self.path = path
@@ -152,6 +153,7 @@ private struct NewReport {
                 .noSuchStore, "noDirectory", what: "\"\(path)\" cannot be created.",
                 why: "Its directory does not exist.", hint: "Create it, or check the path.")
         }
+        try OtherUserLink.refuse(Files.directory(of: path))
         // The right to write is tried now: the checks take long.
         try make { _ in }.remove()
     }

@@ -157,6 +157,7 @@ struct StoreRotation {
                 .noSuchStore, "noDirectory", what: "There is no directory \"\(directory)\" for the backup.",
                 why: "The path does not exist, or is not a directory.", hint: "Create it, or check the path.")
         }
+        try OtherUserLink.refuse(directory)
         let time = SlotReport.moment(WallClock.secondsSince1970).filter { $0 != "-" && $0 != ":" }
         let name = "\(Files.name(of: StorePaths(path).database))-\(sidecar.storeID.description.prefix(8))"
         return "\(directory)/\(name)-epoch\(sidecar.epoch)-\(time)"

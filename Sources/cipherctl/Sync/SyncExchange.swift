@@ -118,6 +118,8 @@ final class SyncExchange {
     private static func isOfRemote(_ error: any Error) -> Bool {
         error is RemoteFailure || (error as? CommandFailure)?.name == "noDirectory"
             || (error as? CommandFailure)?.name == "notFolder"
+            // A link of another user in the path of a folder.
+            || (error as? StoreError)?.code == .storeName
     }
 }
 

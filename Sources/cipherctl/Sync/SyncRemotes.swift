@@ -1,5 +1,6 @@
 import ChangesetSync
 import StorePlatform
+import StoreSharing
 
 /// The remotes that a command means.
 struct SyncRemotes {
@@ -61,11 +62,11 @@ struct SyncRemotes {
         }
     }
 
-    /// Refuses a folder that is not there.
+    /// Refuses a folder that is not there, or behind a symbolic link of another user.
     static func requireFolder(_ address: RemoteAddress?) throws {
         guard case .directory(let path) = address?.kind else { return }
         let kind = try Files.kind(path)
-        if kind == .directory { return }
+        if kind == .directory { return try OtherUserLink.refuse(path) }
         guard kind == nil else {
             throw CommandFailure(
                 .usage, "notFolder", what: "\"\(path)\" is no folder.",

@@ -97,6 +97,34 @@ struct PlantedEntryTests {
         }
     }
 
+    // Keys, plain databases and reports were written into a private folder of the caller, to which a link led.
+    @Test("a command that writes a file which the caller names refuses a folder behind a link of another user")
+    func linkToOutputFolder() throws {
+        let shared = try SharedFolder()
+        try #require(try shared.run(["sync", "init", "app.db", "--all-tables"]).status == 0)
+        let before = try shared.state()
+        try shared.plant(.linkToFolder, at: "sub")
+        let invitationKey = ["--invitation-raw-key-file", "../own/two.key"]
+        for words in [
+            ["export", "app.db", "sub/new-out.db", "--insecure-plaintext"],
+            ["key", "reveal", "app.db", "--output", "sub/new-key", "--yes"],
+            ["key", "recovery", "app.db", "--output", "sub/new-key"],
+            ["conformance", "app.db", "--report", "sub/new.html"],
+            ["conformance", "app.db", "--junit", "sub/new.xml"],
+            ["backup", "app.db", "sub/new-copy"], ["rotate", "app.db", "--backup", "sub", "--yes"],
+            ["salvage", "app.db", "sub/new.db"], ["import", "plain.db", "sub/new.db"], ["create", "sub/new.db"],
+            ["restore", "copy", "sub/new.db"],
+            ["sync", "init", "app.db", "--remote", "dir:sub"], ["sync", "push", "app.db", "--remote", "dir:sub"],
+            ["sync", "invite", "app.db", "sub/new.invitation", "--without-remote"] + invitationKey,
+        ] {
+            let outcome = try shared.run(words)
+            #expect(try shared.state() == before, "\(words): \(outcome.errors)")
+            #expect(
+                outcome.status == 64 && outcome.errors.contains("is a symbolic link of another user"),
+                "\(words): \(outcome.status) \(outcome.errors)")
+        }
+    }
+
     // A second name in the place of SQLite's -shm or -wal was overwritten; a link led `create` into a private folder.
     @Test("no file of the caller is changed, nothing waits, and a refusal names what is in the way")
     func planted() throws {
