@@ -17,19 +17,21 @@ public struct BackupRepository: Sendable {
 
     /// Opens a repository in a folder.
     ///
-    /// - Throws: `StoreError` `noSuchStore` where there is none, `sidecarAhead` for one of a newer version,
-    ///   `backupDamaged`; `SystemError`.
-    public init(openingAt path: String) throws { try self.init(opening: FolderPlace(Files.absolute(path))) }
+    /// - Throws: `StoreError` `noSuchStore` where there is none, `sidecarAhead` for one of a newer version, `storeName` where
+    ///   another user has put a symbolic link into the path, `backupDamaged`; `SystemError`.
+    public init(openingAt path: String) throws { try self.init(opening: FolderPlace(verifying: path)) }
 
     /// Creates a repository in an empty folder, or opens the one that is there.
+    ///
+    /// Its files are their owner's alone, and for the group of the folder to read if the group may write the folder.
     ///
     /// - Throws: `StoreError` `alreadyExists` where the folder has other files, and as ``init(openingAt:)``. The folder
     ///   must exist.
     public init(creatingAt path: String) throws {
-        let place = FolderPlace(Files.absolute(path))
+        let place = try FolderPlace(verifying: path)
         if try place.get(ObjectKind.formatName, limitBytes: 1) == nil {
             let own = Set(ObjectKind.allCases.map(\.rawValue) + [FolderPlace.lockName, "tmp", "lost+found"])
-            let others = try OpenFolder(opening: place.path).names(limit: BackupLimits.objects)
+            let others = try place.names(limit: BackupLimits.objects)
                 .filter { !own.contains($0) && !$0.hasPrefix(".new-") }
             guard others.isEmpty else {
                 throw StoreError(

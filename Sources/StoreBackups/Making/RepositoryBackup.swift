@@ -7,7 +7,8 @@ import StorePlatform
 /// Makes a backup of a store in use in a repository:
 ///
 /// 1. Locks the repository against removals.
-/// 2. Chooses the newest backup of the store that its present key made: the parent.
+/// 2. Chooses the newest backup of the store that its present key made: the parent. It gets the next number after the
+///    newest one that the key authenticates.
 /// 3. Keeps the present moment of the store, and stores the pages that the parent does not have, in packs.
 /// 4. Stores sidecar, key log and map.
 /// 5. Stores the record, which makes it a backup.
@@ -40,6 +41,7 @@ struct RepositoryBackup {
         let (created, key) = (WallClock.secondsSince1970, moment.view.key)
         let found = try repository.records()
         let earlier = found.backups.filter { $0.storeID == moment.sidecar.storeID }
+        let newest = try earlier.last { try $0.record.isAuthentic($0.bytes, key.dataKey) }
         let parent = try earlier.last { backup in
             try backup.epoch == moment.sidecar.epoch && backup.pageBytes == moment.view.pageBytes
                 && backup.record.isAuthentic(backup.bytes, key.dataKey)
@@ -53,7 +55,7 @@ struct RepositoryBackup {
             facts: BackupFacts(
                 storeID: moment.sidecar.storeID, epoch: moment.sidecar.epoch, generation: moment.sidecar.generation,
                 created: created, pageBytes: moment.view.pageBytes, pages: moment.view.databasePages),
-            sequence: (earlier.last?.sequence ?? 0) + 1,
+            sequence: Self.sequence(after: newest ?? earlier.last { !$0.isUnproven }),
             wal: BackupRecord.WALPlace(
                 salt1: moment.view.position.salts.first, salt2: moment.view.position.salts.second,
                 frame: moment.view.position.frame),
@@ -71,6 +73,15 @@ struct RepositoryBackup {
             notices: known.notices + damaged
                 + [KeyLog(databasePath: StorePaths(store.path).database).note(.backupMade)]
                 .compactMap(\.self))
+    }
+
+    /// The next number in the order of backups.
+    ///
+    /// - Parameter earlier: The newest backup that the present key authenticates, or else that another user cannot have
+    ///   written. A record without a valid code would push the number of each later backup to its end.
+    private static func sequence(after earlier: StoredBackup?) -> UInt64 {
+        guard let earlier else { return 1 }
+        return earlier.sequence == .max ? .max : earlier.sequence + 1
     }
 
     /// Stores the key log as it is, for people; nothing is decided by it.

@@ -9,8 +9,17 @@ package protocol BackupPlace: ObjectStore {
     ///
     /// - Returns: Fewer bytes where the object ends before; nil if there is no such object.
     func read(_ name: String, at offset: Int, byteCount: Int) throws -> [UInt8]?
+    /// Reads an object, and whether another user may have written it.
+    ///
+    /// - Parameter limitBytes: Longer objects are returned up to this length and one byte more.
+    /// - Returns: nil if there is no such object.
+    func attributed(_ name: String, limitBytes: Int) throws -> AttributedObject?
     /// Removes objects; those that are not there are no error.
     func delete(_ names: [String]) throws
+    /// Removes objects that nothing needs. One that this user cannot remove, because another user has put it there, stays.
+    ///
+    /// - Returns: How many stay.
+    func deleteUnneeded(_ names: [String]) throws -> Int
     /// Removes what killed uploads have left. Only while ``lockForRemoval(_:)`` is held.
     ///
     /// - Returns: How many there were.
@@ -24,6 +33,15 @@ package protocol BackupPlace: ObjectStore {
     ///
     /// - Throws: `StoreError` `storeInUse` where that takes too long; `CancellationError`.
     func lockForRemoval(_ isCancelled: () -> Bool) throws -> any PlaceLock
+}
+
+/// An object, and what the place knows of its writer.
+package struct AttributedObject: Sendable {
+    /// nil where this user may not read it.
+    package let bytes: [UInt8]?
+    /// Whether another user may have written it: neither this user, root nor the owner of the place has, as far as the
+    /// place can tell.
+    package let isUnproven: Bool
 }
 
 /// A lock of a place, until it is released or its process ends.

@@ -1,5 +1,6 @@
 import ObjectStorage
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// A repository in a folder: each kind of objects has a folder in it, and the bytes of the file `lock` are its locks.
@@ -10,15 +11,33 @@ package struct FolderPlace: BackupPlace {
     let path: String
     private let objects: ObjectFolder
 
-    /// - Parameter path: An existing folder.
-    package init(_ path: String) {
+    /// - Parameters:
+    ///   - path: An existing folder.
+    ///   - identity: The folder that the path has led to; nil accepts each.
+    package init(_ path: String, identity: FileIdentity? = nil) {
         self.path = path
         objects = ObjectFolder(
-            path: path, subfolder: nil, kinds: ObjectKind.allCases.map(\.rawValue), nameLimit: BackupLimits.objects,
-            isName: { ObjectKind.isName($0) })
+            path: path, identity: identity, subfolder: nil, kinds: ObjectKind.allCases.map(\.rawValue),
+            nameLimit: BackupLimits.objects, isName: { ObjectKind.isName($0) })
+    }
+
+    /// Opens a folder, and refuses a path with a link of another user in it. Later calls refuse another folder under the
+    /// path.
+    ///
+    /// - Throws: `StoreError` `storeName`; `SystemError`.
+    package init(verifying path: String) throws {
+        let path = Files.absolute(path)
+        try OtherUserLink.refuse(path)
+        let identity = try OpenFolder(opening: path).status().identity
+        // A link may have been there only while the folder was opened.
+        try OtherUserLink.refuse(path)
+        self.init(path, identity: identity)
     }
 
     package var description: String { path }
+
+    /// The names in the folder.
+    func names(limit: Int) throws -> [String] { try objects.openRoot().names(limit: limit) }
 
     package func put(_ name: String, _ bytes: [UInt8]) throws -> PutOutcome { try objects.put(name, bytes) }
 
@@ -30,18 +49,45 @@ package struct FolderPlace: BackupPlace {
         try objects.read(name, at: offset, byteCount: byteCount)
     }
 
+    /// A file counts as written by its owner, unless its mode lets others write it: somebody can then have put other
+    /// bytes into it, and given it the name that they have.
+    package func attributed(_ name: String, limitBytes: Int) throws -> AttributedObject? {
+        guard let found = try objects.getWithStatus(name, limitBytes: limitBytes) else { return nil }
+        let trusted = [0, ProcessInspector.effectiveUser, try objects.openRoot().status().owner]
+        return AttributedObject(
+            bytes: found.bytes,
+            isUnproven: !trusted.contains(found.status.owner) || found.status.permissions & 0o022 != 0)
+    }
+
     package func list(_ prefix: String) throws -> [ListedObject] { try objects.list(prefix) }
 
     package func delete(_ name: String) throws { try objects.delete(name) }
 
     package func delete(_ names: [String]) throws { try objects.delete(names) }
 
+    package func deleteUnneeded(_ names: [String]) throws -> Int {
+        do {
+            try objects.delete(names)
+            return 0
+        } catch let error as SystemError where error.isPermission || error.isDirectory {
+            return try names.count { name in
+                do {
+                    try objects.delete(name)
+                    return false
+                } catch let error as SystemError where error.isPermission || error.isDirectory {
+                    guard try attributed(name, limitBytes: 0)?.isUnproven == true else { throw error }
+                    return true
+                }
+            }
+        }
+    }
+
     package func removeUploads() throws -> Int { try objects.removeUploads() }
 
     // MARK: Locks
 
     package func lockForUse(isWriting: Bool, _ isCancelled: () -> Bool) throws -> any PlaceLock {
-        let folder = try OpenFolder(opening: path)
+        let folder = try objects.openRoot()
         do {
             let file = try lockFile(in: folder)
             guard try wait(for: file, .shared, BackupLimits.useWait, isCancelled) else {
@@ -59,7 +105,7 @@ package struct FolderPlace: BackupPlace {
     }
 
     package func lockForRemoval(_ isCancelled: () -> Bool) throws -> any PlaceLock {
-        let file = try lockFile(in: OpenFolder(opening: path))
+        let file = try lockFile(in: objects.openRoot())
         guard try wait(for: file, .exclusive, BackupLimits.removalWait, isCancelled) else {
             throw inUse(
                 "A backup, a restoration or a verification uses it.",
@@ -69,8 +115,17 @@ package struct FolderPlace: BackupPlace {
     }
 
     private func lockFile(in folder: OpenFolder) throws(SystemError) -> LockableFile {
-        let permissions = try folder.status().permissions & 0o666
-        guard let file = try folder.writableFile(Self.lockName, creating: permissions) else {
+        if let file = try folder.writableFile(Self.lockName, creating: nil) { return LockableFile(file) }
+        // It gets its name with its permissions: another member may open it at once.
+        let first = ".new-\(String(UInt64.random(in: .min ... .max), radix: 16))"
+        try folder.createFile(first, [], sharedAs: ObjectPermissions(in: folder.status()).lock)
+        defer { try? folder.remove(first) }
+        do throws(SystemError) {
+            try folder.place(first, in: folder, Self.lockName)
+        } catch  where error.isAlreadyThere {
+            // Another process has made it.
+        }
+        guard let file = try folder.writableFile(Self.lockName, creating: nil) else {
             throw SystemError.notFound("openat", path + "/" + Self.lockName)
         }
         return LockableFile(file)

@@ -4,10 +4,24 @@ import StorePlatform
 
 /// The result of a prune, or of its dry run.
 public struct PruneReport: Sendable {
-    /// A backup and the rules that keep it; none for one that is removed.
+    /// Whether the rules count a backup. One that they do not count is kept.
+    public enum Standing: Hashable, Sendable {
+        case counted
+        /// No key was given, and another user may have written the record.
+        case unproven
+        /// The key has not authenticated the record: it is forged, of another store, or of a time with other keys.
+        case notAuthentic
+    }
+
+    /// A backup, and whether it is kept.
     public struct Decision: Sendable {
         public let backup: StoredBackup
+        public let standing: Standing
+        /// The rules that keep it. None keeps a backup that is not counted.
         public let rules: [RetentionPolicy.Rule]
+
+        /// Whether it stays.
+        public var isKept: Bool { standing != .counted || !rules.isEmpty }
     }
 
     /// By store, in the order in which the backups were made.
@@ -27,49 +41,98 @@ extension BackupRepository {
     /// waits for them, and they wait for it. If it is interrupted, every backup is there or not, and the next prune
     /// removes the rest.
     ///
-    /// - Parameter isDryRun: Whether nothing is removed, only reported.
+    /// | | counted | kept, and not counted |
+    /// |---|---|---|
+    /// | without a key | records that this user, root or the owner of the repository has written | the other ones |
+    /// | with a key | records that it authenticates, of any user | the other ones |
+    ///
+    /// So a member of the group without the key cannot make a record that takes the place of a backup.
+    ///
+    /// - Parameters:
+    ///   - source: A key of the stores, which is read once, before the repository is locked.
+    ///   - isDryRun: Whether nothing is removed, only reported.
     /// - Throws: `StoreError` `storeInUse` when another process uses the repository for longer than ten seconds;
-    ///   `backupDamaged` when a record cannot be read, because its objects are not known then; `sidecarAhead`;
-    ///   `CancellationError`; `SystemError`.
+    ///   `backupDamaged` when a record that another user cannot have written is unreadable, because its objects are not
+    ///   known then; `sidecarAhead`; `wrongKey` where the key authenticates no record; `CancellationError`; `SystemError`.
     @discardableResult
     public func prune(
-        keeping policy: RetentionPolicy, isDryRun: Bool = false, isCancelled: () -> Bool = { false }
+        keeping policy: RetentionPolicy, unlockedBy source: KeySource? = nil, isDryRun: Bool = false,
+        isCancelled: () -> Bool = { false }
     ) throws -> PruneReport {
+        let material = try source?.read()
         let lock = try isDryRun ? place.lockForUse(isWriting: false, isCancelled) : place.lockForRemoval(isCancelled)
         defer { lock.release() }
         let found = try records()
-        if let (name, why) = found.damaged.first { throw unreadable(name, why, isAhead: found.hasAhead) }
-        let decisions = Self.decisions(found.backups, policy)
-        let (kept, removed) = (decisions.filter { !$0.rules.isEmpty }, decisions.filter(\.rules.isEmpty))
-        let needed = Set(kept.flatMap { Self.needed(by: $0.backup.record) })
+        let unreadable = found.damaged.filter { !$0.isUnproven }
+        if let damage = unreadable.first(where: \.isAhead) ?? unreadable.first { throw refusal(damage) }
+        var notices = found.damaged.map {
+            "The object \($0.name) \($0.why). Another user may have put it there, so its pages are not kept."
+        }
+        let authenticated = try material.map { try authentication(of: found.backups, by: $0) }
+        if let authenticated {
+            guard !authenticated.authentic.isEmpty || found.backups.isEmpty else {
+                throw opensNothing("Give a key that a store had when it was backed up. Nothing was removed.")
+            }
+            notices += authenticated.problems.map { "The backup \($0.object) is not counted. \($0.sentence)" }
+        }
+        let decisions = Self.decisions(found.backups, policy) { backup in
+            if let authenticated { return authenticated.authentic.contains(backup.id) ? .counted : .notAuthentic }
+            return backup.isUnproven ? .unproven : .counted
+        }
+        let needed = Set(decisions.filter(\.isKept).flatMap { Self.needed(by: $0.backup.record) })
         let unneeded = try [ObjectKind.pack, .blob].flatMap { kind in
-            try place.list(kind.rawValue + "/").map(\.name).filter { !needed.contains($0) }
+            try place.list(kind.rawValue + "/").map(\.name).filter { ObjectKind.isName($0) && !needed.contains($0) }
         }
-        let now = WallClock.secondsSince1970
-        let notices = kept.filter { $0.backup.created > now + 86_400 }.map {
-            "The backup \($0.backup.shortID) is from the future: the clock was wrong when it was made, or is wrong now."
-        }
+        notices += Self.notices(decisions)
         if isDryRun {
             return PruneReport(decisions: decisions, objects: unneeded.count, isDryRun: true, notices: notices)
         }
         if isCancelled() { throw CancellationError() }
         // The records first: a record never names an object that was removed.
-        try place.delete(removed.map { ObjectKind.backup.name($0.backup.id) })
-        try place.delete(unneeded)
-        let uploads = try place.removeUploads()
-        return PruneReport(decisions: decisions, objects: unneeded.count + uploads, isDryRun: false, notices: notices)
+        try place.delete(decisions.filter { !$0.isKept }.map { ObjectKind.backup.name($0.backup.id) })
+        let left = try place.deleteUnneeded(unneeded)
+        if left > 0 {
+            notices.append("\(CountText.text(left, "object")) of another user stayed: the system refused the removal.")
+        }
+        return PruneReport(
+            decisions: decisions, objects: unneeded.count - left + (try place.removeUploads()), isDryRun: false,
+            notices: notices)
     }
 
-    private static func decisions(_ backups: [StoredBackup], _ policy: RetentionPolicy) -> [PruneReport.Decision] {
+    private static func decisions(
+        _ backups: [StoredBackup], _ policy: RetentionPolicy, _ standing: (StoredBackup) -> PruneReport.Standing
+    ) -> [PruneReport.Decision] {
         var decisions: [PruneReport.Decision] = []
         var rest = backups[...]
         while let first = rest.first {
             let ofStore = rest.prefix { $0.storeID == first.storeID }
             rest = rest.dropFirst(ofStore.count)
-            let reasons = policy.reasons(ofStore.map { .init(sequence: $0.sequence, created: $0.created) })
-            decisions += zip(ofStore, reasons).map { .init(backup: $0, rules: $1) }
+            let standings = ofStore.map(standing)
+            let counted = zip(ofStore, standings).filter { $1 == .counted }.map(\.0)
+            var reasons = policy.reasons(counted.map { .init(sequence: $0.sequence, created: $0.created) })[...]
+            decisions += zip(ofStore, standings).map { backup, standing in
+                .init(
+                    backup: backup, standing: standing,
+                    rules: standing == .counted ? reasons.popFirst() ?? RetentionPolicy.Rule.allCases : [])
+            }
         }
         return decisions
+    }
+
+    private static func notices(_ decisions: [PruneReport.Decision]) -> [String] {
+        let unproven = decisions.filter { $0.standing == .unproven }.map(\.backup)
+        let now = WallClock.secondsSince1970
+        let future = decisions.filter { $0.isKept && $0.standing == .counted && $0.backup.created > now + 86_400 }
+        return
+            (unproven.isEmpty
+            ? []
+            : [
+                "\(CountText.text(unproven.count, "record")) may be of another user: \(names(unproven)). Without a key they "
+                    + "are kept and not counted; with a key (--key-file F) each genuine one counts."
+            ])
+            + future.map {
+                "The backup \($0.backup.shortID) is from the future: the clock was wrong when it was made, or is wrong now."
+            }
     }
 
     private static func needed(by record: BackupRecord) -> [String] {
@@ -77,15 +140,16 @@ extension BackupRepository {
             + record.packs.map(ObjectKind.pack.name)
     }
 
-    private func unreadable(_ name: String, _ why: String, isAhead: Bool) -> StoreError {
-        if isAhead {
+    private func refusal(_ damage: Records.Damage) -> StoreError {
+        if damage.isAhead {
             return StoreError(
                 .sidecarAhead, what: "The backup repository \"\(place.description)\" has backups of a newer version.",
-                why: "The object \(name) \(why).", remedy: "Prune it with the newer version; nothing was removed.")
+                why: "The object \(damage.name) \(damage.why).",
+                remedy: "Prune it with the newer version; nothing was removed.")
         }
         return StoreError(
             .backupDamaged, what: "The backup repository \"\(place.description)\" cannot be pruned.",
-            why: "The object \(name) \(why), so the objects that it needs are not known.",
+            why: "The object \(damage.name) \(damage.why), so the objects that it needs are not known.",
             remedy: "If that backup is lost, remove the object by hand, then prune again. Nothing was removed.")
     }
 }

@@ -51,7 +51,14 @@ extension BackupRepository {
         result.problems = found.damaged.map {
             .init(object: $0.name, sentence: "The object \($0.name) \($0.why).", backups: [])
         }
-        if let source { try authenticate(found.backups, source.read(), &result) }
+        if let source {
+            let found = try authentication(of: found.backups, by: source.read())
+            result.authentic = found.authentic.count
+            result.problems += found.problems
+            guard result.authentic > 0 || result.backups == 0 || !result.problems.isEmpty else {
+                throw opensNothing("Give a key of that time, or verify without a key: that compares all hashes.")
+            }
+        }
         try verifyBlobs(found.backups, &result, isCancelled)
         var users: [ObjectHash: [StoredBackup]] = [:]
         for backup in found.backups { for pack in backup.record.packs { users[pack, default: []].append(backup) } }
@@ -71,36 +78,6 @@ extension BackupRepository {
             progress(number + 1, users.count)
         }
         return result
-    }
-
-    private func authenticate(
-        _ backups: [StoredBackup], _ material: Secret, _ result: inout RepositoryVerification
-    ) throws {
-        // Keyslots are derived once for each sidecar.
-        var opened: [ObjectHash: SidecarKeys?] = [:]
-        for backup in backups {
-            do {
-                let source = RepositorySource(repository: self, backup: backup)
-                _ = try source.open(BackupWatch(progress: nil, isCancelled: { false })) { sidecar in
-                    if let keys = opened[backup.record.sidecar] { return keys }
-                    let keys = try material.unlock(sidecar)
-                    opened[backup.record.sidecar] = .some(keys)
-                    return keys
-                }
-                result.authentic += 1
-            } catch let error as StoreError where error.code == .wrongKey {
-                // The backup of another store, or of a time with other keys.
-            } catch let error as StoreError where [.backupDamaged, .sidecarForged].contains(error.code) {
-                result.problems.append(
-                    .init(object: ObjectKind.backup.name(backup.id), sentence: error.why, backups: [backup.id]))
-            }
-        }
-        guard result.authentic > 0 || backups.isEmpty || !result.problems.isEmpty else {
-            throw StoreError(
-                .wrongKey, what: "The key opens no backup in \"\(place.description)\".",
-                why: "A backup opens with the keys that its store had when it was made.",
-                remedy: "Give a key of that time, or verify without a key: that compares all hashes.")
-        }
     }
 
     private func verifyBlobs(

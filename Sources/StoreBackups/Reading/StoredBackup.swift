@@ -4,6 +4,11 @@ import CipherStore
 public struct StoredBackup: Hashable, Sendable {
     /// The SHA-256 of its record.
     public let id: ObjectHash
+    /// Whether another user may have written its record: neither this user, root nor the owner of the repository has, as far
+    /// as the system shows.
+    ///
+    /// Without a key such a record is neither counted nor removed by a prune, and is chosen by its identifier alone.
+    public let isUnproven: Bool
     let record: BackupRecord
     let bytes: [UInt8]
 
@@ -32,27 +37,40 @@ public struct StoredBackup: Hashable, Sendable {
 extension BackupRepository {
     /// The records of all backups, and the names of those that cannot be read.
     struct Records {
+        /// An object that is no record, or cannot be read.
+        struct Damage {
+            /// The name of the object.
+            let name: String
+            /// The fault, as the end of a sentence.
+            let why: String
+            /// Whether a newer version has written it.
+            var isAhead = false
+            /// Whether another user may have written it.
+            let isUnproven: Bool
+        }
+
         var backups: [StoredBackup] = []
-        /// Names of objects, and why each is no record.
-        var damaged: [(name: String, why: String)] = []
-        /// Whether one of them was written by a newer version.
-        var hasAhead = false
+        var damaged: [Damage] = []
     }
 
     func records() throws -> Records {
         var found = Records()
         for object in try place.list(ObjectKind.backup.rawValue + "/") {
-            guard let hash = ObjectKind.backup.hash(ofName: object.name) else {
-                found.damaged.append((object.name, "has a name that no record has"))
-                continue
-            }
-            guard let bytes = try place.get(object.name, limitBytes: BackupLimits.recordBytes) else { continue }
+            guard let file = try place.attributed(object.name, limitBytes: BackupLimits.recordBytes) else { continue }
             do {
+                guard let hash = ObjectKind.backup.hash(ofName: object.name) else {
+                    throw FormatFault("has a name that no record has")
+                }
+                guard let bytes = file.bytes else { throw FormatFault("may not be read by this user") }
                 guard try ObjectHash(of: bytes) == hash else { throw FormatFault("was changed") }
-                found.backups.append(StoredBackup(id: hash, record: try BackupRecord.parse(bytes), bytes: bytes))
+                found.backups.append(
+                    StoredBackup(
+                        id: hash, isUnproven: file.isUnproven, record: try BackupRecord.parse(bytes), bytes: bytes))
             } catch let fault as FormatFault {
-                found.hasAhead = found.hasAhead || fault.isAhead
-                found.damaged.append((object.name, fault.description))
+                found.damaged.append(
+                    .init(
+                        name: object.name, why: fault.description, isAhead: fault.isAhead,
+                        isUnproven: file.isUnproven))
             }
         }
         found.backups.sort { $0.storeID == $1.storeID ? $0.precedes($1) : "\($0.storeID)" < "\($1.storeID)" }
@@ -66,17 +84,25 @@ extension BackupRepository {
     /// - Throws: `SystemError`.
     public func backups(onDamage: (String) -> Void = { _ in }) throws -> [StoredBackup] {
         let found = try records()
-        for (name, why) in found.damaged { onDamage("The object \(name) of \"\(place.description)\" \(why).") }
+        for damage in found.damaged {
+            onDamage("The object \(damage.name) of \"\(place.description)\" \(damage.why).")
+        }
         return found.backups
     }
 
     /// Finds one backup.
     ///
+    /// Without an identifier, a backup whose record another user may have written is left out: see
+    /// ``StoredBackup/isUnproven``.
+    ///
     /// - Parameters:
     ///   - identifier: The first digits of its identifier, at least four; nil for the newest.
     ///   - time: The latest time of the backup, in seconds since 1970.
+    ///   - onNotice: Called with a sentence if a later backup was left out.
     /// - Throws: `StoreError` `noSuchStore` where there is none, `alreadyExists` where the choice is not clear.
-    public func backup(_ identifier: String? = nil, notAfter time: UInt64? = nil) throws -> StoredBackup {
+    public func backup(
+        _ identifier: String? = nil, notAfter time: UInt64? = nil, onNotice: (String) -> Void = { _ in }
+    ) throws -> StoredBackup {
         var found = try backups()
         if let identifier {
             guard identifier.utf8.count >= BackupLimits.identifierDigits else {
@@ -88,21 +114,42 @@ extension BackupRepository {
             }
         }
         if let time { found = found.filter { $0.created <= time } }
+        let unproven = identifier == nil ? found.filter(\.isUnproven) : []
+        if identifier == nil { found.removeAll(where: \.isUnproven) }
         guard Set(found.map(\.storeID)).count <= 1 else {
             throw unclear("It has backups of several stores.", "Name the backup by its identifier (--backup).")
         }
         // Of the time, not of the order: after a clock was set back, an earlier backup may be of a later time.
-        guard
-            let last = time == nil
-                ? found.last : found.max(by: { ($0.created, $0.sequence) < ($1.created, $1.sequence) })
-        else { throw notFound("No backup in it matches.") }
+        func precedes(_ one: StoredBackup, _ other: StoredBackup) -> Bool {
+            time == nil ? one.precedes(other) : (one.created, one.sequence) < (other.created, other.sequence)
+        }
+        guard let last = found.max(by: precedes) else {
+            if unproven.isEmpty { throw notFound("No backup in it matches.") }
+            throw notFound(
+                "\(CountText.text(unproven.count, "backup")) in it that would match may be of another user, who needs no key "
+                    + "for that.",
+                remedy: "Name one by its identifier (--backup): the key then shows whether it is genuine.")
+        }
+        let left = unproven.filter { $0.storeID == last.storeID && precedes(last, $0) }
+        if !left.isEmpty {
+            onNotice(
+                "The backup \(last.shortID) was chosen. Later records were left out, because another user may have "
+                    + "written them without a key: \(Self.names(left)). Name one by its identifier to use it.")
+        }
         return last
     }
 
-    private func notFound(_ why: String) -> StoreError {
+    /// Names some backups in a sentence.
+    static func names(_ backups: [StoredBackup]) -> String {
+        let more = backups.count > 3 ? " and \(backups.count - 3) more" : ""
+        return backups.suffix(3).map(\.shortID).joined(separator: ", ") + more
+    }
+
+    private func notFound(_ why: String, remedy: String = "") -> StoreError {
         StoreError(
             .noSuchStore, what: "There is no such backup in \"\(place.description)\".", why: why,
-            remedy: "See `cipherctl backup list \(ShellWord.path(place.description))`.")
+            remedy: (remedy.isEmpty ? "" : remedy + " ")
+                + "See `cipherctl backup list \(ShellWord.path(place.description))`.")
     }
 
     private func unclear(_ why: String, _ remedy: String) -> StoreError {

@@ -14,7 +14,7 @@ struct BackupListCommand: Command {
         examples: ["cipherctl backup list /backup", "cipherctl backup list /backup --json"],
         notes: [
             "It needs no key, so it shows what the records say: nothing of it is authenticated. `cipherctl backup "
-                + "verify PLACE` with a key authenticates it.",
+                + "verify PLACE` with a key authenticates it. \"unproven\" marks a record that another user may have written.",
             "The exit code is 2 if a record cannot be read.",
         ])
 
@@ -29,7 +29,7 @@ struct BackupListCommand: Command {
         for sentence in damage { console.note(sentence) }
         try console.report(
             json: .object(["backups": .array(backups.map { .object($0.members) }), "damaged": .int(damage.count)]),
-            lines: backups.isEmpty ? ["no backups"] : backups.map(\.line))
+            lines: backups.isEmpty ? ["no backups"] : backups.map { $0.line + ($0.isUnproven ? "  unproven" : "") })
         return damage.isEmpty ? .ok : .needsAttention
     }
 }
@@ -49,14 +49,16 @@ struct BackupPruneCommand: Command {
             OptionSyntax("--keep-monthly", value: "N", "the same for months"),
             OptionSyntax("--dry-run", "show what would be removed, and remove nothing"),
             .yes, .json, .quiet,
-        ],
+        ] + KeyOptions.all,
         examples: [
             "cipherctl backup prune /backup --keep-last 10 --keep-daily 7 --keep-weekly 4 --keep-monthly 12 --dry-run",
-            "cipherctl backup prune /backup --keep-last 10 --yes",
+            "cipherctl backup prune /backup --keep-last 10 --yes --key-file app.key",
         ],
         notes: [
-            "A backup stays if any rule keeps it; the newest one of each store always stays. Times are UTC. It needs no "
-                + "key.",
+            "A backup stays if any rule keeps it; the newest one of each store always stays. Times are UTC.",
+            "Without an option for a key it asks for none. Then a record that another user may have written is kept and not "
+                + "counted: nothing shows that it is a backup. With a key the records count that it authenticates, of any "
+                + "user. The other ones are kept and not counted, also those of stores and times with other keys.",
             "It also removes what killed backups have left. It waits ten seconds for backups, restorations and "
                 + "verifications, then ends with 69.",
         ])
@@ -90,13 +92,16 @@ struct BackupPruneCommand: Command {
             try Confirmation.require(
                 "The backups in \"\(arguments.operands[0])\" that no rule keeps are removed for good.", arguments)
         }
+        let key = KeyOptions.isGiven(arguments) ? try UnlockedKey(KeyOptions.source(arguments), console) : nil
         Interruption.beginWork()
         let report = try Interruption.explaining {
-            try repository.prune(keeping: policy, isDryRun: isDryRun) { Interruption.hasArrived }
+            try repository.prune(keeping: policy, unlockedBy: key?.source, isDryRun: isDryRun) {
+                Interruption.hasArrived
+            }
         }
         for notice in report.notices { console.note(notice) }
         let verb = isDryRun ? "would remove" : "removed"
-        let removed = report.decisions.count { $0.rules.isEmpty }
+        let removed = report.decisions.count { !$0.isKept }
         try console.report(
             json: .object([
                 "dry_run": .bool(isDryRun), "kept": .int(report.decisions.count - removed), "removed": .int(removed),
@@ -106,15 +111,27 @@ struct BackupPruneCommand: Command {
                         .object(
                             decision.backup.members
                                 + JSON.members([
-                                    "kept_by": .array(decision.rules.map { .string($0.rawValue) })
+                                    "counted": .bool(decision.standing == .counted),
+                                    "kept_by": .array(decision.rules.map { .string($0.rawValue) }),
                                 ]))
                     }),
             ]),
-            lines: report.decisions.map { decision in
-                let rules = decision.rules.map(\.rawValue).joined(separator: ", ")
-                return decision.backup.line + "  " + (rules.isEmpty ? verb : "kept: \(rules)")
-            } + ["\(verb) \(CountText.text(removed, "backup")), \(CountText.text(report.objects, "object"))"])
+            lines: report.decisions.map { "\($0.backup.line)  \($0.outcome(verb))" }
+                + ["\(verb) \(CountText.text(removed, "backup")), \(CountText.text(report.objects, "object"))"])
         return .ok
+    }
+}
+
+extension PruneReport.Decision {
+    /// The last words of the line of a backup.
+    ///
+    /// - Parameter removal: The words for one that is not kept.
+    fileprivate func outcome(_ removal: String) -> String {
+        switch standing {
+        case .counted: isKept ? "kept: " + rules.map(\.rawValue).joined(separator: ", ") : removal
+        case .unproven: "kept: perhaps written by another user, and not counted"
+        case .notAuthentic: "kept: not authentic under this key, and not counted"
+        }
     }
 }
 
@@ -200,14 +217,16 @@ enum RepositoryWork {
     }
 
     /// The backup that `--backup` and `--at` choose.
-    static func chosen(_ arguments: ParsedArguments, in repository: BackupRepository) throws -> StoredBackup {
+    static func chosen(
+        _ arguments: ParsedArguments, in repository: BackupRepository, _ console: Console
+    ) throws -> StoredBackup {
         let time: UInt64? = try arguments.value("--at").map { text in
             guard let date = try? Date(text, strategy: .iso8601), date.timeIntervalSince1970 >= 0 else {
                 throw UsageError("--at needs a time in UTC.", hint: "Write: --at 2026-11-28T10:15:30Z")
             }
             return UInt64(date.timeIntervalSince1970)
         }
-        return try repository.backup(arguments.value("--backup"), notAfter: time)
+        return try repository.backup(arguments.value("--backup"), notAfter: time, onNotice: { console.note($0) })
     }
 }
 
@@ -255,6 +274,7 @@ extension StoredBackup {
         JSON.members([
             "backup": .string("\(id)"), "store_id": .string("\(storeID)"), "created": .int(created),
             "sequence": .int(sequence), "epoch": .int(epoch), "page_bytes": .int(pageBytes), "pages": .int(pages),
+            "unproven": .bool(isUnproven),
         ])
     }
 }

@@ -201,7 +201,8 @@ struct RestoreCommand: Command {
             "cipherctl restore /backup/repository app.db --at 2026-11-28T10:15:30Z --key-file app.key",
         ],
         notes: [
-            "Of a repository the newest backup is restored unless --backup or --at chooses another one.",
+            "Of a repository the newest backup is restored unless --backup or --at chooses another one. A record that another "
+                + "user may have written is chosen by --backup alone; a note names later ones.",
             "The key is one that opened the store when the backup was made. The whole backup is verified before anything "
                 + "is changed; then the copy is read back and takes its place in one step.",
             "With --replace the former files are kept in a folder beside the store, STORE-replaced-<time>: remove it "
@@ -228,7 +229,7 @@ struct RestoreCommand: Command {
         try ToolError.requireForeign(storePath, to: folder, "store")
         try requirePlace()
         try confirm(console)
-        let chosen = try chosenBackup()
+        let chosen = try chosenBackup(console)
         let former = formerSidecar
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let watch = TransferWatch("restoring")
@@ -262,10 +263,10 @@ struct RestoreCommand: Command {
     }
 
     /// The backup of a repository that is restored; nil where the operand is the folder of a backup.
-    private func chosenBackup() throws -> (BackupRepository, StoredBackup)? {
+    private func chosenBackup(_ console: Console) throws -> (BackupRepository, StoredBackup)? {
         if BackupRepository.isAt(folder) {
             let repository = try BackupRepository(openingAt: folder)
-            return (repository, try RepositoryWork.chosen(arguments, in: repository))
+            return (repository, try RepositoryWork.chosen(arguments, in: repository, console))
         }
         for option in ["--backup", "--at"] where arguments.value(option) != nil {
             throw UsageError("\(option) is for repositories.", hint: "The folder has one backup.")

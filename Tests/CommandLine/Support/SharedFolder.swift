@@ -10,7 +10,7 @@ final class SharedFolder {
     /// Whether the attacker can exchange names in a loop.
     static let canExchange = isPossible && SystemProgram.find("python3") != nil
 
-    private static let (caller, attacker, group): (uid_t, uid_t, gid_t) = (52_001, 52_002, 52_000)
+    static let (caller, attacker, group): (uid_t, uid_t, gid_t) = (52_001, 52_002, 52_000)
     let place: Workplace
     /// The caller's key files are in it, and ``precious`` files.
     let home: String
@@ -96,8 +96,10 @@ final class SharedFolder {
     }
 
     /// Runs cipherctl in the shared folder as the caller, with the raw key if the command takes a key.
-    func run(_ arguments: [String]) throws -> CommandRun.Outcome {
-        let isKeyless = arguments.first == "destroy" || arguments.starts(with: ["key", "log"])
+    func run(_ arguments: [String], withKey: Bool = true) throws -> CommandRun.Outcome {
+        let isKeyless =
+            !withKey || arguments.first == "destroy" || arguments.starts(with: ["key", "log"])
+            || arguments.starts(with: ["backup", "list"])
         let key = isKeyless ? [] : ["--raw-key-file", "\(home)/raw.key"]
         return try start(as: Self.caller, [program] + arguments + key).finish()
     }

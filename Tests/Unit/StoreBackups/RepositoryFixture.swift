@@ -56,6 +56,20 @@ struct RepositoryFixture {
         return try FileManager.default.contentsOfDirectory(atPath: folder).sorted().map { folder + "/" + $0 }
     }
 
+    /// Stores a copy of the record of a backup with another sequence number, as somebody without the key can.
+    ///
+    /// - Parameter owner: The user who owns its file; nil for this user, and its mode then lets every user write it.
+    func forge(_ id: ObjectHash, sequence: UInt64, owner: uid_t?) throws -> ObjectHash {
+        let record = try backup(id).record
+        let forged = BackupRecord(
+            facts: record.facts, sequence: sequence, wal: record.wal, parent: record.parent, map: record.map,
+            sidecar: record.sidecar, keyLog: record.keyLog, library: record.library, packs: record.packs)
+        let new = try repository.store(.backup, forged.sealed(DataKey.random()))
+        let file = place + "/" + ObjectKind.backup.name(new)
+        #expect(owner.map { chown(file, $0, $0) } ?? chmod(file, 0o666) == 0)
+        return new
+    }
+
     func flip(_ file: String, at offset: Int) throws {
         var bytes = Array(try Data(contentsOf: URL(fileURLWithPath: file)))
         bytes[offset] ^= 1
@@ -103,9 +117,16 @@ final class FaultyPlace: BackupPlace {
     func read(_ name: String, at offset: Int, byteCount: Int) throws -> [UInt8]? {
         try call("read") { try place.read(name, at: offset, byteCount: byteCount) }
     }
+    func attributed(_ name: String, limitBytes: Int) throws -> AttributedObject? {
+        try call("attributed") { try place.attributed(name, limitBytes: limitBytes) }
+    }
     func list(_ prefix: String) throws -> [ListedObject] { try call("list") { try place.list(prefix) } }
     func delete(_ name: String) throws { try call("delete") { try place.delete(name) } }
     func delete(_ names: [String]) throws { for name in names { try delete(name) } }
+    func deleteUnneeded(_ names: [String]) throws -> Int {
+        try delete(names)
+        return 0
+    }
     func removeUploads() throws -> Int { try call("removeUploads") { try place.removeUploads() } }
     func lockForUse(isWriting: Bool, _ isCancelled: () -> Bool) throws -> any PlaceLock {
         try call("lock") { try place.lockForUse(isWriting: isWriting, isCancelled) }
