@@ -59,6 +59,7 @@ package struct RollbackJournal {
 
     private func refusal(_ why: String, _ remedy: String) -> StoreError {
         StoreError(
-            .journalUntrusted, what: "\"\(path)\" is not played back.", why: why, remedy: remedy + " Nothing was changed.")
+            .journalUntrusted, what: "\"\(path)\" is not played back.", why: why,
+            remedy: remedy + " Nothing was changed.")
     }
 }

@@ -204,7 +204,7 @@ package enum Files {
         throw SystemError(call: "readlink", path: path, errorNumber: ELOOP)
     }
 
-    /// The text of a symbolic link; nil for anything else.
+    /// The text of a symbolic link; nil for a link of another user (``isOfOtherUser(_:in:)``), and for anything else.
     package static func linkTarget(of path: String) -> String? {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         guard readlink(path, &buffer, buffer.count) > 0 else { return nil }
