@@ -78,6 +78,18 @@ struct StoreDestruction {
             + SidecarCopy.allCases.flatMap { [sidecars.path(of: $0), sidecars.setAsidePath(of: $0)] }
     }
 
+    /// The files whose writers leave temporary files.
+    private var written: [String] {
+        [paths.wal, paths.damagedWAL, paths.sidecar, paths.sidecarBackup, paths.lock, keyLog.path]
+    }
+
+    /// Every file that is removed with the database. A file that is missing here can end a destruction in its middle.
+    private func removable() throws -> [String] {
+        companions + (try DamagedWAL.copies(of: paths)) + [
+            keyLog.formerPath, paths.destroying, paths.lock, keyLog.path,
+        ]
+    }
+
     func run() throws -> DestructionReport {
         try requireStore(isLocked: false)
         try Files.requireWritable(directory: Files.directory(of: paths.database))
@@ -129,14 +141,15 @@ struct StoreDestruction {
         case .other: throw noStore("The path names a device, a pipe or a link.", "Check the path.")
         }
         try requireOwnDestroying()
-        let ours = companions + [paths.destroying, paths.lock, keyLog.path, keyLog.formerPath]
+        let ours = try removable()
         for name in ours where try !isRegularOrAbsent(name) {
             throw StoreError(
                 .alreadyExists, what: "\"\(name)\" is not a regular file.",
                 why: "It has the name of a part of the store, but it is a directory, a link or a device.",
                 remedy: "Find out what it is, and move it away. Nothing was removed.")
         }
-        try requireRemovable(ours + [paths.database, paths.rotationCopy, paths.restoring])
+        let leftovers = try written.flatMap { try AtomicFile.leftovers(of: $0) }
+        try requireRemovable(ours + leftovers + [paths.database, paths.rotationCopy, paths.restoring])
         return found
     }
 
@@ -333,7 +346,7 @@ struct StoreDestruction {
             case .foreign(let why): notices.append("\"\(name)\" was not removed. \(why)")
             }
         }
-        for base in [paths.wal, paths.damagedWAL, paths.sidecar, paths.sidecarBackup, paths.lock, keyLog.path] {
+        for base in written {
             try AtomicFile.removeLeftovers(of: Files.name(of: base), in: folder)
         }
         return notices

@@ -97,6 +97,27 @@ struct PlantedEntryTests {
         }
     }
 
+    // Story: a destruction in a folder with the sticky bit ended after its commit point, at the name of a copy of a damaged WAL
+    // that another user had taken. Each repetition ended there too.
+    @Test("a destruction that another user's file would interrupt is refused before anything is removed")
+    func undestroyable() throws {
+        let shared = try SharedFolder()
+        try #require(chown(shared.path, 0, SharedFolder.group) == 0 && chmod(shared.path, 0o3770) == 0)
+        for ending in ["-wal-damaged", "-wal-damaged-2", "-keylog.1", "-wal-damaged.tmp-1-deadbeef"] {
+            let name = "app.db\(ending)"
+            try #require(try shared.attack(["sh", "-c", "echo x > \(name)"]).finish().status == 0)
+            let before = FolderSnapshot(path: shared.path)
+            let outcome = try shared.run(["destroy", "app.db", "--yes"])
+            #expect(
+                outcome.status == 64 && outcome.errors.contains("Nothing was removed"), "\(ending): \(outcome.errors)")
+            #expect(outcome.errors.contains(name), "\(outcome.errors)")
+            #expect(FolderSnapshot(path: shared.path).changes(until: before).isEmpty)
+            try FileManager.default.removeItem(atPath: "\(shared.path)/\(name)")
+        }
+        let outcome = try shared.run(["destroy", "app.db", "--yes"])
+        #expect(outcome.status == 0, "\(outcome.errors)")
+    }
+
     // Keys, plain databases and reports were written into a private folder of the caller, to which a link led.
     @Test("a command that writes a file which the caller names refuses a folder behind a link of another user")
     func linkToOutputFolder() throws {
