@@ -96,19 +96,23 @@ package struct ObjectFolder: ObjectStore {
     ///   - name: Any name that ``list(_:)`` returns, also one that no object has.
     ///   - limitBytes: Longer objects are returned up to this length and one byte more.
     /// - Returns: nil if there is no such object. The bytes are nil if this user may not read them.
-    package func getWithStatus(_ name: String, limitBytes: Int) throws -> (bytes: [UInt8]?, status: FileStatus)? {
+    package func getWithStatus(_ name: String, limitBytes: Int) throws -> FoundObject? {
         guard let kind = kinds.first(where: { name.hasPrefix($0 + "/") }) else { throw RemoteNameError(name: name) }
         let fileName = String(name.dropFirst(kind.count + 1))
         guard let folder = try ownFolder()?.folder(kind) else { return nil }
-        do {
+        var isReadable = true
+        do throws(SystemError) {
             if let file = try folder.file(fileName) {
                 let status = try file.status()
-                return (try file.read(at: 0, byteCount: min(status.byteCount, limitBytes + 1)), status)
+                let bytes = try file.read(at: 0, byteCount: min(status.byteCount, limitBytes + 1))
+                return FoundObject(bytes: bytes, status: status)
             }
-        } catch  where error.isPermission {
-            return try folder.status(of: fileName).map { (nil, $0) }
+        } catch {
+            guard error.isPermission else { throw error }
+            isReadable = false
         }
-        return try folder.status(of: fileName).map { ([], $0) }
+        guard let status = try folder.status(of: fileName) else { return nil }
+        return FoundObject(bytes: isReadable ? [] : nil, status: status)
     }
 
     /// Opens the folder, which must be the one that the path has led to.
@@ -161,11 +165,12 @@ package struct ObjectFolder: ObjectStore {
         guard let uploads = try ownFolder()?.folder(Self.temporary) else { return 0 }
         var count = 0
         for name in try uploads.names(limit: nameLimit) {
-            do {
+            do throws(SystemError) {
                 try uploads.remove(name)
                 count += 1
-            } catch  where error.isPermission || error.isDirectory {
+            } catch {
                 // A killed upload of this user is a file that this user may remove.
+                guard error.isPermission || error.isDirectory else { throw error }
             }
         }
         return count
@@ -225,6 +230,13 @@ package struct ObjectPermissions: Sendable {
         object = shared(0o640)
         lock = shared(0o660)
     }
+}
+
+/// An object with the status of its file.
+package struct FoundObject: Sendable {
+    /// nil if this user may not read them.
+    package let bytes: [UInt8]?
+    package let status: FileStatus
 }
 
 /// A name that no object has.
