@@ -97,20 +97,41 @@ struct OtherConnections {
             processes.formUnion(try (SystemLocks.posixLocks(on: path) ?? []).map(\.process))
         }
         processes.remove(ProcessInspector.currentProcess)
-        return processes.isEmpty ? nil : any()
+        guard !processes.isEmpty else { return nil }
+        let known = holders { _ in true }
+        let others = processes.subtracting(known.map(\.process)).sorted().map {
+            StoreHolder(process: $0, uses: [.open])
+        }
+        return .foreignConnection(paths.database, known + others)
     }
 
-    /// The error that names every process that has the store open, because one of them prevents the rotation.
+    /// The error that names every other process that has the store open, because one of them prevents the rotation.
     func any() -> StoreError { .foreignConnection(paths.database, holders { _ in true }) }
 
-    /// The processes that hold a lease and did not release it.
-    var leaseHolders: [StoreHolder] { holders { $0.uses.contains(.lease) } }
+    /// The error where no pause was possible: it names what was in the way, as far as the system shows that.
+    ///
+    /// - Parameter time: How long pauses have been requested.
+    func withheld(_ budget: Duration, after time: Duration) -> StoreError {
+        let holders = holders { $0.uses.contains(.lease) }
+        if !holders.isEmpty { return .notPaused(paths.database, holders, after: time) }
+        if StoreHolders.hasLostRow(of: paths.database) { return .lockFileCut(paths.database, paths.lock) }
+        guard let file = try? LockFile(path: paths.lock, likeFile: paths.database) else {
+            return .budgetTooShort(paths.database, budget, after: time)
+        }
+        // The request has ended, so this process does not hold them for it.
+        for byte in [LockByte.opening, .intent] where (try? file.isHeld(byte)) ?? false {
+            let owner = file.otherOwner(of: byte)
+            // Another thread of this process, which opens the store.
+            if owner == nil, !file.owners(of: byte).isEmpty { continue }
+            return .pauseLocked(paths, byte, owner, after: time)
+        }
+        if let owner = file.otherOwner(of: .lease) { return .notPaused(paths.database, [owner], after: time) }
+        return .budgetTooShort(paths.database, budget, after: time)
+    }
 
-    /// The holders in other processes, or in this one if there is no other: its own rows mostly belong to a paused
-    /// store.
+    /// The holders in other processes. The rows of this process mostly belong to a paused store.
     private func holders(_ isMeant: (StoreHolder) -> Bool) -> [StoreHolder] {
-        let all = ((try? StoreHolders(of: paths.database)).map { Array($0) } ?? []).filter(isMeant)
-        let others = all.filter { $0.process != ProcessInspector.currentProcess }
-        return others.isEmpty ? all : others
+        ((try? StoreHolders(of: paths.database)).map { Array($0) } ?? [])
+            .filter { $0.process != ProcessInspector.currentProcess && isMeant($0) }
     }
 }

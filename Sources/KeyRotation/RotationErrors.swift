@@ -31,10 +31,33 @@ extension StoreError {
             .storeInUse,
             what: "\"\(path)\" was not rotated: no pause was possible within \(milliseconds(budget)).",
             why:
-                "No other process prevented it in \(CountText.seconds(time)): this process needs longer to close its own "
-                + "connections, or a read of its own lasts longer.",
+                "For \(CountText.seconds(time)) the system showed no other process that prevented it. This process may need "
+                + "longer to close its connections, or a user who may only read the lock file holds a lock on it.",
             remedy: "Allow a longer pause with --pause-budget (pauseBudget in a program), or end the reads of this "
-                + "process. Nothing was changed.")
+                + "process. Run as root, the command names the process that holds a lock. Nothing was changed.")
+    }
+
+    /// - Parameters:
+    ///   - byte: The lock without which no pause can be requested.
+    ///   - owner: The process that holds it, if the system shows that.
+    static func pauseLocked(
+        _ paths: StorePaths, _ byte: LockByte, _ owner: StoreHolder?, after time: Duration
+    ) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(paths.database)\" was not rotated: no pause could be requested.",
+            why: "For \(CountText.seconds(time)) the lock \(byte) of \"\(paths.lock)\" was not free. "
+                + (owner.map { "\(capitalized($0)) holds it." }
+                    ?? "A process that cannot be identified holds it. A user who may only read the file can do that, too."),
+            remedy: (owner == nil ? "Run it as root: the error then names the process. " : "")
+                + "End that process, then rotate. Nothing was changed.")
+    }
+
+    static func lockFileCut(_ path: String, _ lock: String) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(path)\" was not rotated: its lock file was cut while the store was open.",
+            why:
+                "A process that has the store open has lost its row in \"\(lock)\", and no request for a pause reaches it.",
+            remedy: "Close the store in every process, and open it again; then rotate. Nothing was changed.")
     }
 
     static func writeLocked(_ path: String, _ writer: StoreHolder?, for time: Duration) -> StoreError {
@@ -62,8 +85,13 @@ extension StoreError {
     static func foreignConnection(_ path: String, _ holders: [StoreHolder]) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: a program has it open that cannot be asked to pause.",
-            why: "It is open in \(list(holders)).",
-            remedy: (holders.allSatisfy(\.isIdentified) ? "" : unidentified)
+            why: holders.isEmpty
+                ? "A process that cannot be identified holds a lock on it, as a user who may only read the file can, or "
+                    + "another connection of this process does."
+                : "It is open in \(list(holders)).",
+            remedy: (holders.isEmpty
+                ? "Run it as root: the error then names the process. "
+                : holders.allSatisfy(\.isIdentified) ? "" : unidentified)
                 + "Close the database there. It may be a shell, a backup tool, or a program with a DatabasePool or "
                 + "DatabaseQueue. Nothing was changed.")
     }

@@ -291,12 +291,7 @@ final class RotationRun {
         else {
             // The processes that did pause have waited as well.
             report.longestPause = max(report.longestPause, .now - begin)
-            let holders = connections.leaseHolders
-            // No other process was in the way: this one needs longer than the budget to close its connections.
-            obstacle =
-                holders.contains { $0.process != ProcessInspector.currentProcess }
-                ? .notPaused(paths.database, holders, after: .now - first)
-                : .budgetTooShort(paths.database, options.pauseBudget, after: .now - first)
+            obstacle = connections.withheld(options.pauseBudget, after: .now - first)
             return .withheld(isPatienceOver: isPatienceOver)
         }
         return .paused(pause)

@@ -66,8 +66,8 @@ extension StoreHolder: CustomStringConvertible {
 }
 
 extension StoreHolder {
-    /// A process that is known only by SQLite's locks.
-    init(process: Int32, uses: [Use]) {
+    /// A process that is known only by its locks.
+    package init(process: Int32, uses: [Use]) {
         self.process = process
         isIdentified = true
         command = ProcessInspector.commandName(of: process).map(Self.printable)
@@ -190,6 +190,14 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
         return strangers.sorted().map { StoreHolder(process: $0, uses: [.open]) }
     }
 
+    /// Whether a process holds the lock of a row that the table lacks, as far as the lock file can be read: then the lock file
+    /// was cut while the process had the store open, and nothing in it reaches that process.
+    ///
+    /// A user who may only read the file can lock no row in this way.
+    package static func hasLostRow(of database: String) -> Bool {
+        (try? TableReader(path: database + "-lock").hasLostRow()) ?? false
+    }
+
     /// The holder of one row of the table; nil when the row is free or the lock file cannot be read.
     static func holder(of number: Int, lockFile path: String) -> StoreHolder? {
         (try? TableReader(path: path).holder(of: number)) ?? nil
@@ -252,6 +260,18 @@ private struct TableReader: ~Copyable {
         let start = Int(LockByte.mappedBase) + TableLayout.row(number)
         let row = try file.read(at: start, byteCount: TableLayout.Row.byteCount)
         return row.count == TableLayout.Row.byteCount ? try holder(number, row, header) : nil
+    }
+
+    /// Whether a row without a process is locked.
+    consuming func hasLostRow() throws(SystemError) -> Bool {
+        for number in 0..<TableLayout.rowCount {
+            let start = Int(LockByte.mappedBase) + TableLayout.row(number)
+            let row = try file.read(at: start, byteCount: TableLayout.Row.byteCount)
+            let process: Int32 = row.count == TableLayout.Row.byteCount ? Self.number(row, TableLayout.Row.process) : 0
+            // Only a process that may write the file can lock it exclusively.
+            if process == 0, try file.isLocked(LockByte.row(number), against: .shared) { return true }
+        }
+        return false
     }
 
     private func header() throws(SystemError) -> [UInt8]? {
