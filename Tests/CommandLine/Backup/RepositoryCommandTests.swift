@@ -73,6 +73,7 @@ struct RepositoryCommandTests {
             (["backup", "s.db", "--to", "r"], "other.key", 77),
             (["backup", "list", "empty"], nil, 64),
             (["backup", "verify", "r"], "other.key", 77),
+            (["backup", "prune", "r", "--keep-last", "1", "--yes"], "other.key", 77),
             (["backup", "verify", "r", "--sample", "0"], nil, 64),
             (["restore", "r", "n.db"], "other.key", 77),
             (["restore", "r", "n.db", "--backup", "0000000"], nil, 66),
