@@ -25,7 +25,7 @@ struct PlantedWALTests {
             try db.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(100000))")
         }
         try store.close()
-        bytes = try #require(Files.byteCount(path))
+        bytes = try #require(try Files.byteCount(path))
     }
 
     private func open() throws -> SharedStore {
@@ -40,7 +40,9 @@ struct PlantedWALTests {
         var first = Array(try Data(contentsOf: URL(fileURLWithPath: path)).prefix(4096))
         for (offset, byte) in changes { first[offset] = byte }
         var log: [UInt8] = []
-        func append(_ numbers: UInt32...) { for number in numbers { withUnsafeBytes(of: number.bigEndian) { log += $0 } } }
+        func append(_ numbers: UInt32...) {
+            for number in numbers { withUnsafeBytes(of: number.bigEndian) { log += $0 } }
+        }
         func sum(_ bytes: ArraySlice<UInt8>, _ sums: (UInt32, UInt32)) -> (UInt32, UInt32) {
             var (one, two) = sums
             let bytes = Array(bytes)
@@ -92,7 +94,8 @@ struct PlantedWALTests {
         let before = try Data(contentsOf: URL(fileURLWithPath: path))
         for _ in 1...2 {
             let error = #expect(throws: StoreError.self) { try open().close() }
-            #expect(error?.code == .walDamaged && error?.why.contains("changed without the key") == true, "\(error as Any)")
+            #expect(error?.code == .walDamaged, "\(error as Any)")
+            #expect(error?.why.contains("changed without the key") == true, "\(error as Any)")
         }
         let report = try StoreVerification(path, unlockedBy: TestKeys.source("raw")).run()
         #expect(!report.isSound && report.walLoss?.preventsOpening == true, "\(report.problems)")
@@ -110,14 +113,15 @@ struct PlantedWALTests {
     func live() throws {
         let planted = try plant(counting: 2_000_000)
         // The locks of another program's connection: the WAL counts as examined.
-        let index = try FileDescriptor(opening: path + "-shm", .readWrite, creation: .ifMissing(permissions: 0o600))
+        let index = try FileDescriptor(opening: path + "-shm", .readWrite, creating: .ifMissing(permissions: 0o600))
         #expect(try index.tryLock(128..<129, .shared))
         let store = try open()
         for error in [
             #expect(throws: StoreError.self) { try KeyRotation(store).run() },
             #expect(throws: StoreError.self) { try store.backup(toFolder: folder.path("backup")) },
         ] {
-            #expect(error?.code == .walDamaged && error?.why.contains("counts 2000000 pages") == true, "\(error as Any)")
+            #expect(error?.code == .walDamaged, "\(error as Any)")
+            #expect(error?.why.contains("counts 2000000 pages") == true, "\(error as Any)")
         }
         #expect(try Files.byteCount(path) == bytes)
         #expect(try Data(contentsOf: URL(fileURLWithPath: path + "-wal")).starts(with: planted.prefix(32)))
