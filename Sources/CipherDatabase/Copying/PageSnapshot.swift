@@ -97,13 +97,16 @@ package final class PageSnapshot: @unchecked Sendable {
         self.log = log
         position = moment
         databasePages = UInt32(clamping: pages ?? 0)
-        // Later commits are copied up to the length that the WAL counts.
-        guard index.frames == 0 || index.databasePages == databasePages else {
-            throw StoreError.otherPageCount(path, wal: Int(index.databasePages), header: Int(databasePages))
-        }
+        try Self.requireEqualCounts(index, databasePages, path)
         allowsNewRun = index.checkpointedFrames >= index.frames
         lastFrames =
             try allowsNewRun ? [:] : log.frames(after: WALPosition.beginning(of: index), through: index).lastFrames
+    }
+
+    /// Later commits are copied up to the length that the WAL counts.
+    private static func requireEqualCounts(_ index: WALIndex, _ pages: UInt32, _ path: String) throws(StoreError) {
+        guard index.frames > 0, index.databasePages != pages else { return }
+        throw StoreError.otherPageCount(path, wal: Int(index.databasePages), header: Int(pages))
     }
 
     // MARK: The moment

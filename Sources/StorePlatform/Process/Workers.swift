@@ -9,7 +9,7 @@ package enum Workers {
     /// Runs a body for each number below `count`, one on this thread and each other one on a thread of its own, and waits
     /// for all of them.
     ///
-    /// - Parameter count: At least 1. Where the system makes no more threads, this thread runs the rest.
+    /// - Parameter count: At least 1. This thread runs what the system makes no thread for.
     package static func run(_ count: Int, _ body: @Sendable (Int) -> Void) {
         withoutActuallyEscaping(body) { body in
             var threads: [pthread_t] = []

@@ -156,7 +156,9 @@ package final class LockFile: Sendable {
         let openings = ProcessInspector.openings(of: path).filter { opening in
             opening.lockedRanges.contains { $0.contains(byte.rawValue) }
         }
-        return Set(openings.map(\.process)).sorted()
+        // Programs without this library lock by process.
+        let others = ((try? SystemLocks.posixLocks(on: path)) ?? nil ?? []).filter { $0.bytes.contains(byte.rawValue) }
+        return Set(openings.map(\.process) + others.map(\.process)).sorted()
     }
 
     /// Another process that holds a byte; nil when the system does not show it.

@@ -50,9 +50,8 @@ import Testing
     // Story: the rotation went on, and said that every page is authentic.
     @Test("a page that was filled with zeros is damage, also in an auto-vacuum store")
     func zeros() throws {
-        var config = Configuration()
-        config.prepareDatabase { try $0.execute(sql: "PRAGMA auto_vacuum = FULL") }
-        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"), configuration: config)
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        try store.writeWithoutTransaction { try $0.execute(sql: "PRAGMA auto_vacuum = FULL; VACUUM") }
         try store.write { db in
             try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT)")
             for _ in 0..<200 { try db.execute(sql: "INSERT INTO t VALUES (NULL, hex(randomblob(1000)))") }

@@ -134,7 +134,7 @@ import Testing
     @Test(
         "objects are their owner's alone, unless the group may write the folder",
         arguments: [
-            (0o755, 0o700, 0o600, 0o600), (0o2750, 0o700, 0o600, 0o600), (0o2770, 0o2770, 0o640, 0o660),
+            (0o755, 0o700, 0o600, 0o600), (0o2750, 0o2700, 0o600, 0o600), (0o2770, 0o2770, 0o640, 0o660),
             (0o3775, 0o3770, 0o640, 0o660),
         ] as [(UInt32, UInt32, UInt32, UInt32)])
     func permissions(root: UInt32, folder: UInt32, object: UInt32, lock: UInt32) throws {

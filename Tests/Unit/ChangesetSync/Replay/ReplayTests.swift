@@ -25,7 +25,7 @@ struct ReplayTests {
     private static let seeds: Range<Int> = {
         let environment = ProcessInfo.processInfo.environment
         let first = Int(environment["CIPHERSTORE_SEED"] ?? "") ?? 0
-        return first..<(first + (Int(environment["CIPHERSTORE_RUNS"] ?? "") ?? 2))
+        return first..<(first + (Int(environment["CIPHERSTORE_RUNS"] ?? "") ?? 4))
     }()
 
     @Test("commits that insert and update rows")

@@ -129,7 +129,7 @@ struct WithdrawalTests {
         let first = try Device(folder.path("c.db"), invitation, at: remote)
         // A record of another member decides. Without one, the hashes of both acceptances do.
         if isWitnessed {
-            try a.sync(remote)
+            for device in [first, a] { try device.sync(remote) }
             _ = try a.repository.invite(as: .reader, until: .max)
         }
         for device in [first, a, b] { try device.sync(remote) }
