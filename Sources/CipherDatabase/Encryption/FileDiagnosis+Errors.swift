@@ -247,8 +247,8 @@ extension StoreError {
         return StoreError(
             .walDamaged,
             what: "\"\(log)\" was changed, or is not the WAL of \"\(path)\".",
-            why: "Its last commit counts \(CountText.text(wal, "page")), and page 1 of the database counts \(header). A "
-                + "checkpoint would give the database that length.",
+            why: "Its last commit counts \(CountText.text(wal, "page")), and page 1 of the database counts \(header). "
+                + "A checkpoint would give the database that length.",
             remedy: "Put the WAL of this database back in its place. If there is none, move that file away: commits "
                 + "that were only in it are then missing, so compare with the last backup. Nothing was changed.")
     }
