@@ -250,8 +250,8 @@ package final class FileOpening: Sendable {
 
     /// Decides on a rollback journal beside the file of a store, before SQLite reads that.
     ///
-    /// - Throws: ``StoreError`` `journalUntrusted` where another program has left the store in rollback mode, with a journal that
-    ///   cannot be trusted.
+    /// - Throws: ``StoreError`` `journalUntrusted` where another program has left the store in rollback mode, with a
+    ///   journal that cannot be trusted.
     private func settleJournal(_ handle: ConnectionHandle) throws {
         guard let paths, try FileDiagnosis(handle, path: paths.database).isInRollbackMode(),
             let journal = try RollbackJournal(beside: paths.database)
