@@ -9,6 +9,7 @@
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
+#include <openssl/rsa.h>
 
 // Macros that Swift does not import, and calls whose OSSL_PARAM arrays must point at strings and
 // buffers that stay in place until the call returns, which only C can promise in one expression.
@@ -24,6 +25,17 @@ static inline void copenssl_wipe_and_free(void *bytes, size_t count) {
 // Whether an error of libcrypto says that memory could not be allocated.
 static inline int copenssl_is_out_of_memory(unsigned long code) {
     return ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE;
+}
+
+// Selects OAEP with one digest for the label and the mask.
+static inline int copenssl_use_oaep(EVP_PKEY_CTX *context, const char *digest) {
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_PAD_MODE, OSSL_PKEY_RSA_PAD_MODE_OAEP, 0),
+        OSSL_PARAM_construct_utf8_string(OSSL_ASYM_CIPHER_PARAM_OAEP_DIGEST, (char *)digest, 0),
+        OSSL_PARAM_construct_utf8_string(OSSL_ASYM_CIPHER_PARAM_MGF1_DIGEST, (char *)digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    return EVP_PKEY_CTX_set_params(context, params);
 }
 
 // Keys an HMAC context; later calls of EVP_MAC_init with no key start a new message under the same key.

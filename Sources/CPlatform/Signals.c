@@ -13,6 +13,8 @@
 /* SIGCONT first: the kernel removes a pending stop when SIGCONT is sent. */
 static const int watched_signals[] = {SIGCONT, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
 enum { watched_count = sizeof watched_signals / sizeof watched_signals[0] };
+/* The bit of SIGTSTP, the last of them. */
+static const unsigned stop_bit = 1u << (watched_count - 1);
 static struct sigaction former_actions[watched_count];
 /* Whether the watch is on, and which of the watched signals were caught. One word: a handler that runs on another thread
    while the watch ends either leaves its signal in what the end reads, or sees that it has ended. */
@@ -26,7 +28,12 @@ static void remember_signal(int number) {
     for (int index = 0; index < watched_count; index++) {
         if (watched_signals[index] == number) bit = 1u << index;
     }
-    if (number == SIGCONT) atomic_store(&has_continued, true);
+    /* As the kernel does it: SIGCONT takes back a stop that has not taken effect. */
+    unsigned taken_back = 0;
+    if (number == SIGCONT) {
+        atomic_store(&has_continued, true);
+        taken_back = stop_bit;
+    }
     unsigned state = atomic_load(&watch_state);
     do {
         if (!(state & watch_is_on)) {
@@ -34,11 +41,11 @@ static void remember_signal(int number) {
             kill(getpid(), number);
             break;
         }
-    } while (!atomic_compare_exchange_weak(&watch_state, &state, state | bit));
+    } while (!atomic_compare_exchange_weak(&watch_state, &state, (state | bit) & ~taken_back));
     errno = failure;
 }
 
-int cplatform_signal_watch_begin(void) {
+int cplatform_signal_watch_begin(bool restarts) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = remember_signal;
@@ -46,8 +53,8 @@ int cplatform_signal_watch_begin(void) {
     atomic_store(&has_continued, false);
     atomic_store(&watch_state, watch_is_on);
     for (int index = 0; index < watched_count; index++) {
-        /* SA_RESTART: a stop must not end a system call. */
-        action.sa_flags = watched_signals[index] == SIGCONT ? SA_RESTART : 0;
+        /* A stop that is over must never end a system call. */
+        action.sa_flags = restarts || watched_signals[index] == SIGCONT ? SA_RESTART : 0;
         if (sigaction(watched_signals[index], &action, &former_actions[index]) != 0) return errno;
         /* A signal that the program ignores stays ignored. */
         if (former_actions[index].sa_handler == SIG_IGN) {

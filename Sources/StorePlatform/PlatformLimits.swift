@@ -39,6 +39,8 @@ enum PlatformLimits {
     /// The first and the longest pause between two checks whether a program has ended.
     static let firstExitPause = Duration.microseconds(200)
     static let longestExitPause = Duration.milliseconds(20)
+    /// How long a program that has closed its output has to end, before it is killed.
+    static let dialogueEndWait = Duration.seconds(1)
     /// How long what looks wrong is read again before it is believed: another process may be writing it.
     static let settlingTime = Duration.milliseconds(100)
     /// The first and the longest pause between two such reads.

@@ -23,13 +23,21 @@ package enum OtherUserLink {
         var prefix = path.hasPrefix("/") ? "/" : ""
         for name in path.split(separator: "/") {
             prefix += (prefix.isEmpty || prefix.hasSuffix("/") ? "" : "/") + name
-            guard try isLink(prefix, of: whole), let target = Files.linkTarget(of: prefix) else { continue }
+            guard try isLink(prefix, of: whole) else { continue }
+            guard let target = Files.linkTarget(of: prefix) else { throw exchanged(prefix) }
             count += 1
             // A longer chain leads nowhere.
             guard count <= mostLinks else { return }
             try refuse(
                 target.hasPrefix("/") ? target : Files.directory(of: prefix) + "/" + target, of: whole, &count)
         }
+    }
+
+    private static func exchanged(_ path: String) -> StoreError {
+        StoreError(
+            .storeName, what: "\"\(path)\" cannot be followed.",
+            why: "It was a symbolic link of this user, and another process exchanged it while this one examined it.",
+            remedy: "Find out who changes this folder, then try again. Nothing was changed.")
     }
 
     /// - Returns: Whether it is a link that may be followed.

@@ -6,10 +6,13 @@
 #include <stdbool.h>
 
 /* Catches the signals that would end or stop the process, from begin to end, so that a terminal can be restored first;
-   and SIGCONT, after which a terminal must be set again. The end sends the caught signals once more. No signal is lost,
-   whichever thread the system gives it to. The end returns after the action of each signal that this thread does not
-   block. Not for use by two threads at once. */
-int cplatform_signal_watch_begin(void);
+   and SIGCONT, after which a terminal must be set again. The end sends the caught signals once more, but no stop that a
+   SIGCONT has taken back. No signal is lost, whichever thread the system gives it to. The end returns after the action of
+   each signal that this thread does not block. Not for use by two threads at once.
+
+   restarts: whether system calls of the process go on after a signal. A prompt that waits for a line wants its read to
+   end; other threads of a program do not. */
+int cplatform_signal_watch_begin(bool restarts);
 
 /* A signal that was caught: SIGTSTP where nothing but a stop is asked for, 0 for none. */
 int cplatform_signal_watch_caught(void);

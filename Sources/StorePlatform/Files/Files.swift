@@ -158,14 +158,14 @@ package enum Files {
 
     /// A path that stays the same file when the process changes its current directory. It is not resolved further.
     ///
-    /// A relative path is left as it is where the current directory has no path, as after its removal.
+    /// A relative path is left as it is where the current directory has no path, as after its removal, or one that is not
+    /// UTF-8.
     package static func absolute(_ path: String) -> String {
         if path.hasPrefix("/") { return path }
         guard let current = getcwd(nil, 0) else { return path }
         defer { free(current) }
-        let folder = String(cString: current)
         // Linux begins the path of a directory outside of the root with "(unreachable)".
-        guard folder.hasPrefix("/") else { return path }
+        guard let folder = String(validatingCString: current), folder.hasPrefix("/") else { return path }
         return (folder == "/" ? "" : folder) + "/" + path
     }
 

@@ -56,7 +56,7 @@ package final class SignalDeferral: Sendable {
     package init() {
         JobControl.holdStops()
         let isFree = Terminal.signalWatch.wait(timeout: .now()) == .success
-        isWatching = isFree && cplatform_signal_watch_begin() == 0
+        isWatching = isFree && cplatform_signal_watch_begin(true) == 0
         if isFree && !isWatching { Terminal.signalWatch.signal() }
     }
 

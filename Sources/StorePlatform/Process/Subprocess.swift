@@ -106,7 +106,7 @@ package enum Subprocess {
         }
     }
 
-    private static func spawn(
+    static func spawn(
         _ arguments: [String], _ environment: [[UInt8]]?, _ program: String, input: Int32, output: Int32,
         leadsGroup: Bool
     ) throws(SystemError) -> pid_t {
@@ -134,13 +134,13 @@ package enum Subprocess {
     }
 
     /// The variables of these names that are set, as `NAME=value`.
-    private static func variables(_ names: [String]) -> [[UInt8]] {
+    static func variables(_ names: [String]) -> [[UInt8]] {
         names.compactMap { name in
             ProcessInspector.environmentValue(name).map { Array(name.utf8) + [UInt8(ascii: "=")] + $0 }
         }
     }
 
-    private static func pipeEnds() throws(SystemError) -> (reading: Int32, writing: Int32) {
+    static func pipeEnds() throws(SystemError) -> (reading: Int32, writing: Int32) {
         var ends: [Int32] = [-1, -1]
         let failure = cplatform_pipe(&ends)
         guard failure == 0 else { throw SystemError(call: "pipe", path: nil, errorNumber: failure) }

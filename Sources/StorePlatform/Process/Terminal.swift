@@ -114,7 +114,7 @@ private struct TerminalQuestion: ~Copyable {
     /// - Returns: The line without its end; nil when the process was asked to stop: the terminal has its former
     ///   settings, and the signal was sent on.
     borrowing func ask() throws(Terminal.Failure) -> WipedBuffer? {
-        let failure = cplatform_signal_watch_begin()
+        let failure = cplatform_signal_watch_begin(false)
         guard failure == 0 else {
             throw .cannotAsk(SystemError(call: "sigaction", path: nil, errorNumber: failure))
         }
