@@ -21,7 +21,7 @@ def pair_vectors(v: Vectors) -> None:
     damaged = new[:200]
     other = DirectStore("pair other").sidecar()
     twin = DirectStore("pair", store_id=stream("twin id", 16)).sidecar(generation=5)
-    ahead = store.sidecar(version=3, edit=('"scheme":', '"purpose":"new","scheme":'))
+    ahead = store.sidecar(version=4, edit=('"scheme":', '"purpose":"new","scheme":'))
     creating = store.sidecar("creating", generation=5)
 
     def add(name: str, comment: str, main: bytes, backup: bytes, expect: str = "ok", copy: str = "main", generation: int = 5,
@@ -740,7 +740,7 @@ def sidecar_attacks(v: Vectors, base: str, store: DirectStore, plain: list, page
     add("sidecar-forged", "sidecarForged", "both copies were changed without the key", good.replace(b'"epoch":1', b'"epoch":2'))
     add("sidecar-damaged", "sidecarDamaged", "both copies are cut", good[:150])
     add("sidecar-ahead", "sidecarAhead", "a newer version wrote it",
-        store.sidecar(version=3, edit=('"scheme":', '"purpose":"new","scheme":')))
+        store.sidecar(version=4, edit=('"scheme":', '"purpose":"new","scheme":')))
     add("sidecar-of-a-store-with-the-same-key", "foreignSidecar", "the sidecar of another store with the same key: another salt",
         sealed_twin(store))
     add("sidecar-salt-changed-by-the-owner", "foreignSidecar", "sealed with the right key, with another salt",

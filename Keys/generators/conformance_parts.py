@@ -276,13 +276,16 @@ class Slot:
     """A keyslot before it is written: its kind, secret and derivation."""
 
     def __init__(self, number: int, kind: str, secret: bytes, kdf: str = "hkdf", parameters: tuple = (),
-                 label: str = ""):
+                 label: str = "", token: tuple = None):
         self.number, self.kind, self.secret, self.kdf, self.parameters, self.label = (
             number, kind, secret, kdf, parameters, label)
+        # The name and bytes of a kind whose secret a device keeps.
+        self.token = token
 
     def fields(self, name: str, store_id: bytes, master: bytes, is_costly: bool = False) -> dict:
         slot = {"id": self.number, "kind": self.kind, "created": CREATED + self.number, "label": self.label,
                 "kdf": self.kdf, **dict(zip(KDF_FIELDS[self.kdf], self.parameters)),
+                **({"name": self.token[0], "token": self.token[1].hex()} if self.token else {}),
                 "salt": stream(f"{name} slot {self.number} salt", 16).hex()}
         nonce = stream(f"{name} slot {self.number} nonce", 12)
         slot["nonce"] = nonce.hex()
@@ -315,9 +318,11 @@ class SlotStore:
     def sidecar(self, state: str = "ready", generation: int = 2, edit=None, pages: int = 0, epoch: int = None,
                 slots: list = None, next_id: int = None, origin: str = "random", mac_key: bytes = None,
                 data_key_master: bytes = None, pending_mac_key: bytes = None, wrapped_next: bytes = None,
-                version: int = 2, tail: str = "", costly: bool = False) -> bytes:
+                version: int = None, tail: str = "", costly: bool = False) -> bytes:
         """The file, sealed after `edit`."""
         epoch, slots = epoch or self.epoch, self.slots if slots is None else slots
+        pending = self.kept if state in ["rotating", "switching"] else []
+        version = version or (3 if any(slot.token for slot in [*slots, *pending]) else 2)
         text = f'{{"format":"cipherstore-sidecar","version":{version}}}\n'
         text += line("store", {"id": self.id.hex(), "state": state, "epoch": epoch, "generation": generation,
                                "scheme": "slots"})

@@ -182,11 +182,11 @@ def later_versions(v: Vectors, direct: DirectStore, slots: SlotStore) -> None:
         v.add(f"sidecar/{prefix}-version-3", "sidecarDamaged", "of one version in all but the number: damaged, not newer",
               {"sidecar": store.sidecar(version=3)}, **key, result_line=1)
         v.add(f"sidecar/{prefix}-later-version", "sidecarAhead", "a later version has another number and another line",
-              {"sidecar": store.sidecar(version=3, edit=('"scheme":', '"purpose":"new","scheme":'))}, **key)
+              {"sidecar": store.sidecar(version=4, edit=('"scheme":', '"purpose":"new","scheme":'))}, **key)
     v.add("sidecar/later-version-other-first-line", "sidecarAhead", "a later version may go on in the first line",
           {"sidecar": b'{"format":"cipherstore-sidecar","version":17,"features":["x"]}\n{"record":"new"}\n'}, **direct.secret)
     v.add("sidecar/version-then-a-letter", "sidecarDamaged", "after the number only } or , can follow",
-          {"sidecar": b'{"format":"cipherstore-sidecar","version":3x}\n'}, **direct.secret, result_line=1)
+          {"sidecar": b'{"format":"cipherstore-sidecar","version":4x}\n'}, **direct.secret, result_line=1)
 
 
 def pending_direct(v: Vectors) -> None:
@@ -294,6 +294,9 @@ def keyslot_vectors(v: Vectors) -> None:
     many_slots(v, key)
     refused_slots(v, key)
     changed_slots(v, key, recovery)
+    token_slots(v, key)
+    refused_tokens(v, key)
+    pending_tokens(v, key)
 
 
 def many_slots(v: Vectors, key: bytes) -> None:
@@ -411,6 +414,117 @@ def changed_slots(v: Vectors, key: bytes, recovery: bytes) -> None:
     v.add("keyslot/slot-of-a-thief", "wrongKey", "a keyslot that wraps another master key: its key fits no key check",
           {"sidecar": text.replace([line for line in text.splitlines(keepends=True) if '"id":1,' in line][0], own[0], 1).encode()},
           raw_key=stream("thief", 32))
+
+
+# Keyslots whose secret a device keeps
+
+TOKENS = {"plugin": ("age", b"the blob of a plugin"), "pkcs11": ("My token", bytes(range(64))), "tpm2": ("", bytes(200))}
+
+
+def device(kind: str, secret: bytes) -> dict:
+    return {"device": kind, "device_secret": secret}
+
+
+def token_slots(v: Vectors, key: bytes) -> None:
+    for kind, token in TOKENS.items():
+        secret = stream(f"secret of {kind}", 32)
+        store = SlotStore(f"token {kind}", [Slot(1, "key-file", key), Slot(2, kind, secret, label="device", token=token)])
+        content = {"sidecar": store.sidecar()}
+        hexadecimal = token[1].hex()
+        v.add(f"keyslot/{kind}", "ok", "a keyslot whose secret a device keeps", content, **device(kind, secret),
+              **result(store, slot=2))
+        v.add(f"keyslot/{kind}-beside-key-file", "ok", "another keyslot of such a store", content, raw_key=key,
+              **result(store, slot=1))
+        v.add(f"keyslot/{kind}-wrong-secret", "wrongKey", "the device gives another secret", content, **device(kind, key))
+        v.add(f"keyslot/{kind}-raw-key", "wrongKey", "a raw key is not tried on the keyslot of a device", content, raw_key=secret)
+        v.add(f"keyslot/{kind}-passphrase", "wrongKey", "a passphrase is not tried on the keyslot of a device", content,
+              passphrase_hex=secret)
+        other = {"plugin": "pkcs11", "pkcs11": "tpm2", "tpm2": "pkcs11"}[kind]
+        v.add(f"keyslot/{kind}-other-device", "wrongKey", "a device of another kind", content, **device(other, secret))
+        name = f'"name":"{token[0]}"'
+        for what, old, new, used in [
+            ("token", hexadecimal, ("1" if hexadecimal[0] == "0" else "0") + hexadecimal[1:], kind),
+            ("token-longer", hexadecimal, hexadecimal + "00", kind),
+            ("token-shorter", hexadecimal, hexadecimal[:-2], kind),
+            ("name", name, f'"name":"{token[0]}x"', kind), ("kind", f'"kind":"{kind}"', f'"kind":"{other}"', other),
+        ]:
+            v.add(f"keyslot/{kind}-{what}-changed", "wrongKey", "the token is bound to the wrapped key",
+                  {"sidecar": store.sidecar(edit=(old, new))}, **device(used, secret))
+            forged = store.sidecar().decode().replace(old, new, 1).encode()
+            v.add(f"keyslot/{kind}-{what}-forged", "sidecarForged", "changed without the key", {"sidecar": forged}, raw_key=key)
+        v.add(f"keyslot/{kind}-in-version-2", "sidecarDamaged", "version 2 in the number alone",
+              {"sidecar": store.sidecar(version=2)}, raw_key=key, result_line=1)
+        v.add(f"keyslot/{kind}-in-version-4", "sidecarDamaged", "version 4 in the number alone",
+              {"sidecar": store.sidecar(version=4)}, raw_key=key, result_line=1)
+        alone = SlotStore(f"token {kind} alone", [Slot(1, kind, secret, token=token)])
+        v.add(f"keyslot/{kind}-alone", "ok", "the only keyslot", {"sidecar": alone.sidecar()}, **device(kind, secret),
+              **result(alone, slot=1))
+
+
+def refused_tokens(v: Vectors, key: bytes) -> None:
+    secret = stream("secret of a device", 32)
+
+    def store(*tokens: tuple) -> SlotStore:
+        return SlotStore("refused tokens", [Slot(i + 1, *token[:1], secret, token=token[1:]) for i, token in enumerate(tokens)])
+
+    def refused(name: str, comment: str, number: int, *tokens: tuple, edit: tuple = None) -> None:
+        v.add(f"keyslot/token-{name}", "sidecarDamaged", comment, {"sidecar": store(*tokens).sidecar(edit=edit)},
+              **device("plugin", secret), result_line=number)
+
+    def accepted(name: str, comment: str, *tokens: tuple) -> None:
+        made = store(*tokens)
+        v.add(f"keyslot/token-{name}", "ok", comment, {"sidecar": made.sidecar()}, **device(tokens[0][0], secret),
+              **result(made, slot=len(tokens)))
+
+    accepted("4096-bytes", "the longest token", ("plugin", "age", bytes(4096)))
+    accepted("1-byte", "the shortest token", ("plugin", "age", b"x"))
+    accepted("6144-bytes-together", "the longest tokens", ("plugin", "age", bytes(4096)), ("plugin", "age", bytes(2048)))
+    accepted("name-32-characters", "the longest name of a plugin", ("plugin", "a" + "-9" * 15 + "z", b"x"))
+    accepted("name-64-characters", "the longest description", ("pkcs11", "T" * 64, b"x"))
+    refused("4097-bytes", "a token that is too long", 5, ("plugin", "age", bytes(4097)))
+    refused("6145-bytes-together", "tokens that are too long together", 6, ("plugin", "age", bytes(4096)),
+            ("plugin", "age", bytes(2049)))
+    for name, text in [("empty", ""), ("capital", "Age"), ("digit-first", "9age"), ("33-characters", "a" * 33),
+                       ("underscore", "a_b"), ("slash", "../age"), ("blank", "a b")]:
+        refused(f"plugin-name-{name}", "no name of a plugin", 5, ("plugin", text, b"x"))
+    for name, text in [("65-characters", "T" * 65), ("blank-first", " T"), ("blank-last", "T "), ("control", "T\tT")]:
+        refused(f"name-{name}", "no text of the format", 5, ("pkcs11", text, b"x"))
+    one = ("plugin", "age", b"xyz")
+    for name, old, new in [
+        ("empty", '"token":"78797a"', '"token":""'), ("odd-digits", '"token":"78797a"', '"token":"78797"'),
+        ("capital", '"token":"78797a"', '"token":"78797A"'), ("base64", '"token":"78797a"', '"token":"eHl6"'),
+        ("missing", ',"token":"78797a"', ''), ("name-missing", '"name":"age",', ''), ("repeated", ',"salt"', ',"token":"78","salt"'),
+        ("before-name", '"name":"age","token":"78797a"', '"token":"78797a","name":"age"'),
+        ("of-key-file", '"kind":"plugin"', '"kind":"key-file"'), ("by-scrypt", '"kdf":"hkdf"', '"kdf":"scrypt","log2_n":14,"r":8,"p":1'),
+    ]:
+        text = store(one).sidecar().decode()
+        start = text.index('{"record":"slot"')
+        slot = text[start:text.index("\n", start)]
+        assert old in slot, name
+        refused(name, "a token that is not as the format says", 5, one, edit=(slot, slot.replace(old, new, 1)))
+
+
+def pending_tokens(v: Vectors, key: bytes) -> None:
+    kind, secret = "plugin", stream("secret of a device", 32)
+    slots = [Slot(1, "key-file", key), Slot(2, kind, secret, token=("age", b"the blob"))]
+    both = SlotStore("pending tokens", slots, kept=slots)
+    dropped = SlotStore("pending tokens dropped", slots, kept=slots[:1])
+    added = SlotStore("pending tokens added", slots[:1], kept=slots)
+    same = SlotStore("pending tokens same", slots)
+    for state, pages in [("rotating", 0), ("switching", 5)]:
+        for name, store in [("kept", both), ("dropped", dropped)]:
+            v.add(f"keyslot/token-{state}-{name}", "ok", f"a rotation of the master key, {state}; the keyslot is {name}",
+                  {"sidecar": store.sidecar(state, 3, pages=pages)}, **device(kind, secret),
+                  **result(store, state, 3, 2, result_next_key="none"))
+        v.add(f"keyslot/token-{state}-same-master", "ok", f"a rotation of the data key, {state}",
+              {"sidecar": same.sidecar(state, 3, pages=pages)}, **device(kind, secret),
+              **result(same, state, 3, 2, result_next_key=same.next_key))
+    v.add("keyslot/token-pending-alone", "ok", "only a pending keyslot has a token",
+          {"sidecar": added.sidecar("rotating", 3, next_id=3)}, raw_key=key, **result(added, "rotating", 3, 1, result_next_key="none"))
+    v.add("keyslot/token-pending-in-version-2", "sidecarDamaged", "version 2 in the number alone",
+          {"sidecar": added.sidecar("rotating", 3, version=2, next_id=3)}, raw_key=key, result_line=1)
+    v.add("keyslot/token-after-rotation", "ok", "after the rotation that drops the last one: version 2",
+          {"sidecar": dropped.rotated().sidecar()}, raw_key=key, **(result(dropped.rotated(), slot=1) | {"result_epoch": 2}))
 
 
 # Recovery keys as text

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from conformance_files import backup_vectors, keylog_vectors, pair_vectors, rotation_vectors, store_vectors
 from conformance_parts import CIPHER, Pages, Vectors, database, wal
+from conformance_shares import share_vectors
 from conformance_sidecars import keyslot_vectors, recovery_vectors, sidecar_vectors
 from make_vectors import data_key, encrypt_page, mac_key, plain_page, stream
 from open_slot import hkdf
@@ -380,7 +381,7 @@ def main() -> None:
     v = Vectors()
     for make in [derivation_vectors, encryption_vectors, page_vectors, header_vectors, wal_vectors, sidecar_vectors,
                  keyslot_vectors, recovery_vectors, pair_vectors, rotation_vectors, backup_vectors, keylog_vectors,
-                 store_vectors]:
+                 store_vectors, share_vectors]:
         make(v)
     v.write()
     print(f"{len(v.files)} vectors")

@@ -99,6 +99,7 @@ def vectors() -> list:
         "scrypt.json": "scrypt",
         "argon2id.json": "Argon2id, where the library has it",
         "slots.json": "sidecars with key slots, their keys and a page of each; recovery keys as text",
+        "shares.json": "shares of recovery keys as text, with their coefficients",
         "ed25519.json": "Ed25519 of RFC 8032",
         "x25519.json": "X25519 of RFC 7748",
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 KEYS = Path(__file__).resolve().parent.parent
 PRODUCERS = {"gcm.json": "make_slots.py", "scrypt.json": "make_slots.py", "argon2id.json": "make_slots.py",
-             "slots.json": "make_slots.py"}
+             "slots.json": "make_slots.py", "shares.json": "make_shares.py"}
 # These describe the others, or make them.
 UNLISTED = ["manifest.json", "README.md", "generators"]
 

@@ -5,16 +5,22 @@ Written from Docs/Formats/Sidecar.md and Docs/Formats/Pages.md alone, with Pytho
 The database must be closed and its log empty: only the main file is read, and nothing is written. While a rotation is
 pending, --next opens the next epoch: its pages are in DATABASE-rotating until that file has taken the database's name.
 
-Usage: open_slot.py DATABASE (--passphrase-file F | --raw-key-file F | --recovery-file F)
-                    [--next] [--page N] [--show-key]
+Usage: open_slot.py DATABASE (--passphrase-file F | --raw-key-file F | --recovery-file F | --plugin PROGRAM [--option K=V]
+                    | --pkcs11-module FILE) [--next] [--page N] [--show-key]
+
+A plugin is asked as Docs/Formats/KeyPlugin.md says. A PKCS#11 token is asked by OpenSC's pkcs11-tool, with its PIN in the
+variable PIN: for keyslots of RSA keys, since that program has no AES-GCM.
 """
 
 import argparse
+import base64
 import hashlib
 import hmac
 import json
 import struct
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -23,7 +29,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-KINDS = ["passphrase", "key-file", "command", "credential", "recovery"]
+KINDS = ["passphrase", "key-file", "command", "credential", "recovery", "plugin", "pkcs11", "tpm2"]
+TOKEN_KINDS = KINDS[5:]
 HASHES = ["sha1", "sha256", "sha512"]
 KDF_FIELDS = {"hkdf": [], "scrypt": ["log2_n", "r", "p"], "argon2id": ["memory_kib", "iterations", "lanes"]}
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -41,9 +48,13 @@ def context_start(purpose: int, store_id: bytes, version: int = 2) -> bytes:
 
 def slot_context(store_id: bytes, slot: dict) -> bytes:
     parameters = [slot[name] for name in KDF_FIELDS[slot["kdf"]]] or [0, 0, 0]
-    return (context_start(1, store_id) + struct.pack(">QBB", slot["id"], KINDS.index(slot["kind"]) + 1,
-                                                     list(KDF_FIELDS).index(slot["kdf"]) + 1)
-            + struct.pack(">III", *parameters) + bytes.fromhex(slot["salt"]))
+    has_token = slot["kind"] in TOKEN_KINDS
+    context = (context_start(1, store_id, 3 if has_token else 2) + struct.pack(">QBB", slot["id"], KINDS.index(slot["kind"]) + 1,
+                                                        list(KDF_FIELDS).index(slot["kdf"]) + 1)
+               + struct.pack(">III", *parameters) + bytes.fromhex(slot["salt"]))
+    if has_token:
+        context += bytes([len(slot["name"])]) + slot["name"].encode() + bytes.fromhex(slot["token"])
+    return context
 
 
 def data_key_context(store_id: bytes, epoch: int, salt: bytes, cipher: dict) -> bytes:
@@ -116,6 +127,55 @@ def read_recovery(text: str) -> bytes:
     return key
 
 
+# Devices
+
+def plugin(program: str, options: list):
+    def secret(sidecar, slot: dict):
+        if program.rpartition("cipherctl-key-")[2] != slot["name"]:
+            return None
+        words = ["cipherstore-key", "1", "unwrap", f"store={sidecar.id.hex()}"]
+        for option in options:
+            name, _, value = option.partition("=")
+            words.append(f"option.{name}={base64.b64encode(value.encode()).decode()}")
+        blob = bytes.fromhex(slot["token"])[1:]
+        words.append("blob=" + base64.b64encode(blob).decode())
+        done = subprocess.run([program], input=" ".join(words) + "\n", capture_output=True, text=True, check=True)
+        verb, _, value = done.stdout.strip().partition(" ")
+        return base64.b64decode(value) if verb == "secret" else None
+    return secret
+
+
+def take(data: bytes, size: int = 1):
+    """A value with its length before it, and the rest."""
+    count = int.from_bytes(data[:size], "big")
+    return data[size:size + count], data[size + count:]
+
+
+def pkcs11(module: str):
+    def secret(_, slot: dict):
+        token = bytes.fromhex(slot["token"])
+        version, method, rest = token[0], token[1], token[2:]
+        serial, rest = take(rest)
+        label, rest = take(rest)
+        key_id, rest = take(rest)
+        _, rest = take(rest)
+        if version != 1 or method not in [2, 3]:
+            return None
+        _, rest = take(rest, 2)
+        _, sealed = take(rest)
+        hash_name = {2: "SHA256", 3: "SHA-1"}[method]
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(sealed)
+            file.flush()
+            done = subprocess.run(
+                ["pkcs11-tool", "--module", module, "--token-label", label.decode(), "--login", "--pin", "env:PIN",
+                 "--decrypt", "--mechanism", "RSA-PKCS-OAEP", "--hash-algorithm", hash_name, "--mgf",
+                 "MGF1-" + hash_name.replace("-", ""), "--id", key_id.hex(), "--input-file", file.name],
+                capture_output=True, check=False)
+        return done.stdout if done.returncode == 0 and len(done.stdout) == 32 else None
+    return secret
+
+
 # The sidecar
 
 class Sidecar:
@@ -125,8 +185,10 @@ class Sidecar:
         self.lines = content.splitlines(keepends=True)
         records = [json.loads(line) for line in self.lines]
         self.version = records[0].get("version")
-        if records[0] != {"format": "cipherstore-sidecar", "version": self.version} or self.version not in [1, 2]:
-            raise SystemExit("not a sidecar of version 1 or 2")
+        if records[0] != {"format": "cipherstore-sidecar", "version": self.version} or self.version not in [1, 2, 3]:
+            raise SystemExit("not a sidecar of version 1, 2 or 3")
+        # Version 3 is version 2 with tokens.
+        self.version = min(self.version, 2)
         self.slots = [r for r in records if r.get("record") == "slot"]
         self.pending_slots = [r for r in records if r.get("record") == "pending-slot"]
         self.store, self.cipher, self.data_key, self.pending, self.key_check, self.pending_key_check = (
@@ -146,11 +208,12 @@ class Sidecar:
 
     # Slots
 
-    def open_slots(self, slots: list, secret: bytes, kinds: list):
-        """The slot that a secret opens, and its master key; or two times None."""
+    def open_slots(self, slots: list, secret, kinds: list):
+        """The slot that a secret opens, and its master key; or two times None. A device is called for each of its slots."""
         for slot in slots:
             if slot["kind"] in kinds:
-                master = unwrap(slot, slot_key(slot, secret), slot_context(self.id, slot))
+                given = secret(self, slot) if callable(secret) else secret
+                master = given and unwrap(slot, slot_key(slot, given), slot_context(self.id, slot))
                 if master is not None:
                     return slot, master
         return None, None
@@ -265,6 +328,9 @@ def main() -> None:
     source.add_argument("--passphrase-file", type=Path)
     source.add_argument("--raw-key-file", type=Path)
     source.add_argument("--recovery-file", type=Path)
+    source.add_argument("--plugin", help="the program of a plugin")
+    source.add_argument("--pkcs11-module", help="the library of a token")
+    parser.add_argument("--option", action="append", default=[], help="what the plugin is told, as KEY=VALUE")
     parser.add_argument("--next", action="store_true", help="open the next epoch of a store that is being rotated")
     parser.add_argument("--page", type=int, default=1, help="the page to decrypt to standard output")
     parser.add_argument("--show-key", action="store_true", help="print data key and salt instead of a page")
@@ -274,6 +340,10 @@ def main() -> None:
     if arguments.passphrase_file:
         secret = arguments.passphrase_file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
         kinds = ["passphrase", "command", "credential"]
+    elif arguments.plugin:
+        secret, kinds = plugin(arguments.plugin, arguments.option), ["plugin"]
+    elif arguments.pkcs11_module:
+        secret, kinds = pkcs11(arguments.pkcs11_module), ["pkcs11"]
     elif arguments.raw_key_file:
         secret, kinds = arguments.raw_key_file.read_bytes(), ["key-file", "recovery"]
     else:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads the conformance vectors, Keys/conformance, without any code of CipherStore.
 
-A second implementation, written from Docs/Formats alone (Vector.md, Pages.md, Sidecar.md, Backup.md, KeyLog.md) with
+A second implementation, written from Docs/Formats alone (Vector.md, Pages.md, Sidecar.md, Shares.md, Backup.md, KeyLog.md) with
 Python's hashlib and hmac and PyPI's `cryptography`. It shares no code with the generator of the vectors.
 
 Usage: read_conformance.py [--json] [FOLDER or VECTOR ...]
@@ -13,10 +13,12 @@ Exit code: 0 all agree, 1 some do not, 2 a file is no vector.
 
 import hashlib
 import hmac
+import itertools
 import json
 import re
 import struct
 import sys
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -44,10 +46,10 @@ class Refused(Exception):
 ABOUT = ["cipherstore-vector", "kind", "expect", "comment", "limit", "base", "needs"]
 INPUTS = ["function", "key", "salt", "passphrase", "passphrase_hex", "passphrase_repeat", "raw_key", "kdf_rounds", "kdf_hash",
           "hmac_hash", "page_bytes", "plaintext_header_bytes", "number", "iv", "plain_stream", "file_bytes", "max_frame",
-          "label", "bytes", "log2_n", "r", "p", "memory_kib", "iterations", "lanes"]
+          "label", "bytes", "log2_n", "r", "p", "memory_kib", "iterations", "lanes", "device", "device_secret"]
 RESULTS = ["key", "sha256", "plain_sha256", "frames", "pages", "uncommitted", "images", "state", "epoch", "generation",
            "data_key", "next_key", "slot", "line", "copy", "notes", "lines", "problems", "acknowledged", "rotating",
-           "database_sha256", "damaged_pages", "missing_pages", "zero_pages", "damaged_frames"]
+           "database_sha256", "damaged_pages", "missing_pages", "zero_pages", "damaged_frames", "misfits"]
 PARTS = {"file": r"(\S+) (\d+)", "use": r"(\S+) from (\S+) (\S+)", "remove": r"(\S+)", "flip": r"(\S+) (\d+) bit ([0-7])",
          "write": r"(\S+) (\d+) ((?:[0-9a-f]{2})+)", "truncate": r"(\S+) to (\d+)", "append": r"(\S+) ((?:[0-9a-f]{2})+)",
          "zeros": r"(\S+) (\d+)", "zeros-at": r"(\S+) (\d+) length (\d+)", "swap": r"(\S+) (\d+) with (\d+) length (\d+)",
@@ -155,7 +157,9 @@ class Vector:
 
     @property
     def secret(self):
-        """Whether the secret is a raw key, and its bytes."""
+        """Whether the secret is a raw key, or the kind of the device that gives it, and its bytes."""
+        if "device" in self.headers:
+            return self.headers["device"], self.hex("device_secret")
         if "raw_key" in self.headers:
             return True, self.hex("raw_key")
         return False, self.passphrase
@@ -417,17 +421,19 @@ def read_wal(v: Vector) -> dict:
 
 HEX = "[0-9a-f]"
 COUNT = "(0|[1-9][0-9]{0,17})"
-KINDS = ["passphrase", "key-file", "command", "credential", "recovery"]
+KINDS = ["passphrase", "key-file", "command", "credential", "recovery", "plugin", "pkcs11", "tpm2"]
+TOKEN_KINDS = KINDS[5:]
 KDFS = ["hkdf", "scrypt", "argon2id"]
 HASHES = ["sha1", "sha256", "sha512"]
 WRAPPED = f'"nonce":"({HEX}{{24}})","wrapped":"({HEX}{{96}})"'
 STORE = f'{{"record":"store","id":"({HEX}{{32}})","state":"(creating|ready|rotating|switching)","epoch":{COUNT},"generation":{COUNT},"scheme":"(direct|slots)"}}'
 CIPHER = (f'{{"record":"cipher","salt":"({HEX}{{32}})","page_bytes":{COUNT},"plaintext_header_bytes":{COUNT},"kdf_rounds":{COUNT},'
           '"kdf_hash":"(sha1|sha256|sha512)","hmac_hash":"(sha1|sha256|sha512)"}')
-SLOT = (f'{{"record":"%s","id":{COUNT},"kind":"([a-z-]+)","created":{COUNT},"label":"([ !#-\\[\\]-~]{{0,64}})",'
+SLOT = (f'{{"record":"%s","id":{COUNT},"kind":"([a-z0-9-]+)","created":{COUNT},"label":"([ !#-\\[\\]-~]{{0,64}})",'
         f'"kdf":"(?:(hkdf)|(scrypt)","log2_n":{COUNT},"r":{COUNT},"p":{COUNT}|(argon2id)","memory_kib":{COUNT},"iterations":{COUNT},'
         f'"lanes":{COUNT})')
-SLOT_END = f',"salt":"({HEX}{{32}})",{WRAPPED}}}'
+TOKEN = f'(?:,"name":"([ !#-\\[\\]-~]{{0,64}})","token":"((?:{HEX}{{2}}){{1,4096}})")?'
+SLOT_END = f'{TOKEN},"salt":"({HEX}{{32}})",{WRAPPED}}}'
 
 
 class Damaged(Exception):
@@ -471,16 +477,19 @@ class Slot:
         pattern = (SLOT % record).replace('(?:(hkdf)|', '(?:(hkdf)"|') + SLOT_END
         number, kind, created, label, *rest = lines.take(pattern)
         self.number, self.kind = int(number), kind
-        hkdf_name, scrypt_name, n, r, p, argon_name, memory, passes, lanes, salt, nonce, wrapped = rest
+        hkdf_name, scrypt_name, n, r, p, argon_name, memory, passes, lanes, name, token, salt, nonce, wrapped = rest
         self.kdf = hkdf_name or scrypt_name or argon_name
         self.parameters = [int(x) for x in ([n, r, p] if scrypt_name else [memory, passes, lanes] if argon_name else [0, 0, 0])]
         self.salt, self.nonce, self.wrapped = bytes.fromhex(salt), bytes.fromhex(nonce), bytes.fromhex(wrapped)
-        stretched = {"passphrase": [1, 2], "key-file": [0], "recovery": [0], "command": [0, 1, 2], "credential": [0, 1, 2]}
+        self.token = None if token is None else (name, bytes.fromhex(token))
+        stretched = {"plugin": [0], "pkcs11": [0], "tpm2": [0], "passphrase": [1, 2], "key-file": [0], "recovery": [0], "command": [0, 1, 2], "credential": [0, 1, 2]}
         a, b, c = self.parameters
         in_bounds = {"hkdf": True, "scrypt": 14 <= a <= 20 and b == 8 and 1 <= c <= 4,
                      "argon2id": 16384 <= a <= 1048576 and 1 <= b <= 16 and 1 <= c <= 8}[self.kdf]
         if (not in_bounds or self.number < 1 or label != label.strip(" ") or kind not in KINDS
-                or KDFS.index(self.kdf) not in stretched[kind]):
+                or KDFS.index(self.kdf) not in stretched[kind] or (kind in TOKEN_KINDS) != (token is not None)
+                or token is not None and name != name.strip(" ")
+                or kind == "plugin" and not re.fullmatch("[a-z][a-z0-9-]{0,31}", name)):
             lines.fail(back=1)
         self.cost = {"hkdf": 0, "scrypt": 1024 * c << a, "argon2id": 1024 * a * b}[self.kdf]
 
@@ -490,9 +499,11 @@ class Slot:
             secret = scrypt(secret, self.salt, *self.parameters)
         elif self.kdf == "argon2id":
             secret = argon2id(secret, self.salt, *self.parameters)
-        data = (b"cipherstore-wrap" + bytes([2, 1]) + store_id + self.number.to_bytes(8, "big")
+        data = (b"cipherstore-wrap" + bytes([3 if self.token else 2, 1]) + store_id + self.number.to_bytes(8, "big")
                 + bytes([KINDS.index(self.kind) + 1, KDFS.index(self.kdf) + 1])
                 + b"".join(x.to_bytes(4, "big") for x in self.parameters) + self.salt)
+        if self.token:
+            data += bytes([len(self.token[0])]) + self.token[0].encode() + self.token[1]
         return unwrap(hkdf(secret, self.salt, "cipherstore slot wrapping v2"), self.nonce, self.wrapped, data)
 
 
@@ -514,10 +525,10 @@ class Sidecar:
         if not match:
             raise Damaged(1)
         version = int(match[1])
-        for other in [1, 2]:
+        for other in [1, 2, 3]:
             if other != version and self.fits(content, other, first[match.end():]):
                 raise Damaged(1)
-        if version not in [1, 2]:
+        if version not in [1, 2, 3]:
             raise Ahead
         if first[match.end():] != "}":
             raise Damaged(1)
@@ -532,23 +543,26 @@ class Sidecar:
         return rest == "}"
 
     def read(self, content: bytes, version: int) -> None:
-        self.content, self.version = content, version
+        # Version 3 is version 2 with tokens.
+        self.content, self.version = content, min(version, 2)
         lines = Lines(content)
         if len(lines.rows) < 2:
             lines.fail()
         lines.taken = 1
         store_id, self.state, epoch, generation, scheme = lines.take(STORE)
         self.id, self.epoch, self.generation = bytes.fromhex(store_id), int(epoch), int(generation)
-        if self.epoch < 1 or self.generation < 1 or scheme != ["direct", "slots"][version - 1]:
+        if self.epoch < 1 or self.generation < 1 or scheme != ["direct", "slots"][self.version - 1]:
             lines.fail(back=1)
         self.read_cipher(lines)
-        self.slots = self.read_slots(lines) if version == 2 else []
+        self.slots = self.read_slots(lines) if self.version == 2 else []
         self.pending, self.pending_slots = None, []
         if self.state in ["rotating", "switching"]:
             self.read_pending(lines)
+        if (version == 3) != any(slot.token for slot in self.slots + self.pending_slots):
+            lines.fail()
         self.key_check = bytes.fromhex(lines.take(f'{{"record":"key-check","value":"({HEX}{{32}})"}}')[0])
         self.pending_key_check = None
-        if self.pending and (version == 1 or self.pending_slots):
+        if self.pending and (self.version == 1 or self.pending_slots):
             value = lines.take(f'{{"record":"pending-key-check","value":"({HEX}{{32}})"}}')[0]
             self.pending_key_check = bytes.fromhex(value)
         self.pending_mac = self.code(lines, "pending-mac") if self.pending else None
@@ -589,7 +603,8 @@ class Sidecar:
                 lines.fail()
             slots.append(Slot(lines, record))
             is_ascending = len(slots) == 1 or slots[-2].number < slots[-1].number
-            if not is_ascending or slots[-1].number >= self.next_id or sum(slot.cost for slot in slots) > 1 << 32:
+            if not is_ascending or slots[-1].number >= self.next_id or sum(slot.cost for slot in slots) > 1 << 32 \
+                    or sum(len(slot.token[1]) for slot in slots if slot.token) > 6144:
                 lines.fail(back=1)
         return slots
 
@@ -615,6 +630,9 @@ class Sidecar:
             salt = self.next_salt if is_next else self.salt
             return hashlib.pbkdf2_hmac(self.settings["kdf_hash"], text, salt, self.settings["kdf_rounds"], 32), None
         slots = self.pending_slots if is_next else self.slots
+        if is_raw in TOKEN_KINDS:
+            opened = ((slot.open(text, self.id), slot.number) for slot in reversed(slots) if slot.kind == is_raw)
+            return next((found for found in opened if found[0]), None)
         tries = [(text, ["key-file", "recovery"])] if is_raw else [(text, ["passphrase", "command", "credential"])]
         if not is_raw and (recovery := recovery_key(text)):
             tries.insert(0, (recovery, ["recovery"]))
@@ -710,6 +728,15 @@ SKIPPED = " \t-\u00a0\u00ad\u202f\u205f\u2060\u2212\u3000\ufe58\ufe63\ufeff\uff0
     chr(c) for c in [*range(0x2000, 0x200E), *range(0x2010, 0x2016)])
 
 
+def crc16(content: bytes) -> int:
+    crc = 0xFFFF
+    for byte in content:
+        for bit in range(7, -1, -1):
+            top = (crc >> 15) ^ (byte >> bit & 1)
+            crc = (crc << 1 & 0xFFFF) ^ (0x1021 if top else 0)
+    return crc
+
+
 def recovery_key(text: bytes):
     """The 32 bytes of a printed recovery key; None where the text is none."""
     try:
@@ -729,12 +756,7 @@ def recovery_key(text: bytes):
         for c in symbols[16 * number - 16:16 * number]:
             bits = bits * 32 + ALPHABET.index(c)
         block = bits.to_bytes(10, "big")
-        crc = 0xFFFF
-        for byte in bytes([number]) + block[:8]:
-            for bit in range(7, -1, -1):
-                top = (crc >> 15) ^ (byte >> bit & 1)
-                crc = (crc << 1 & 0xFFFF) ^ (0x1021 if top else 0)
-        if crc != int.from_bytes(block[8:], "big"):
+        if crc16(bytes([number]) + block[:8]) != int.from_bytes(block[8:], "big"):
             return None
         key += block[:8]
     return key
@@ -745,6 +767,81 @@ def read_recovery(v: Vector) -> dict:
     if not key:
         raise Refused("invalidKey")
     return {"key": key.hex()}
+
+
+# Shares of a recovery key (Shares.md)
+
+def field_product(one: int, other: int) -> int:
+    """By long multiplication of polynomials, and a division by that of the field."""
+    result = 0
+    for bit in range(8):
+        if other >> bit & 1:
+            result ^= one << bit
+    for bit in range(14, 7, -1):
+        if result >> bit & 1:
+            result ^= 0x11b << (bit - 8)
+    return result
+
+
+def field_quotient(one: int, other: int) -> int:
+    return next(value for value in range(256) if field_product(value, other) == one)
+
+
+def printed_share(text: bytes):
+    """The header and the values of a share."""
+    try:
+        lines = re.split("[\n\r]+", text.decode())
+    except UnicodeDecodeError:
+        raise Refused("invalidKey")
+    symbols = ""
+    for line in lines:
+        line = "".join(c for c in line if not c.isspace() and unicodedata.category(c) not in ("Pd", "Cf") and c != "\u2212")
+        if line.startswith("#"):
+            continue
+        symbols += re.sub(r"^[1-6][.):]", "", line).upper().translate(str.maketrans("ILO", "110"))
+    if len(symbols) != 96 or any(c not in ALPHABET for c in symbols):
+        raise Refused("invalidKey")
+    content = b""
+    for number in range(1, 7):
+        bits = 0
+        for c in symbols[16 * number - 16:16 * number]:
+            bits = bits * 32 + ALPHABET.index(c)
+        block = bits.to_bytes(10, "big")
+        if crc16(bytes([0x10 + number]) + content[:8] + block[:8]) != int.from_bytes(block[8:], "big"):
+            raise Refused("invalidKey")
+        content += block[:8]
+    version, threshold, count, number = content[0], *content[5:8]
+    if version != 1 or not 2 <= threshold <= count <= 16 or not 1 <= number <= count:
+        raise Refused("invalidKey")
+    return content[:8], content[8:]
+
+
+def share_value(point: int, shares: list) -> bytes:
+    """The values at a point of the polynomials through all of the shares."""
+    result = bytes(40)
+    for header, content in shares:
+        weight = 1
+        for other, _ in shares:
+            if other != header:
+                weight = field_product(weight, field_quotient(point ^ other[7], header[7] ^ other[7]))
+        result = bytes(a ^ field_product(b, weight) for a, b in zip(result, content))
+    return result
+
+
+def read_shares(v: Vector) -> dict:
+    shares = [printed_share(text) for _, text in sorted(v.parts.items())]
+    heads = {header[:7] for header, _ in shares}
+    if len(heads) != 1 or len({header for header, _ in shares}) != len(shares):
+        raise Refused("invalidKey")
+    head = heads.pop()
+    if len(shares) < head[5]:
+        raise Refused("keyMissing")
+    for chosen in itertools.combinations(shares, head[5]):
+        secret = share_value(0, list(chosen))
+        if hkdf(secret[:32], head, "cipherstore recovery share digest v1", 8) == secret[32:]:
+            misfits = [header[7] for header, content in shares if share_value(header[7], list(chosen)) != content]
+            return {"key": secret[:32].hex(), "misfits": ", ".join(map(str, sorted(misfits))) or "none"}
+    raise Refused("invalidKey")
 
 
 # Two copies of a sidecar (Sidecar.md, "Two copies")
@@ -1304,7 +1401,7 @@ def read_standard(v: Vector) -> dict:
 # All vectors
 
 READERS = {"derivation": read_derivation, "encryption": read_encryption, "page": read_page, "header": read_header, "wal": read_wal,
-           "sidecar": read_sidecar, "keyslot": read_sidecar, "recovery": read_recovery, "sidecar-pair": read_pair,
+           "sidecar": read_sidecar, "keyslot": read_sidecar, "recovery": read_recovery, "shares": read_shares, "sidecar-pair": read_pair,
            "rotation": read_rotation, "backup": read_backup, "keylog": read_keylog, "store": read_store,
            "standard": read_standard}
 

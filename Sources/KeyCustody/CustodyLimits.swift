@@ -25,6 +25,12 @@ package enum CustodyLimits {
     static let rememberedSlots = 1_024
     /// Characters of a slot's label.
     static let slotLabelCharacters = 64
+    /// Bytes of the token of a slot.
+    package static let tokenBytes = 4 * 1024
+    /// Bytes of the tokens of all slots of a store: with as many pending slots the sidecar still has its length.
+    static let allTokensBytes = 6 * 1024
+    /// Characters of the name of a plugin.
+    package static let pluginNameCharacters = 32
     /// log2 N of scrypt: 16 MiB to 1 GiB of memory with the block size below.
     static let scryptLog2Rounds = 14...20
     /// r of scrypt; other values have no advantage on today's processors.

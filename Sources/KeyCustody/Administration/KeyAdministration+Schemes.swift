@@ -10,10 +10,11 @@ extension KeyAdministration {
     /// - Returns: The administration of the store with slots.
     /// - Throws: ``StoreError`` `settingsConflict` when it has slots already; what ``add(_:)-(NewSlot)`` throws.
     package func convertToSlots(_ first: [NewSlot]) throws -> KeyAdministration {
-        guard case .direct(let dataKey) = keys, try sidecar().slotted == nil else {
+        let present = try sidecar()
+        guard case .direct(let dataKey) = keys, present.slotted == nil else {
             throw conflict("The store has keyslots already.", "Add a slot instead.")
         }
-        let initial = try InitialKeyslots(first)
+        let initial = try InitialKeyslots(first, for: present.storeID)
         try change(removesSecrets: false, recording: Self.events) { sidecar in
             guard case .direct = sidecar.scheme else {
                 throw conflict("Another process gave it keyslots meanwhile.", "List its keyslots.")
@@ -75,7 +76,7 @@ struct InitialKeyslots {
     /// Derives the keys of the slots.
     ///
     /// - Throws: ``StoreError`` `lastSlot` when there is none, `tooManySlots`; what preparing a slot throws.
-    init(_ first: [NewSlot]) throws {
+    init(_ first: [NewSlot], for storeID: StoreID) throws {
         guard !first.isEmpty else {
             throw StoreError(
                 .lastSlot, what: "A store cannot be without a keyslot.", why: "None was given.",
@@ -83,7 +84,7 @@ struct InitialKeyslots {
         }
         master = try MasterKey.random()
         keys = .slots(master, openedBy: nil)
-        prepared = try first.map { try PreparedSlot($0) }
+        prepared = try first.map { try PreparedSlot($0, for: storeID) }
     }
 
     /// A copy of the sidecar with these slots, whose master key wraps the data key.
@@ -111,9 +112,9 @@ extension Sidecar {
     package static func creating(
         settings: CipherSettings, salt: Salt? = nil, slots: [NewSlot]
     ) throws -> (sidecar: Sidecar, keys: SidecarKeys) {
-        let initial = try InitialKeyslots(slots)
-        let dataKey = try DataKey.random()
         let bare = try Sidecar.creating(settings: settings, salt: salt)
+        let initial = try InitialKeyslots(slots, for: bare.storeID)
+        let dataKey = try DataKey.random()
         return (try initial.sidecar(from: bare, dataKey: dataKey, origin: .random), initial.keys)
     }
 }

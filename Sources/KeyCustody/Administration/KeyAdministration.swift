@@ -265,7 +265,8 @@ package struct KeyAdministration: Sendable {
     /// Records events in the key log.
     package func record(_ events: [KeyEvent]) {
         for event in events {
-            if let notice = KeyLog(databasePath: databasePath).note(event) { onNotice?(notice) }
+            let log = KeyLog(databasePath: databasePath)
+            if let notice = log.note(event, authorizedBy: keys.openedBy?.id) { onNotice?(notice) }
         }
     }
 
@@ -352,8 +353,9 @@ extension KeyAdministration {
     @discardableResult
     package func add(_ new: NewSlot) throws -> Keyslot {
         // Thrown before a derivation whose result could not be used.
-        _ = try slotted(sidecar())
-        let prepared = try PreparedSlot(new)
+        let sidecar = try sidecar()
+        try slotted(sidecar).table.requireRoom()
+        let prepared = try PreparedSlot(new, for: sidecar.storeID)
         return try changeSlots(removesSecrets: false, recording: Self.added) { table, master, storeID in
             let slot = try prepared.slot(table.nextID, of: storeID, holding: master)
             try table.add(slot)
@@ -380,8 +382,9 @@ extension KeyAdministration {
     /// - Throws: ``StoreError`` `slotNotFound`, and what ``add(_:)-(NewSlot)`` throws.
     @discardableResult
     package func change(_ id: UInt64, to new: NewSlot) throws -> Keyslot {
-        _ = try slotted(sidecar()).table.find(id)
-        let prepared = try PreparedSlot(new)
+        let sidecar = try sidecar()
+        _ = try slotted(sidecar).table.find(id)
+        let prepared = try PreparedSlot(new, for: sidecar.storeID)
         let event = KeyEvent.slotChanged(id: id, kind: new.kind)
         return try changeSlots(removesSecrets: true, recording: { _ in [event] }) { table, master, storeID in
             let former = try table.find(id)
@@ -445,6 +448,7 @@ extension KeyAdministration {
 extension Keyslot {
     fileprivate func labelled(_ label: SlotLabel) -> Keyslot {
         Keyslot(
-            id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt, wrapped: wrapped)
+            id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt, wrapped: wrapped,
+            token: token)
     }
 }

@@ -24,12 +24,13 @@ package struct KeyLog: Sendable {
     /// A line that a power failure left incomplete is terminated, and another line records that. When the file has
     /// reached its bound, it is renamed to ``formerPath`` and replaces the file there. The chain continues in a new
     /// file.
+    /// - Parameter authority: The keyslot whose key authorized the event; nil where no keyslot did.
     /// - Throws: ``StoreError`` `storeInUse` when other processes append for too long; ``SystemError``;
     ///   ``CryptoError``.
-    func record(_ event: KeyEvent) throws {
+    func record(_ event: KeyEvent, authorizedBy authority: UInt64? = nil) throws {
         let lock = try lock()
         defer { lock.release() }
-        try append { _ in event }
+        try append(authorizedBy: authority) { _ in event }
     }
 
     /// Accepts the log as it is. A fault in it, or a missing part, is a problem again only if it changes.
@@ -62,19 +63,19 @@ package struct KeyLog: Sendable {
     }
 
     /// - Parameter event: Returns the event from the bytes before its line in the file.
-    private func append(_ event: ([UInt8]) throws -> KeyEvent) throws {
+    private func append(authorizedBy authority: UInt64? = nil, _ event: ([UInt8]) throws -> KeyEvent) throws {
         let end = try end()
         var number = end.last?.number ?? 0
         var previous = end.last?.hash ?? KeyLogEntry.beginning
         var lines: [UInt8] = end.isLineOpen ? [UInt8(ascii: "\n")] : []
-        func add(_ event: KeyEvent) throws {
+        func add(_ event: KeyEvent, authorizedBy authority: UInt64? = nil) throws {
             number = KeyLogEntry.number(after: number)
-            let entry = try KeyLogEntry(event, number: number, after: previous)
+            let entry = try KeyLogEntry(event, authorizedBy: authority, number: number, after: previous)
             previous = entry.hash
             lines += Array(entry.line.utf8) + [UInt8(ascii: "\n")]
         }
         if end.damagedBytes > 0 { try add(.logDamaged(bytes: end.damagedBytes)) }
-        try add(event((content(of: path) ?? []) + lines))
+        try add(event((content(of: path) ?? []) + lines), authorizedBy: authority)
         try append(lines)
     }
 
@@ -83,10 +84,11 @@ package struct KeyLog: Sendable {
 
     /// Appends an event if that is possible: the change that it records has happened already.
     ///
+    /// - Parameter authority: The keyslot whose key authorized the event; nil where no keyslot did.
     /// - Returns: A message for the user when it was not possible.
-    package func note(_ event: KeyEvent) -> String? {
+    package func note(_ event: KeyEvent, authorizedBy authority: UInt64? = nil) -> String? {
         do {
-            try record(event)
+            try record(event, authorizedBy: authority)
             return nil
         } catch {
             return "the key log \"\(path)\" could not record the event \(event.name): \(error)"
@@ -153,6 +155,20 @@ package struct KeyLog: Sendable {
             }
         }
         return end
+    }
+
+    /// The lines of the present file that are entries, each with its end; empty when it does not exist. Nothing else of the
+    /// file is in them: another user may have given its name to a private file.
+    ///
+    /// - Throws: ``SystemError``, with `EEXIST` for a file of a user who may not write the database, with `EFBIG` for one
+    ///   that is too long to be a key log.
+    package func entryLines() throws -> [UInt8] {
+        var lines: [UInt8] = []
+        for line in try (content(of: path) ?? []).split(separator: UInt8(ascii: "\n"))
+        where try KeyLogEntry(reading: Array(line)) != nil {
+            lines += line + [UInt8(ascii: "\n")]
+        }
+        return lines
     }
 
     /// The bytes of one of the two files; nil when it does not exist.

@@ -29,19 +29,25 @@ package struct KeyLogEntry: Hashable, Sendable {
     private static let greatestNumber =
         (0..<CustodyLimits.counterDigits).reduce(UInt64(1)) { power, _ in power * 10 } - 1
 
-    /// - Parameter now: Seconds since 1970.
+    /// The detail with the number of the keyslot whose key authorized the event.
+    package static let authorityDetail = "authorized-by"
+
+    /// - Parameters:
+    ///   - authority: The keyslot whose key authorized the event; nil where no keyslot did, or it is not known.
+    ///   - now: Seconds since 1970.
     init(
-        _ event: KeyEvent, number: UInt64, after previous: [UInt8], now: UInt64 = WallClock.secondsSince1970,
+        _ event: KeyEvent, authorizedBy authority: UInt64? = nil, number: UInt64, after previous: [UInt8],
+        now: UInt64 = WallClock.secondsSince1970,
         process: Int32 = ProcessInspector.currentProcess, user: UInt32 = ProcessInspector.currentUser
     ) throws(CryptoError) {
         self.number = number
         self.time = now
         self.event = event.name
-        details = event.details
+        details = event.details + (authority.map { [.number(Self.authorityDetail, $0)] } ?? [])
         self.process = process
         self.user = user
         self.previous = previous
-        let covered = Self.covered(number, now, event.name, event.details, process, user, previous)
+        let covered = Self.covered(number, now, event.name, details, process, user, previous)
         hash = try Self.digest(Array(covered.utf8))
     }
 

@@ -13,6 +13,32 @@ public struct KeySource: Sendable {
     /// A source that returns a secret that was read already, for its kind of keyslot.
     package init(giving secret: Secret, name: String) { kind = .known(name: name, secret) }
 
+    /// A device that keeps the secrets of its keyslots. It opens stores with keyslots of its kind, and no others.
+    ///
+    /// The source keeps what the device has given: it is asked once for a keyslot, however often the store is opened by
+    /// this source or copies of it.
+    ///
+    /// - Parameter onAsk: Receives a sentence before the device is asked, because it or a person may take seconds.
+    package static func token(
+        _ device: any TokenDevice, onAsk: (@Sendable (String) -> Void)? = nil
+    ) -> KeySource {
+        KeySource(kind: .token(TokenSession(device, onAsk: onAsk)))
+    }
+
+    /// Whether a device keeps the secret.
+    package var isDevice: Bool {
+        switch kind {
+        case .token: true
+        case .known(_, let secret): secret.isDevice
+        default: false
+        }
+    }
+
+    /// Whether a person types the secret.
+    package var isInteractive: Bool {
+        if case .prompt = kind { true } else { false }
+    }
+
     /// A path as it was given, for descriptions, and the file that it named then.
     private struct GivenPath: Sendable {
         let given: String
@@ -32,6 +58,7 @@ public struct KeySource: Sendable {
         case systemdCredential(String)
         case prompt(String, confirmation: String?)
         case known(name: String, Secret)
+        case token(TokenSession)
         case customPassphrase(name: String, @Sendable () throws -> Passphrase)
         case customRawKey(name: String, @Sendable () throws -> RawKey)
     }
@@ -178,6 +205,7 @@ extension KeySource: CustomStringConvertible, CustomReflectable {
         case .environment(let name): "environment variable \(name)"
         case .systemdCredential(let name): "systemd credential \"\(name)\""
         case .prompt: "prompt"
+        case .token(let session): session.device.name
         case .known(let name, _), .customPassphrase(let name, _), .customRawKey(let name, _): name
         }
     }
@@ -190,6 +218,7 @@ extension KeySource {
     package var slotKind: Keyslot.Kind {
         switch kind {
         case .known(_, let secret): secret.slotKind ?? (secret.isPassphrase ? .passphrase : .keyFile)
+        case .token(let session): session.device.kind
         case .rawKey, .rawKeyFile, .customRawKey: .keyFile
         case .command: .command
         case .systemdCredential: .credential
@@ -208,6 +237,9 @@ extension KeySource {
         case .passphrase(let bytes): return .passphrase(try Passphrase(bytes))
         case .rawKey(let bytes): return .rawKey(try RawKey(bytes))
         case .known(_, let secret): return secret
+        case .token(let session):
+            session.beginReading()
+            return .device(session)
         case .keyFile(let path): return try passphrase(KeyFile.contents(of: path.absolute, checkingPermissions: true))
         case .rawKeyFile(let path):
             let bytes = try KeyFile.contents(of: path.absolute, checkingPermissions: true)

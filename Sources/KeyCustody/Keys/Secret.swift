@@ -66,8 +66,9 @@ public struct RawKey: Sendable {
     public static func random() throws -> RawKey { try RawKey(SecretBytes.random(count: byteCount)) }
 }
 
-/// A secret that opens a store, as a key source returned it: a passphrase or a raw key.
+/// A secret that opens a store, as a key source returned it: a passphrase or a raw key, or the device that keeps it.
 package struct Secret: Sendable {
+    /// Of a device: random bytes that open nothing.
     let bytes: SecretBytes
     /// Whether it is a passphrase, from which a key is derived; otherwise it is a raw key.
     package let isPassphrase: Bool
@@ -76,11 +77,26 @@ package struct Secret: Sendable {
     /// Receives the trials on keyslots with a slow derivation.
     private(set) var onTrial: (@Sendable (KeyslotTrial) -> Void)?
 
-    private init(_ bytes: SecretBytes, isPassphrase: Bool, slotKind: Keyslot.Kind?) {
+    /// The device that keeps the secrets of its keyslots, and what it has given; nil for a passphrase or raw key.
+    let session: TokenSession?
+
+    private init(_ bytes: SecretBytes, isPassphrase: Bool, slotKind: Keyslot.Kind?, session: TokenSession? = nil) {
         self.bytes = bytes
         self.isPassphrase = isPassphrase
         self.slotKind = slotKind
+        self.session = session
     }
+
+    /// A device that keeps the secrets of its keyslots.
+    static func device(_ session: TokenSession) -> Secret {
+        Secret(session.placeholder, isPassphrase: false, slotKind: session.device.kind, session: session)
+    }
+
+    /// Whether a device keeps the secret.
+    package var isDevice: Bool { session != nil }
+
+    /// Whether the device was asked for a secret since its source was read, and threw an error.
+    package var wasRefusedByDevice: Bool { session?.hasRefused ?? false }
 
     package static func passphrase(_ passphrase: Passphrase) -> Secret {
         Secret(passphrase.bytes, isPassphrase: true, slotKind: nil)
@@ -93,7 +109,7 @@ package struct Secret: Sendable {
 
     /// The same secret for a keyslot of another kind.
     package func with(slotKind: Keyslot.Kind?) -> Secret {
-        Secret(bytes, isPassphrase: isPassphrase, slotKind: slotKind).reporting(onTrial)
+        Secret(bytes, isPassphrase: isPassphrase, slotKind: slotKind, session: session).reporting(onTrial)
     }
 
     /// The same secret, which reports its trials on keyslots; nil leaves the present receiver.
@@ -105,7 +121,10 @@ package struct Secret: Sendable {
 
     /// The data key of a direct store: derived from a passphrase (about 100 ms with SQLCipher 4's settings), or the raw
     /// key itself.
+    ///
+    /// - Throws: ``StoreError`` `modeConflict` for a device, which opens keyslots alone.
     package func dataKey(salt: Salt, settings: CipherSettings) throws -> DataKey {
+        try requireBytes("A store without keyslots")
         guard isPassphrase else { return try DataKey(bytes) }
         return try DataKey(
             bytes.withBytes { bytes throws(CryptoError) in
@@ -114,7 +133,19 @@ package struct Secret: Sendable {
     }
 
     /// The raw key, as the data key that it may be; nil for a passphrase.
-    package var rawDataKey: DataKey? { isPassphrase ? nil : try? DataKey(bytes) }
+    package var rawDataKey: DataKey? { isPassphrase || isDevice ? nil : try? DataKey(bytes) }
+
+    /// Refuses a device, for what is opened by a passphrase or raw key.
+    ///
+    /// - Parameter subject: The beginning of the sentence, such as "An invitation".
+    /// - Throws: ``StoreError`` `modeConflict`.
+    func requireBytes(_ subject: String) throws(StoreError) {
+        guard let session else { return }
+        throw StoreError(
+            .modeConflict, what: "\(subject) cannot have the key of a \(session.device.name).",
+            why: "The device keeps the secret of a keyslot, and gives no other key.",
+            remedy: "Give a passphrase or a raw key. A store gets keyslots by `cipherctl key convert --to slots`.")
+    }
 
     /// The key of a printed recovery key, if the secret has that form.
     var recoveryKey: Secret? {
@@ -194,14 +225,16 @@ extension Secret {
     /// Tries the slots that may fit, in this order: those without a slow derivation, the one that is likely, those of the
     /// source's kind, and the newest first within each group.
     ///
-    /// A raw key is tried on the slots of key files and recovery keys. A passphrase is tried on all others. When it has
+    /// A device is tried on the slots of its kind alone. A raw key is tried on the slots of key files and recovery keys.
+    /// A passphrase is tried on all others, but those of devices. When it has
     /// the form of a printed recovery key, it is tried on those slots as well.
     ///
     /// - Parameter first: The number of the slot that is likely.
     private func unlock(_ slots: [Keyslot], storeID: StoreID, first: UInt64? = nil) throws -> SidecarKeys? {
+        if let session { return try session.unlock(slots, storeID) }
         guard isPassphrase else { return try firstSlot(of: slots.filter(\.kind.isAlwaysRandom), storeID) }
         if let keys = try recoveryKey?.firstSlot(of: slots.filter { $0.kind == .recovery }, storeID) { return keys }
-        let candidates = slots.filter { !$0.kind.isAlwaysRandom }.sorted {
+        let candidates = slots.filter { !$0.kind.isAlwaysRandom && !$0.kind.isToken }.sorted {
             $0.rank(first: first, kind: slotKind) < $1.rank(first: first, kind: slotKind)
         }
         return try firstSlot(of: candidates, storeID)
@@ -262,7 +295,13 @@ extension Keyslot {
 
     /// The master key, or nil when the secret does not belong to this slot.
     func open(_ secret: Secret, _ storeID: StoreID) throws -> MasterKey? {
-        let wrappingKey = try derivation.wrappingKey(secret: secret.bytes, salt: salt)
+        if let session = secret.session { return try session.open(self, storeID) }
+        return try master(of: secret.bytes, storeID)
+    }
+
+    /// The same for the bytes of a secret.
+    func master(of secret: SecretBytes, _ storeID: StoreID) throws -> MasterKey? {
+        let wrappingKey = try derivation.wrappingKey(secret: secret, salt: salt)
         return try wrapped.unwrap(with: wrappingKey, context(storeID)).map { MasterKey($0) }
     }
 }

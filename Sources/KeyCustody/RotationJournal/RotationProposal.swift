@@ -45,10 +45,11 @@ extension RotationProposal {
             self.init(
                 keptSlots: sidecar.slots, droppedSlots: [], origin: sidecar, current: choice.keys, next: choice.keys,
                 dataKey: try .random(), salt: salt, table: nil)
-        case (.compromised(let secrets), .slots(let former, _)):
+        case (.compromised(let secrets, let provingEach), .slots(let former, _)):
             let master = try MasterKey.random()
             let renewal = try SlotRenewal(
-                of: sidecar, holding: former, keeping: secrets, master: master, databasePath: databasePath)
+                of: sidecar, holding: former, keeping: secrets, provingEach: provingEach, master: master,
+                databasePath: databasePath)
             self.init(
                 keptSlots: renewal.kept, droppedSlots: renewal.dropped, origin: sidecar, current: choice.keys,
                 next: .slots(master, openedBy: nil), dataKey: try .random(), salt: salt, table: renewal.table)
@@ -94,8 +95,9 @@ package enum RotationMode: Sendable {
     /// A store with slots: data key and salt, under the same master key. No slot changes.
     case newDataKey
     /// A store with slots: master key, data key and salt. The slots that these secrets open are kept, each with its
-    /// number; the others are removed (``RotationProposal/droppedSlots``).
-    case compromised(kept: [Secret])
+    /// number; the others are removed (``RotationProposal/droppedSlots``). A device that wraps secrets alone, as with a
+    /// public key, keeps its slots without opening them, unless `provingEach`.
+    case compromised(kept: [Secret], provingEach: Bool = false)
     /// A direct store: its passphrase or raw key, the data key made from it, and the salt.
     case direct(Secret)
 }

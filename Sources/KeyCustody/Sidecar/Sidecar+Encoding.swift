@@ -7,13 +7,20 @@ extension Sidecar {
     static let directVersion: UInt64 = 1
     /// The version of the format for stores with keyslots.
     static let slotsVersion: UInt64 = 2
+    /// The version of the format for stores with a keyslot whose secret a device keeps.
+    static let tokensVersion: UInt64 = 3
+
+    static let versions = directVersion...tokensVersion
 
     var formatVersion: UInt64 {
         switch scheme {
         case .direct: Self.directVersion
-        case .slots: Self.slotsVersion
+        case .slots: hasTokens ? Self.tokensVersion : Self.slotsVersion
         }
     }
+
+    /// Whether a device keeps the secret of a keyslot, or of one that a pending rotation makes.
+    private var hasTokens: Bool { (slots + (pending?.table?.slots ?? [])).contains { $0.kind.isToken } }
 
     /// The bytes of the file, sealed with the keys.
     ///
@@ -98,8 +105,12 @@ extension PendingEpoch {
 extension Keyslot {
     fileprivate func line(_ record: String) -> String {
         "{\"record\":\"\(record)\",\"id\":\(id),\"kind\":\"\(kind.rawValue)\",\"created\":\(created),"
-            + "\"label\":\"\(label.text)\",\(derivation.fields),\"salt\":\"\(salt.hex)\",\(wrapped.fields)}"
+            + "\"label\":\"\(label.text)\",\(derivation.fields)\(token?.fields ?? ""),\"salt\":\"\(salt.hex)\",\(wrapped.fields)}"
     }
+}
+
+extension SlotToken {
+    fileprivate var fields: String { ",\"name\":\"\(name)\",\"token\":\"\(Hex.text(blob))\"" }
 }
 
 extension SlotDerivation {

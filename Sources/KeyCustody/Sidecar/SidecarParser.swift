@@ -22,7 +22,7 @@ struct SidecarParser {
 
     /// Reads everything after the version number.
     mutating func records(version: UInt64) throws(SidecarSyntaxError) -> UnauthenticatedSidecar {
-        guard version == Sidecar.directVersion || version == Sidecar.slotsVersion else { throw .versionAhead(version) }
+        guard Sidecar.versions.contains(version) else { throw .versionAhead(version) }
         try endOfObject("}")
         let store = try storeRecord(scheme: version == Sidecar.directVersion ? "direct" : "slots")
         let (salt, settings) = try cipherRecord()
@@ -31,6 +31,8 @@ struct SidecarParser {
             storeID: store.id, state: store.state, epoch: store.epoch, generation: store.generation,
             scheme: scheme, salt: salt, settings: settings)
         sidecar.pending = try pendingEpoch(of: sidecar)
+        // Version 3 is that of stores with tokens alone, and only their slots need it: a store has one version.
+        guard sidecar.formatVersion == version else { throw scanner.malformed("the slots of version \(version)") }
         let keyCheck = try keyCheckRecord("key-check")
         let pendingKeyCheck = sidecar.successorHasOwnKeys ? try keyCheckRecord("pending-key-check") : nil
         let pending = sidecar.pending == nil ? nil : try code("pending-mac")
@@ -165,6 +167,7 @@ extension SidecarParser {
             guard isAscending else { throw .outOfRange(line: line, field: "id") }
             slots.append(slot)
             // Each slot may be within its bounds although all of them together would occupy an opener for minutes.
+            guard SlotTable.hasRoomForTokens(slots) else { throw .outOfRange(line: line, field: "token") }
             guard SlotTable.isAffordable(slots) else { throw .outOfRange(line: line, field: "kdf") }
         }
         guard let table = SlotTable(slots: slots, nextID: nextID) else { throw scanner.malformed("record \(record)") }
@@ -185,11 +188,25 @@ extension SidecarParser {
         try scanner.literal("\",\"kdf\":\"")
         let derivation = try derivation()
         guard kind.allows(derivation) else { throw scanner.malformed("kdf: one that the kind allows") }
+        let token = kind.isToken ? try token(of: kind) : nil
         let salt = try salt()
         let wrapped = try wrappedKey()
         try endOfObject("}")
         return Keyslot(
-            id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt, wrapped: wrapped)
+            id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt, wrapped: wrapped,
+            token: token)
+    }
+
+    /// Reads what a device needs to give the secret of a slot.
+    private mutating func token(of kind: Keyslot.Kind) throws(SidecarSyntaxError) -> SlotToken {
+        try scanner.literal(",\"name\":\"")
+        let name = try scanner.label()
+        guard kind != .plugin || PluginName.isValid(name.text) else { throw scanner.malformed("the name of a plugin") }
+        try scanner.literal("\",\"token\":\"")
+        let blob = try scanner.hex(upTo: CustodyLimits.tokenBytes, "token")
+        try scanner.literal("\"")
+        guard let token = SlotToken(name: name, blob: blob) else { throw scanner.malformed("token") }
+        return token
     }
 
     /// Reads the name of a derivation and its parameters, and checks their bounds.

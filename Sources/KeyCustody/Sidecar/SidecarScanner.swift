@@ -40,6 +40,16 @@ struct SidecarScanner {
         return value
     }
 
+    /// Reads 1 to `limitBytes` bytes as lower-case hexadecimal digits, up to a quote, which is not read.
+    mutating func hex(upTo limitBytes: Int, _ field: String) throws(SidecarSyntaxError) -> [UInt8] {
+        let digits = bytes[position...].prefix(limitBytes * 2 + 1).prefix { $0 != UInt8(ascii: "\"") }
+        guard digits.count <= limitBytes * 2 else { throw .outOfRange(line: line, field: field) }
+        guard !digits.isEmpty, digits.count.isMultiple(of: 2) else {
+            throw malformed("\(field): pairs of lower-case hexadecimal digits")
+        }
+        return try hex(byteCount: digits.count / 2, field)
+    }
+
     /// Reads a positive decimal number without sign, leading zero, fraction or exponent.
     mutating func number(_ field: String, atLeast least: UInt64 = 1) throws(SidecarSyntaxError) -> UInt64 {
         let digits = bytes[position...].prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }

@@ -35,7 +35,7 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
         let version = try parser.version()
         // Every version also differs in its lines. A file that fits another version in everything but the number is
         // damaged.
-        for other in [Sidecar.directVersion, Sidecar.slotsVersion] where other != version {
+        for other in Sidecar.versions where other != version {
             var attempt = parser
             if (try? attempt.records(version: other)) != nil {
                 throw .malformed(line: 1, expected: "version \(other)")

@@ -181,6 +181,7 @@ package final class SidecarCache: Sendable {
     ///
     /// - Returns: The key of its pages.
     package func create(_ secret: Secret, salt: Salt, settings: CipherSettings) throws -> PageKey {
+        guard !secret.isDevice else { throw Self.deviceAlone(files.databasePath) }
         let (sidecar, made) = try Sidecar.creating(settings: settings, salt: salt, slots: [NewSlot(secret)])
         // The new slot opens to these keys, so they are not derived again.
         let keys = made.opened(by: sidecar.slots.first)
@@ -192,6 +193,13 @@ package final class SidecarCache: Sendable {
         }
         try write(sidecar, keys)
         return PageKey(dataKey, salt: salt, settings: settings)
+    }
+
+    private static func deviceAlone(_ databasePath: String) -> StoreError {
+        StoreError(
+            .keyMissing, what: "\"\(databasePath)\" was not created.",
+            why: "A device alone would keep its only key: the store would be lost with the device.",
+            remedy: "Create the store with a passphrase or key file, add a recovery key, and then add the device.")
     }
 
     /// Writes salt and settings of a direct store durably to both copies.

@@ -16,16 +16,25 @@ package struct Keyslot: Hashable, Sendable, Identifiable {
         case credential
         /// A random key that was printed and stored away.
         case recovery
+        /// A plugin (``TokenDevice``).
+        case plugin
+        /// A token that is reached by PKCS#11.
+        case pkcs11
+        /// The TPM of a machine.
+        case tpm2
 
-        /// Whether every secret of this kind is a random key of full strength.
+        /// Whether every secret of this kind is a random key of full strength that a key source gives.
         var isAlwaysRandom: Bool { self == .keyFile || self == .recovery }
+
+        /// Whether a device keeps the secret, and the slot has a ``SlotToken``.
+        package var isToken: Bool { self == .plugin || self == .pkcs11 || self == .tpm2 }
 
         /// Whether a secret of this kind may be derived in this way. A guessable secret is never derived by HKDF alone,
         /// and a random one is never stretched.
         func allows(_ derivation: SlotDerivation) -> Bool {
             switch self {
             case .passphrase: derivation.isMemoryHard
-            case .keyFile, .recovery: !derivation.isMemoryHard
+            case .keyFile, .recovery, .plugin, .pkcs11, .tpm2: !derivation.isMemoryHard
             case .command, .credential: true
             }
         }
@@ -42,10 +51,27 @@ package struct Keyslot: Hashable, Sendable, Identifiable {
     let salt: Salt
     /// The wrapped master key.
     let wrapped: WrappedKey
+    /// The bytes from which its device gives the secret; nil exactly for the kinds whose secrets a key source gives.
+    package let token: SlotToken?
+
+    init(
+        id: UInt64, kind: Kind, created: UInt64, label: SlotLabel, derivation: SlotDerivation, salt: Salt,
+        wrapped: WrappedKey, token: SlotToken? = nil
+    ) {
+        self.id = id
+        self.kind = kind
+        self.created = created
+        self.label = label
+        self.derivation = derivation
+        self.salt = salt
+        self.wrapped = wrapped
+        self.token = token
+    }
 
     /// Whether it has the same secret as another version of this slot, whatever their labels are.
     package func hasSecret(of other: Keyslot) -> Bool {
         id == other.id && salt == other.salt && wrapped == other.wrapped && derivation == other.derivation
+            && token == other.token
     }
 }
 
@@ -77,6 +103,9 @@ package struct SlotLabel: Hashable, Sendable, CustomStringConvertible {
         return text.count <= CustodyLimits.slotLabelCharacters && text.first != blank && text.last != blank
             && text.allSatisfy(isAllowed)
     }
+
+    /// Whether a label may have this character of UTF-8.
+    package static func mayContain(_ character: UInt8) -> Bool { isAllowed(character) }
 
     static func isAllowed(_ character: UInt8) -> Bool {
         (0x20...0x7e).contains(character) && character != UInt8(ascii: "\"") && character != UInt8(ascii: "\\")

@@ -3,7 +3,7 @@ import StoreCrypto
 import StorePlatform
 import Synchronization
 
-/// A secret that is to open a store, and the kind, label and derivation of its slot.
+/// A secret that is to open a store, or the device that is to keep one, and the kind, label and derivation of its slot.
 package struct NewSlot: Sendable {
     let secret: Secret
     let kind: Keyslot.Kind
@@ -21,7 +21,12 @@ package struct NewSlot: Sendable {
     ) throws(StoreError) {
         let kind = kind ?? secret.slotKind ?? (secret.isPassphrase ? .passphrase : .keyFile)
         let derivation = derivation ?? secret.derivation(of: kind)
-        let isFitting = kind.isAlwaysRandom ? !secret.isPassphrase : kind != .passphrase || secret.isPassphrase
+        let isFitting =
+            if kind.isToken || secret.session != nil {
+                secret.session?.device.kind == kind
+            } else {
+                kind.isAlwaysRandom ? !secret.isPassphrase : kind != .passphrase || secret.isPassphrase
+            }
         guard isFitting, kind.allows(derivation), derivation.fieldOutOfBounds == nil else {
             throw StoreError(
                 .invalidKey, what: "The keyslot cannot be created.",

@@ -10,23 +10,35 @@ struct PreparedSlot {
     private let created: UInt64
     private let salt: Salt
     private let wrappingKey: SecretBytes
+    private let token: SlotToken?
 
-    /// - Parameter now: Seconds since 1970.
-    init(_ new: NewSlot, now: UInt64 = WallClock.secondsSince1970) throws {
-        try self.init(new.secret, kind: new.kind, label: new.label, derivation: new.derivation, created: now)
+    /// - Parameters:
+    ///   - storeID: The store, for a device that keeps the secret.
+    ///   - now: Seconds since 1970.
+    init(_ new: NewSlot, for storeID: StoreID, now: UInt64 = WallClock.secondsSince1970) throws {
+        try self.init(
+            new.secret, storeID, kind: new.kind, label: new.label, derivation: new.derivation, created: now)
     }
 
-    /// The same slot with a new salt, for another master key.
-    init(renewing slot: Keyslot, with secret: Secret) throws {
+    /// The same slot with a new salt, for another master key. A device that keeps the secret gets a new one.
+    init(renewing slot: Keyslot, of storeID: StoreID, with secret: Secret) throws {
         try self.init(
-            secret, kind: slot.kind, label: slot.label, derivation: slot.derivation, created: slot.created)
+            secret, storeID, kind: slot.kind, label: slot.label, derivation: slot.derivation, created: slot.created,
+            replacing: slot)
     }
 
     private init(
-        _ secret: Secret, kind: Keyslot.Kind, label: SlotLabel, derivation: SlotDerivation, created: UInt64
+        _ secret: Secret, _ storeID: StoreID, kind: Keyslot.Kind, label: SlotLabel, derivation: SlotDerivation,
+        created: UInt64, replacing former: Keyslot? = nil
     ) throws {
         salt = try Salt.random()
-        wrappingKey = try Self.derive(derivation, salt, secret.bytes)
+        let bytes: SecretBytes
+        if let session = secret.session {
+            (token, bytes) = try session.make(for: storeID, slot: former?.id ?? 0, replacing: former?.token)
+        } else {
+            (token, bytes) = (nil, secret.bytes)
+        }
+        wrappingKey = try Self.derive(derivation, salt, bytes)
         self.kind = kind
         self.label = label
         self.derivation = derivation
@@ -35,10 +47,11 @@ struct PreparedSlot {
 
     /// The slot with a number in a store, verified to open.
     func slot(_ id: UInt64, of storeID: StoreID, holding master: MasterKey) throws -> Keyslot {
-        let context = WrappingContext.slot(id, kind: kind, derivation: derivation, salt: salt, storeID: storeID)
+        let context = WrappingContext.slot(
+            id, kind: kind, derivation: derivation, salt: salt, token: token, storeID: storeID)
         let slot = Keyslot(
             id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt,
-            wrapped: try WrappedKey(master.secret, under: wrappingKey, context))
+            wrapped: try WrappedKey(master.secret, under: wrappingKey, context), token: token)
         // The slot is opened as it will be written, before the old one is replaced.
         guard let secret = try slot.wrapped.unwrap(with: wrappingKey, slot.context(storeID)),
             MasterKey(secret).isEqual(to: master)

@@ -10,11 +10,13 @@ package struct SlotTable: Hashable, Sendable {
     init() {}
 
     /// The table that a sidecar contains. Nil when there is no slot or too many, when the numbers are not ascending and
-    /// below the next one, or when trying all slots would take too long.
+    /// below the next one, when trying all slots would take too long, or when their tokens are too long.
     init?(slots: [Keyslot], nextID: UInt64) {
         guard (1...CustodyLimits.keySlots).contains(slots.count) else { return nil }
         guard zip(slots, slots.dropFirst()).allSatisfy({ $0.id < $1.id }) else { return nil }
-        guard slots.allSatisfy({ (1..<nextID).contains($0.id) }), Self.isAffordable(slots) else { return nil }
+        guard slots.allSatisfy({ (1..<nextID).contains($0.id) }), Self.isAffordable(slots),
+            Self.hasRoomForTokens(slots)
+        else { return nil }
         self.slots = slots
         self.nextID = nextID
     }
@@ -22,6 +24,11 @@ package struct SlotTable: Hashable, Sendable {
     /// Whether a wrong passphrase, which is tried on every slot, takes no more than a bounded time.
     static func isAffordable(_ slots: [Keyslot]) -> Bool {
         slots.reduce(0) { $0 + $1.derivation.workBytes } <= CustodyLimits.slotWorkBytes
+    }
+
+    /// Whether a rotation that renews all slots has room in the sidecar for the tokens of both tables.
+    static func hasRoomForTokens(_ slots: [Keyslot]) -> Bool {
+        slots.reduce(0) { $0 + ($1.token?.blob.count ?? 0) } <= CustodyLimits.allTokensBytes
     }
 
     /// - Throws: ``StoreError`` `slotNotFound`.
@@ -56,6 +63,14 @@ package struct SlotTable: Hashable, Sendable {
         slots = changed
     }
 
+    /// Checks whether a slot can be removed.
+    ///
+    /// - Throws: As ``remove(_:)``.
+    package func requireRemovable(_ id: UInt64) throws(StoreError) {
+        var copy = self
+        try copy.remove(id)
+    }
+
     /// Removes a slot.
     ///
     /// - Throws: ``StoreError`` `slotNotFound`; `lastSlot` when no other could be used on this machine.
@@ -81,6 +96,11 @@ package struct SlotTable: Hashable, Sendable {
     }
 
     private func checkCost(_ slots: [Keyslot]) throws(StoreError) {
+        guard Self.hasRoomForTokens(slots) else {
+            throw Self.tooMany(
+                "The tokens of its slots would have more than \(CustodyLimits.allTokensBytes) bytes together.",
+                "Remove a slot that nobody needs.")
+        }
         guard !Self.isAffordable(slots) else { return }
         throw Self.tooMany(
             "Trying all its slots would take too long for an opener with a wrong passphrase.",

@@ -11,8 +11,9 @@ package struct SourceKey: Sendable {
 
     /// Derives the key for something new, with a new salt.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` where deriving it twice gave two keys; ``CryptoError``.
+    /// - Throws: ``StoreError`` `invalidKey` for a device, and where deriving it twice gave two keys; ``CryptoError``.
     package init(of secret: Secret, purpose label: String) throws {
+        try secret.requireBytes("An invitation")
         let derivation = try NewSlot(secret).derivation
         let salt = try Salt.random()
         let stretched = try PreparedSlot.derive(derivation, salt, secret.bytes)
@@ -23,6 +24,7 @@ package struct SourceKey: Sendable {
     ///
     /// - Throws: ``StoreError`` `unsupportedLibrary` when the library lacks the algorithm; ``CryptoError``.
     package init(of secret: Secret, purpose label: String, derivation: SlotDerivation, salt: Salt) throws {
+        try secret.requireBytes("An invitation")
         try self.init(derivation, salt, derivation.wrappingKey(secret: secret.bytes, salt: salt), label)
     }
 

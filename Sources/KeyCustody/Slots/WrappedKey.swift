@@ -42,6 +42,9 @@ extension Keyslot.Kind {
         case .command: 3
         case .credential: 4
         case .recovery: 5
+        case .plugin: 6
+        case .pkcs11: 7
+        case .tpm2: 8
         }
     }
 }
@@ -70,6 +73,6 @@ extension HashAlgorithm {
 extension Keyslot {
     /// The context to which its wrapped master key is bound.
     func context(_ storeID: StoreID) -> WrappingContext {
-        .slot(id, kind: kind, derivation: derivation, salt: salt, storeID: storeID)
+        .slot(id, kind: kind, derivation: derivation, salt: salt, token: token, storeID: storeID)
     }
 }

@@ -3,10 +3,11 @@ import StoreCrypto
 /// The context to which a wrapped key is bound: it opens in no other store, slot or epoch, and under no other
 /// parameters.
 ///
-/// Every value has a fixed length, so different contexts never have the same bytes. `Docs/Formats/Sidecar.md` tabulates
-/// them. The salt of the pages is not part of a slot's context: a rotation changes it and changes no slot.
+/// Every value has a fixed length, but for the blob of a token, which is the last one. So different contexts never have
+/// the same bytes. `Docs/Formats/Sidecar.md` tabulates them. The salt of the pages is not part of a slot's context: a rotation changes it and changes no slot.
 struct WrappingContext: Hashable, Sendable {
     static let magic = "cipherstore-wrap"
+    /// The bytes without a token.
     static let byteCount = 72
 
     let additionalData: [UInt8]
@@ -19,15 +20,22 @@ struct WrappingContext: Hashable, Sendable {
 
     /// The context of the master key in a keyslot.
     static func slot(
-        _ id: UInt64, kind: Keyslot.Kind, derivation: SlotDerivation, salt: Salt, storeID: StoreID
+        _ id: UInt64, kind: Keyslot.Kind, derivation: SlotDerivation, salt: Salt, token: SlotToken? = nil,
+        storeID: StoreID
     ) -> WrappingContext {
-        var writer = FieldWriter(.masterKeyInSlot, storeID)
+        var writer = FieldWriter(.masterKeyInSlot, storeID, hasToken: token != nil)
         writer.number(id)
         writer.byte(kind.wrappingCode)
         let (code, parameters) = derivation.wrappingCode
         writer.byte(code)
         parameters.forEach { writer.word($0) }
         writer.bytes(salt.bytes)
+        if let token {
+            let name = Array(token.name.text.utf8)
+            writer.byte(UInt8(name.count))
+            writer.bytes(name)
+            writer.bytes(token.blob)
+        }
         return WrappingContext(additionalData: writer.output)
     }
 
@@ -60,8 +68,12 @@ struct WrappingContext: Hashable, Sendable {
     private struct FieldWriter {
         private(set) var output: [UInt8]
 
-        init(_ purpose: Purpose, _ storeID: StoreID) {
-            let version = purpose == .nextDataKey ? Sidecar.directVersion : Sidecar.slotsVersion
+        init(_ purpose: Purpose, _ storeID: StoreID, hasToken: Bool = false) {
+            // The version in which this context appeared: a slot without a token has the same one in every version.
+            let version =
+                hasToken
+                ? Sidecar.tokensVersion
+                : purpose == .nextDataKey ? Sidecar.directVersion : Sidecar.slotsVersion
             output = Array(magic.utf8) + [UInt8(version), purpose.rawValue] + storeID.bytes
         }
 

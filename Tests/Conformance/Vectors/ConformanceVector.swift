@@ -24,8 +24,8 @@ struct ConformanceVector: Sendable {
     }
 
     static let kinds = [
-        "backup", "derivation", "encryption", "header", "keylog", "keyslot", "page", "recovery", "rotation", "sidecar",
-        "sidecar-pair", "standard", "store", "wal",
+        "backup", "derivation", "encryption", "header", "keylog", "keyslot", "page", "recovery", "rotation", "shares",
+        "sidecar", "sidecar-pair", "standard", "store", "wal",
     ]
     private static let about: Set<String> = [
         "cipherstore-vector", "kind", "expect", "comment", "limit", "base", "needs",
@@ -34,11 +34,12 @@ struct ConformanceVector: Sendable {
         "function", "key", "salt", "passphrase", "passphrase_hex", "passphrase_repeat", "raw_key", "kdf_rounds",
         "kdf_hash", "hmac_hash", "page_bytes", "plaintext_header_bytes", "number", "iv", "plain_stream", "file_bytes",
         "max_frame", "label", "bytes", "log2_n", "r", "p", "memory_kib", "iterations", "lanes",
+        "device", "device_secret",
     ]
     private static let results: Set<String> = [
         "key", "sha256", "plain_sha256", "frames", "pages", "uncommitted", "images", "state", "epoch", "generation",
         "data_key", "next_key", "slot", "line", "copy", "notes", "lines", "problems", "acknowledged", "rotating",
-        "database_sha256", "damaged_pages", "missing_pages", "zero_pages", "damaged_frames",
+        "database_sha256", "damaged_pages", "missing_pages", "zero_pages", "damaged_frames", "misfits",
     ]
 
     /// - Parameter folder: The folder of the kinds' folders.

@@ -1,21 +1,27 @@
 import Foundation
+import RecoveryShares
 import StoreCrypto
 import StorePlatform
 import TestKit
 
 @testable import KeyCustody
 
-/// Derivations, recovery keys, sidecars and pairs of them, by the code of StoreCrypto and KeyCustody.
+/// Derivations, recovery keys, their shares, sidecars and pairs of them, by the code of StoreCrypto, KeyCustody and
+/// RecoveryShares.
 enum KeyVectors {
     // MARK: Secrets
 
     static func secret(_ vector: ConformanceVector) throws -> Secret {
         if vector.headers["raw_key"] != nil { return .rawKey(try RawKey(bytes: vector.bytes("raw_key"))) }
+        if vector.headers["device"] != nil { return try source(vector).read() }
         return .passphrase(try Passphrase(bytes: passphrase(vector)))
     }
 
     static func source(_ vector: ConformanceVector) throws -> KeySource {
-        vector.headers["raw_key"] == nil
+        if let name = vector.headers["device"], let kind = Keyslot.Kind(rawValue: name) {
+            return .token(KnownDevice(kind: kind, secret: SecretBytes(copying: try vector.bytes("device_secret"))))
+        }
+        return vector.headers["raw_key"] == nil
             ? .passphrase(bytes: try passphrase(vector)) : .rawKey(try vector.bytes("raw_key"))
     }
 
@@ -29,6 +35,20 @@ enum KeyVectors {
             throw ConformanceVector.FormError.malformed(line: repeated)
         }
         return [UInt8](repeating: byte, count: count)
+    }
+
+    /// A device that gives one secret for each token of its kind.
+    private struct KnownDevice: TokenDevice {
+        let kind: Keyslot.Kind
+        let secret: SecretBytes
+        var name: String { kind.rawValue }
+
+        func mayOpen(_ token: SlotToken) -> Bool { true }
+        func wrapsAlone(_ former: SlotToken) -> Bool { false }
+        func unwrap(_ token: SlotToken, of slot: TokenSlot) -> SecretBytes? { secret }
+        func wrap(_ secret: SecretBytes, for store: StoreID, replacing former: SlotToken?) throws -> WrappedSecret {
+            throw StoreError(.keyMissing, what: "It wraps nothing.", why: "No vector needs it.", remedy: "None.")
+        }
     }
 
     // MARK: Derivations
@@ -80,6 +100,23 @@ enum KeyVectors {
             return .ok(["key": key.key.bytes.hex])
         } catch is RecoveryKey.ReadingError {
             return VectorVerdict("invalidKey")
+        }
+    }
+
+    static func shares(_ vector: ConformanceVector) throws -> VectorVerdict {
+        var set = RecoveryShareSet()
+        do {
+            for (_, text) in vector.parts.sorted(by: { $0.key < $1.key }) {
+                try set.add(text.withUnsafeBytes { try RecoveryShare(reading: $0) })
+            }
+            let combination = try set.combine()
+            let misfits = combination.misfits.map(String.init).joined(separator: ", ")
+            return .ok(["key": combination.key.bytes.hex, "misfits": misfits.isEmpty ? "none" : misfits])
+        } catch is RecoveryShare.ReadingError {
+            return VectorVerdict("invalidKey")
+        } catch let refusal as RecoveryShareSet.Refusal {
+            guard case .missing = refusal else { return VectorVerdict("invalidKey") }
+            return VectorVerdict("keyMissing")
         }
     }
 

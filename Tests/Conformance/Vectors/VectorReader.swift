@@ -25,6 +25,7 @@ enum VectorReader {
             return switch vector.kind {
             case "derivation": try KeyVectors.derivation(vector)
             case "recovery": try KeyVectors.recovery(vector)
+            case "shares": try KeyVectors.shares(vector)
             case "sidecar", "keyslot": try KeyVectors.sidecar(vector)
             case "sidecar-pair": try KeyVectors.pair(vector)
             case "encryption": try PageVectors.encryption(vector)

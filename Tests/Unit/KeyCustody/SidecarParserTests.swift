@@ -84,8 +84,8 @@ struct SidecarParserTests {
             }
         }
         #expect(error(original.replacingOccurrences(of: "direct", with: "slots"))?.isAhead == false)
-        let third = original.replacingOccurrences(of: "\"version\":1", with: "\"version\":3")
-        #expect(error(third.replacingOccurrences(of: "epoch", with: "era")) == .versionAhead(3))
+        let third = original.replacingOccurrences(of: "\"version\":1", with: "\"version\":4")
+        #expect(error(third.replacingOccurrences(of: "epoch", with: "era")) == .versionAhead(4))
         #expect(error(third)?.isAhead == false)
         // A sign behind the number that became a digit, in one copy.
         #expect(error(original.replacingOccurrences(of: "\"version\":1}", with: "\"version\":10"))?.isAhead == false)

@@ -9,7 +9,7 @@ import Testing
 @Suite("Killed changes of keys", .serialized)
 struct KeyChangeCrashTests {
     enum Change: String, Codable, CaseIterable, Sendable {
-        case add, change, remove, toSlots, toDirect
+        case add, change, remove, toSlots, toDirect, addDevice, removeDevice
 
         /// The work; every store here can be unlocked by raw key 0, so that nothing is derived.
         func run(_ path: String) throws {
@@ -18,6 +18,8 @@ struct KeyChangeCrashTests {
             case .add: try administration.add(SlotFixture.keyFile(2))
             case .change: try administration.change(2, to: SlotFixture.keyFile(2))
             case .remove: try administration.remove(2)
+            case .addDevice: try administration.add(NewSlot(KeySource.token(DeviceDouble()).read()))
+            case .removeDevice: try administration.remove(3)
             case .toSlots: _ = try administration.convertToSlots([SlotFixture.keyFile(0), SlotFixture.keyFile(2)])
             case .toDirect: _ = try administration.convertToDirect(provedBy: SlotFixture.rawKey(0))
             }
@@ -31,8 +33,12 @@ struct KeyChangeCrashTests {
             case .remove: ([0, 1], [0])
             case .toSlots: ([0], [0, 2])
             case .toDirect: ([0, 1], [0])
+            case .addDevice, .removeDevice: ([0, 1], [0, 1])
             }
         }
+
+        /// Whether the slot of a device opens the store before and after it.
+        var device: (before: Bool, after: Bool) { (self == .removeDevice, self == .addDevice) }
     }
 
     /// Every place that a change passes, in their order: two files, each written, renamed and made durable.
@@ -52,12 +58,17 @@ struct KeyChangeCrashTests {
         default:
             let made = try SlotFixture.store()
             try files.write(made.sidecar, keys: made.keys)
+            if change == .removeDevice { try Change.addDevice.run(files.databasePath) }
         }
     }
 
     private func opens(_ key: UInt8, _ files: SidecarFiles) throws -> Bool {
+        try opens(SlotFixture.rawKey(key), files)
+    }
+
+    private func opens(_ secret: Secret, _ files: SidecarFiles) throws -> Bool {
         do {
-            _ = try KeyAdministration.unlock(databasePath: files.databasePath, with: SlotFixture.rawKey(key))
+            _ = try KeyAdministration.unlock(databasePath: files.databasePath, with: secret)
             return true
         } catch StoreError.wrongKey {
             return false
@@ -81,6 +92,10 @@ struct KeyChangeCrashTests {
         let expected = hasHappened ? change.keys.after : change.keys.before
         for key: UInt8 in 0...3 {
             #expect(try opens(key, files) == expected.contains(key), "raw key \(key)")
+        }
+        if change == .addDevice || change == .removeDevice {
+            let device = try KeySource.token(DeviceDouble()).read()
+            #expect(try opens(device, files) == (hasHappened ? change.device.after : change.device.before))
         }
         // The next opener makes both copies the same; the kill freed the locks, so a change goes through at once.
         let next = try KeyAdministration.unlock(databasePath: files.databasePath, with: SlotFixture.rawKey(0))

@@ -113,7 +113,7 @@ struct KeyChangeReplayTests {
     func boundValues() throws {
         let store = try Fixture.storeID()
         let master = try MasterKey.random()
-        let slot = try PreparedSlot(SlotFixture.keyFile()).slot(5, of: store, holding: master)
+        let slot = try PreparedSlot(SlotFixture.keyFile(), for: store).slot(5, of: store, holding: master)
         let secret = SecretBytes(copying: Fixture.keyBytes)
         let key = try slot.derivation.wrappingKey(secret: secret, salt: slot.salt)
         func opens(_ context: WrappingContext) throws -> Bool { try slot.wrapped.unwrap(with: key, context) != nil }

@@ -301,11 +301,17 @@ struct KeyLogTests {
             previous = entry.hash
             lines.append(entry.line)
         }
-        try write(lines)
-        let start = ContinuousClock.now
-        let audit = try log.verify()
-        #expect(audit.entries.count == 14_000 && audit.problems.isEmpty)
-        #expect(ContinuousClock.now - start < .seconds(5))
+        func time(of count: Int) throws -> Duration {
+            try write(Array(lines.prefix(count)))
+            let start = ContinuousClock.now
+            let audit = try log.verify()
+            #expect(audit.entries.count == count && audit.problems.isEmpty)
+            return ContinuousClock.now - start
+        }
+        // Other processes take the processor for a while: the shortest of three.
+        let short = try (0..<3).map { _ in try time(of: 1_750) }.min() ?? .zero
+        let long = try (0..<2).map { _ in try time(of: 14_000) }.min() ?? .zero
+        #expect(long < short * 30, "8 times as many lines: \(short), \(long)")
     }
 
     // The number of the next line had 19 digits, which no line may have: each later line was unreadable.

@@ -9,12 +9,13 @@ struct SlotTableTests {
     private let master = try! MasterKey.random()
 
     private func slot(_ id: UInt64, _ new: NewSlot? = nil) throws -> Keyslot {
-        try PreparedSlot(new ?? SlotFixture.keyFile()).slot(id, of: Fixture.storeID(), holding: master)
+        try PreparedSlot(new ?? SlotFixture.keyFile(), for: Fixture.storeID()).slot(
+            id, of: Fixture.storeID(), holding: master)
     }
 
     private func table(_ count: Int) throws -> SlotTable {
         var table = SlotTable()
-        let one = try PreparedSlot(SlotFixture.keyFile())
+        let one = try PreparedSlot(SlotFixture.keyFile(), for: Fixture.storeID())
         for _ in 0..<count { try table.add(one.slot(table.nextID, of: Fixture.storeID(), holding: master)) }
         return table
     }
