@@ -6,6 +6,8 @@ enum BackupLimits {
     static let batchBytes = 256 * 1024
     /// How many bytes of earlier packs a backup reads and hashes, of packs that it chooses at random.
     static let sampledBytes = 64 << 20
+    /// How many earlier packs are read between two polls for a cancellation.
+    static let packsAtOnce = 32
     /// The longest record of a backup, in bytes: 32 for each pack of its pages.
     static let recordBytes = 64 << 20
     /// The longest map of a backup, in bytes: 16 for each run of pages.
@@ -22,6 +24,12 @@ enum BackupLimits {
     static let removalWait = Duration.seconds(10)
     /// The pause between two attempts to lock a repository.
     static let lockPause = Duration.milliseconds(20)
+    /// How many calls a place at a server gets at once.
+    static let serverCalls = 8
+    /// How many packs of a place at a server are kept in memory.
+    static let cachedPacks = 16
+    /// The fewest bytes for which a whole pack is fetched from a server.
+    static let cachedReadBytes = 512
     /// The fewest digits of the identifier of a backup that a person may give.
     static let identifierDigits = 4
 }

@@ -19,7 +19,15 @@ public struct BackupRepository: Sendable {
     ///
     /// - Throws: `StoreError` `noSuchStore` where there is none, `sidecarAhead` for one of a newer version, `storeName` where
     ///   another user has put a symbolic link into the path, `backupDamaged`; `SystemError`.
-    public init(openingAt path: String) throws { try self.init(opening: FolderPlace(verifying: path)) }
+    public init(openingAt path: String) throws {
+        let place: FolderPlace
+        do {
+            place = try FolderPlace(verifying: path)
+        } catch let error as SystemError where error.isNotFound {
+            throw Self.noRepository(at: Files.absolute(path), "The folder does not exist.")
+        }
+        try self.init(opening: place)
+    }
 
     /// Creates a repository in an empty folder, or opens the one that is there.
     ///
@@ -33,26 +41,35 @@ public struct BackupRepository: Sendable {
             let own = Set(ObjectKind.allCases.map(\.rawValue) + [FolderPlace.lockName, "tmp", "lost+found"])
             let others = try place.names(limit: BackupLimits.objects)
                 .filter { !own.contains($0) && !$0.hasPrefix(".new-") }
-            guard others.isEmpty else {
-                throw StoreError(
-                    .alreadyExists, what: "\"\(place.path)\" is no place for a new backup repository.",
-                    why: "The folder has other files, such as \"\(others.min() ?? "")\".",
-                    remedy: "Name an empty folder, or one that is a repository already.")
+            if let other = others.min() { throw Self.occupied(place, "The folder has other files, such as", other) }
+            _ = try place.put(ObjectKind.formatName, ObjectKind.formatContent)
+        }
+        try self.init(opening: place)
+    }
+
+    /// Creates a repository at a server where there is no other object, or opens the one that is there.
+    ///
+    /// - Throws: As ``init(creatingAt:)``.
+    package init(creatingIn place: ObjectPlace) throws {
+        if try place.get(ObjectKind.formatName, limitBytes: 1) == nil {
+            if let other = try place.foreignName() {
+                throw Self.occupied(place, "It has other objects, such as", other)
             }
             _ = try place.put(ObjectKind.formatName, ObjectKind.formatContent)
         }
         try self.init(opening: place)
     }
 
+    private static func occupied(_ place: any BackupPlace, _ why: String, _ other: String) -> StoreError {
+        StoreError(
+            .alreadyExists, what: "\"\(place.description)\" is no place for a new backup repository.",
+            why: "\(why) \"\(other)\".", remedy: "Name an empty place, or one that is a repository already.")
+    }
+
     package init(opening place: any BackupPlace) throws {
         self.place = place
         guard let format = try place.get(ObjectKind.formatName, limitBytes: 256) else {
-            throw StoreError(
-                .noSuchStore, what: "There is no backup repository at \"\(place.description)\".",
-                why: "The place has no object that names its version.",
-                remedy:
-                    "Check the path, and that its disk is mounted. The first backup creates a repository if that is "
-                    + "requested (`cipherctl backup STORE --to PLACE --create`).")
+            throw Self.noRepository(at: place.description, "The place has no object that names its version.")
         }
         guard format != ObjectKind.formatContent else { return }
         if format.starts(with: ObjectKind.formatStart) {
@@ -61,7 +78,18 @@ public struct BackupRepository: Sendable {
                 why: "This program knows version 1 alone.",
                 remedy: "Use the version of the program that made it; nothing was changed.")
         }
-        throw damaged("the object that names its version has other bytes")
+        throw StoreError(
+            .backupDamaged, what: "The backup repository \"\(place.description)\" is damaged.",
+            why: "The object \"\(ObjectKind.formatName)\", which names its version, has other bytes.",
+            remedy: "Remove that object. A backup with --create writes it again. Nothing was changed.")
+    }
+
+    private static func noRepository(at place: String, _ why: String) -> StoreError {
+        StoreError(
+            .noSuchStore, what: "There is no backup repository at \"\(place)\".", why: why,
+            remedy:
+                "Check the path, and that its disk is mounted. A backup with --create makes a repository, and writes "
+                + "the object \"\(ObjectKind.formatName)\" of one again that has lost it.")
     }
 
     /// Whether a folder is a repository.

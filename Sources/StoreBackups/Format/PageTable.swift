@@ -37,6 +37,8 @@ struct PageTable: Sendable {
 
     /// The bytes of a pack in which its table ends, if its pages have this size.
     static func limitBytes(pageBytes: Int) -> Int { byteCount(pages: capacity(pageBytes: pageBytes)) }
+    /// The most bytes of a pack: that of the smallest pages has the longest table.
+    static let longestPackBytes = limitBytes(pageBytes: 512) + BackupLimits.packBytes
 
     /// Makes the table of a new pack.
     ///

@@ -1,6 +1,7 @@
 import CipherStore
 import PageFormat
 import StorePlatform
+import Synchronization
 
 /// The pages of an earlier backup of a store: where each is, and by which tag the same page is recognized.
 ///
@@ -37,17 +38,37 @@ struct KnownPages: Sendable {
         let count = Int(backup.pages) + 1
         tags = [PageTag](repeating: .zero, count: count)
         places = [UInt64](repeating: Self.unknown, count: count)
-        var sample = BackupLimits.sampledBytes
-        for (pack, runs) in Dictionary(grouping: map.runs, by: \.pack).shuffled() where pack != PageRun.zeros {
+        let sample = Atomic<Int>(BackupLimits.sampledBytes)
+        let packs = packs
+        let uses = Dictionary(grouping: map.runs.filter { $0.pack != PageRun.zeros }, by: \.pack).shuffled()
+        for start in stride(from: 0, to: uses.count, by: BackupLimits.packsAtOnce) {
             try check()
-            do {
-                let hash = packs[Int(pack)]
-                let table = try repository.table(hash, pageBytes: backup.pageBytes)
-                sample -= try repository.verifyPack(hash, pageBytes: backup.pageBytes, readsPages: sample > 0)
-                add(runs, table)
-            } catch let error as StoreError {
-                notices.append("\(error.what) \(error.why) Its pages are stored again.")
+            let some = Array(uses[start..<min(uses.count, start + BackupLimits.packsAtOnce)])
+            let found = try repository.place.map(some.map { packs[Int($0.key)] }) { hash in
+                try Self.table(hash, of: backup, in: repository, sample)
             }
+            for (use, table) in zip(some, found) {
+                switch table {
+                case .success(let table): add(use.value, table)
+                case .failure(let error):
+                    notices.append("\(error.what) \(error.why) Its pages are stored again.")
+                }
+            }
+        }
+    }
+
+    /// Reads the table of a pack, and hashes its pages while there are bytes left of the sample.
+    private static func table(
+        _ hash: ObjectHash, of backup: StoredBackup, in repository: BackupRepository, _ sample: borrowing Atomic<Int>
+    ) throws -> Result<PageTable, StoreError> {
+        do {
+            let table = try repository.table(hash, pageBytes: backup.pageBytes)
+            let readsPages = sample.load(ordering: .relaxed) > 0
+            let count = try repository.verifyPack(hash, pageBytes: backup.pageBytes, readsPages: readsPages)
+            sample.wrappingSubtract(count, ordering: .relaxed)
+            return .success(table)
+        } catch let error as StoreError {
+            return .failure(error)
         }
     }
 

@@ -51,6 +51,8 @@ struct RepositoryBackup {
             of: moment.view, at: store.path, known: known, into: repository, watch
         ).run()
         CrashPoint.reach(.backupVerified)
+        var logNotices: [String] = []
+        let keyLog = try storeKeyLog { logNotices.append($0) }
         let record = BackupRecord(
             facts: BackupFacts(
                 storeID: moment.sidecar.storeID, epoch: moment.sidecar.epoch, generation: moment.sidecar.generation,
@@ -60,7 +62,7 @@ struct RepositoryBackup {
                 salt1: moment.view.position.salts.first, salt2: moment.view.position.salts.second,
                 frame: moment.view.position.frame),
             parent: parent?.id ?? .none, map: try repository.store(.blob, pages.map.encoded),
-            sidecar: try repository.store(.blob, moment.sidecarBytes), keyLog: try storeKeyLog(),
+            sidecar: try repository.store(.blob, moment.sidecarBytes), keyLog: keyLog,
             library: SQLiteLibrary.cipherVersion ?? "unknown", packs: pages.packs)
         CrashPoint.reach(.backupComplete)
         try watch.check()
@@ -70,7 +72,7 @@ struct RepositoryBackup {
         return RepositoryBackupReport(
             id: id, parent: parent?.id, facts: record.facts, newPages: pages.newPages, newBytes: pages.newBytes,
             duration: .now - start,
-            notices: known.notices + damaged
+            notices: known.notices + damaged + logNotices
                 + [KeyLog(databasePath: StorePaths(store.path).database).note(.backupMade)]
                 .compactMap(\.self))
     }
@@ -84,11 +86,24 @@ struct RepositoryBackup {
         return earlier.sequence == .max ? .max : earlier.sequence + 1
     }
 
-    /// Stores the key log as it is, for people; nothing is decided by it.
-    private func storeKeyLog() throws -> ObjectHash {
-        let path = KeyLog(databasePath: StorePaths(store.path).database).path
-        guard try Files.kindOfName(path) == .regular else { return .none }
-        return try repository.store(.blob, Files.contents(of: path, limitBytes: BackupLimits.keyLogBytes))
+    /// Stores the entries of the key log, for people; nothing is decided by them.
+    ///
+    /// - Parameter onNotice: Receives a sentence where the file that has its name is none.
+    private func storeKeyLog(onNotice: (String) -> Void) throws -> ObjectHash {
+        let log = KeyLog(databasePath: StorePaths(store.path).database)
+        guard try Files.kindOfName(log.path) == .regular else { return .none }
+        let lines: [UInt8]
+        do {
+            lines = try log.entryLines()
+        } catch let error as SystemError {
+            onNotice("The backup has no key log: \(error).")
+            return .none
+        }
+        if lines.isEmpty {
+            onNotice("The backup has no key log: \"\(log.path)\" has no entry.")
+            return .none
+        }
+        return try repository.store(.blob, lines)
     }
 }
 
@@ -142,7 +157,9 @@ extension BackupRepository {
 
     /// Reads where the pages of a backup are.
     func map(of record: BackupRecord) throws -> PageMap {
-        let bytes = try object(.blob, record.map, limitBytes: BackupLimits.mapBytes)
+        // A map of the record has a run for each page at most; a planted file may be of any length.
+        let most = PageMap.Offset.runs + Int(record.facts.pages) * PageMap.runBytes
+        let bytes = try object(.blob, record.map, limitBytes: min(most, BackupLimits.mapBytes))
         do {
             return try PageMap(bytes, of: record)
         } catch {

@@ -7,6 +7,8 @@ import Synchronization
 package struct FolderPlace: BackupPlace {
     static let lockName = "lock"
     private static let lockedByte: Range<Int64> = 0..<1
+    /// Each store has a byte of these, by the first bytes of its identifier.
+    private static let replicaBytes: Range<Int64> = 1 << 40..<1 << 48
 
     let path: String
     private let objects: ObjectFolder
@@ -59,6 +61,8 @@ package struct FolderPlace: BackupPlace {
             isUnproven: !trusted.contains(found.status.owner) || found.status.permissions & 0o022 != 0)
     }
 
+    package func isUnproven(_ name: String) throws -> Bool { try attributed(name, limitBytes: 0)?.isUnproven ?? false }
+
     package func list(_ prefix: String) throws -> [ListedObject] { try objects.list(prefix) }
 
     package func delete(_ name: String) throws { try objects.delete(name) }
@@ -75,7 +79,7 @@ package struct FolderPlace: BackupPlace {
                     try objects.delete(name)
                     return false
                 } catch let error as SystemError where error.isPermission || error.isDirectory {
-                    guard try attributed(name, limitBytes: 0)?.isUnproven == true else { throw error }
+                    guard try isUnproven(name) else { throw error }
                     return true
                 }
             }
@@ -91,14 +95,18 @@ package struct FolderPlace: BackupPlace {
         do {
             let file = try lockFile(in: folder)
             guard try wait(for: file, .shared, BackupLimits.useWait, isCancelled) else {
-                throw inUse("It is being pruned.", "Try again when the prune has ended.")
+                throw inUse(
+                    "A prune holds its lock, or a process of another user who may write it.",
+                    "Try again when that process has ended: lslocks names it.")
             }
             return HeldPlaceLock(file)
         } catch let error as SystemError where !isWriting && (error.isPermission || error.isReadOnlyFilesystem) {
             // A user who may not write here, as on a read-only mount. The file may be there to be read.
             guard let file = try readableLockFile(in: folder) else { return HeldPlaceLock(nil) }
             guard try wait(for: file, .shared, BackupLimits.useWait, isCancelled) else {
-                throw inUse("It is being pruned.", "Try again when the prune has ended.")
+                throw inUse(
+                    "A prune holds its lock, or a process of another user who may write it.",
+                    "Try again when that process has ended: lslocks names it.")
             }
             return HeldPlaceLock(file)
         }
@@ -112,6 +120,13 @@ package struct FolderPlace: BackupPlace {
                 "Try again when that has ended. Nothing was changed.")
         }
         return HeldPlaceLock(file)
+    }
+
+    package func lockReplica(of store: [UInt8]) throws -> (any PlaceLock)? {
+        let file = try lockFile(in: objects.openRoot())
+        let place = store.prefix(5).reduce(Int64(0)) { $0 << 8 | Int64($1) }
+        let byte = Self.replicaBytes.lowerBound + place
+        return try file.tryLock(byte..<byte + 1, .exclusive) ? HeldPlaceLock(file) : nil
     }
 
     private func lockFile(in folder: OpenFolder) throws(SystemError) -> LockableFile {

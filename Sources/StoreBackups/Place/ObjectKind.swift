@@ -8,6 +8,8 @@ enum ObjectKind: String, CaseIterable {
     case blob = "o"
     /// Packs of pages.
     case pack = "p"
+    /// Bases and segments of continuous replication.
+    case replica = "r"
 
     /// The name of the object with the version.
     static let formatName = "f/format"
@@ -19,12 +21,12 @@ enum ObjectKind: String, CaseIterable {
 
     /// The hash in the name of an object of this kind; nil for another name.
     func hash(ofName name: String) -> ObjectHash? {
-        guard self != .format, name.hasPrefix(rawValue + "/") else { return nil }
+        guard self != .format, self != .replica, name.hasPrefix(rawValue + "/") else { return nil }
         return ObjectHash(name.dropFirst(2))
     }
 
     /// Whether a text is the name of an object.
     static func isName(_ text: String) -> Bool {
-        text == formatName || allCases.contains { $0.hash(ofName: text) != nil }
+        text == formatName || ReplicaName(text) != nil || allCases.contains { $0.hash(ofName: text) != nil }
     }
 }

@@ -28,6 +28,8 @@ public struct PruneReport: Sendable {
     public let decisions: [Decision]
     /// The packs, maps, sidecars and key logs that no kept backup needs, and leftovers of killed backups.
     public let objects: Int
+    /// The bases of replicas that are kept, and those that no kept moment needs.
+    public let bases: (kept: Int, removed: Int)
     /// Whether nothing was removed.
     public let isDryRun: Bool
     /// Notices that are not failures: one sentence each.
@@ -79,24 +81,30 @@ extension BackupRepository {
             if let authenticated { return authenticated.authentic.contains(backup.id) ? .counted : .notAuthentic }
             return backup.isUnproven ? .unproven : .counted
         }
-        let needed = Set(decisions.filter(\.isKept).flatMap { Self.needed(by: $0.backup.record) })
+        let replicas = try replicaPruning(keepingSeconds: policy.continuousSeconds)
+        let needed = replicas.needed.union(decisions.filter(\.isKept).flatMap { Self.needed(by: $0.backup.record) })
         let unneeded = try [ObjectKind.pack, .blob].flatMap { kind in
-            try place.list(kind.rawValue + "/").map(\.name).filter { ObjectKind.isName($0) && !needed.contains($0) }
+            try place.removable(kind.rawValue + "/").filter { ObjectKind.isName($0) && !needed.contains($0) }
         }
-        notices += Self.notices(decisions)
+        notices += Self.notices(decisions) + replicas.notices
+        let segments = replicas.segments.count
         if isDryRun {
-            return PruneReport(decisions: decisions, objects: unneeded.count, isDryRun: true, notices: notices)
+            return PruneReport(
+                decisions: decisions, objects: unneeded.count + segments, bases: replicas.counts, isDryRun: true,
+                notices: notices)
         }
         if isCancelled() { throw CancellationError() }
-        // The records first: a record never names an object that was removed.
+        // Records and bases first: neither ever names an object that was removed.
+        try place.delete(replicas.bases)
+        try place.delete(replicas.segments)
         try place.delete(decisions.filter { !$0.isKept }.map { ObjectKind.backup.name($0.backup.id) })
         let left = try place.deleteUnneeded(unneeded)
         if left > 0 {
             notices.append("\(CountText.text(left, "object")) of another user stayed: the system refused the removal.")
         }
         return PruneReport(
-            decisions: decisions, objects: unneeded.count - left + (try place.removeUploads()), isDryRun: false,
-            notices: notices)
+            decisions: decisions, objects: unneeded.count - left + segments + (try place.removeUploads()),
+            bases: replicas.counts, isDryRun: false, notices: notices)
     }
 
     private static func decisions(
@@ -140,7 +148,7 @@ extension BackupRepository {
             + record.packs.map(ObjectKind.pack.name)
     }
 
-    private func refusal(_ damage: Records.Damage) -> StoreError {
+    func refusal(_ damage: Records.Damage) -> StoreError {
         if damage.isAhead {
             return StoreError(
                 .sidecarAhead, what: "The backup repository \"\(place.description)\" has backups of a newer version.",

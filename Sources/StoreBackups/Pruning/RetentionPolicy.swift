@@ -9,12 +9,20 @@ public struct RetentionPolicy: Hashable, Sendable {
     }
 
     private var counts: [Rule: Int] = [:]
+    /// For how long a replica must reach back; nil keeps all of it.
+    let continuousSeconds: UInt64?
 
     /// - Parameters:
     ///   - last: How many of the newest backups are kept.
     ///   - daily: Of how many days the last backup is kept; so are `weekly` and `monthly`.
-    public init(last: Int = 0, daily: Int = 0, weekly: Int = 0, monthly: Int = 0) {
-        counts = [.last: last, .daily: daily, .weekly: weekly, .monthly: monthly]
+    ///   - continuousSeconds: The time, up to now, of which each moment of a replica is kept, in seconds; nil keeps all of
+    ///     it. Without another rule all backups are kept.
+    public init(
+        last: Int = 0, daily: Int = 0, weekly: Int = 0, monthly: Int = 0, continuousSeconds: UInt64? = nil
+    ) {
+        let isForReplicas = continuousSeconds != nil && [last, daily, weekly, monthly].allSatisfy { $0 <= 0 }
+        counts = [.last: isForReplicas ? .max : last, .daily: daily, .weekly: weekly, .monthly: monthly]
+        self.continuousSeconds = continuousSeconds
     }
 
     /// Whether it keeps anything.

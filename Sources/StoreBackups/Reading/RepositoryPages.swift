@@ -13,7 +13,9 @@ struct RepositoryPages: Sendable {
         self.repository = repository
         self.record = record
         map = try repository.map(of: record)
-        tables = try record.packs.map { try repository.table($0, pageBytes: record.facts.pageBytes) }
+        tables = try repository.place.map(record.packs) {
+            try repository.table($0, pageBytes: record.facts.pageBytes)
+        }
     }
 
     private var pageBytes: Int { record.facts.pageBytes }

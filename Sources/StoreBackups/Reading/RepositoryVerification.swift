@@ -25,11 +25,15 @@ public struct RepositoryVerification: Sendable {
     public internal(set) var packs = 0
     /// The bytes of pages that were read.
     public internal(set) var bytesRead = 0
+    /// The bases and the segments of replicas that were verified.
+    public internal(set) var bases = 0
+    public internal(set) var segments = 0
     public internal(set) var problems: [Problem] = []
 }
 
 extension BackupRepository {
-    /// Verifies every backup: its record, its map, its sidecar, and the packs of its pages by their hashes.
+    /// Verifies every backup: its record, its map, its sidecar, and the packs of its pages by their hashes. Of replicas it
+    /// verifies bases and segments by their hashes, and that none is missing between two.
     ///
     /// With a key, records are authenticated too. Then the pages are those that a holder of the key has stored, each
     /// authenticated at that time, because record, tables and pages form one tree of hashes.
@@ -62,20 +66,22 @@ extension BackupRepository {
         try verifyBlobs(found.backups, &result, isCancelled)
         var users: [ObjectHash: [StoredBackup]] = [:]
         for backup in found.backups { for pack in backup.record.packs { users[pack, default: []].append(backup) } }
-        result.packs = users.count
-        let wanted = Int((sample * Double(users.count)).rounded(.up))
-        for (number, pack) in users.keys.shuffled().enumerated() {
+        var pageBytes = users.mapValues { $0.first?.pageBytes ?? 0 }
+        pageBytes.merge(try verifyReplicas(&result, isCancelled)) { one, _ in one }
+        result.packs = pageBytes.count
+        let wanted = Int((sample * Double(pageBytes.count)).rounded(.up))
+        for (number, pack) in pageBytes.keys.shuffled().enumerated() {
             if isCancelled() { throw CancellationError() }
             let uses = users[pack] ?? []
             do {
                 result.bytesRead += try verifyPack(
-                    pack, pageBytes: uses.first?.pageBytes ?? 0, readsPages: number < wanted)
+                    pack, pageBytes: pageBytes[pack] ?? 0, readsPages: number < wanted)
                 if number < wanted { result.packsRead += 1 }
             } catch let error as StoreError where error.code == .backupDamaged {
                 result.problems.append(
                     .init(object: ObjectKind.pack.name(pack), sentence: error.why, backups: uses.map(\.id)))
             }
-            progress(number + 1, users.count)
+            progress(number + 1, pageBytes.count)
         }
         return result
     }

@@ -55,10 +55,12 @@ extension BackupRepository {
 
     func records() throws -> Records {
         var found = Records()
-        for object in try place.list(ObjectKind.backup.rawValue + "/") {
-            guard let file = try place.attributed(object.name, limitBytes: BackupLimits.recordBytes) else { continue }
+        let names = try place.list(ObjectKind.backup.rawValue + "/").map(\.name)
+        let files = try place.map(names) { try place.attributed($0, limitBytes: BackupLimits.recordBytes) }
+        for (name, file) in zip(names, files) {
+            guard let file else { continue }
             do {
-                guard let hash = ObjectKind.backup.hash(ofName: object.name) else {
+                guard let hash = ObjectKind.backup.hash(ofName: name) else {
                     throw FormatFault("has a name that no record has")
                 }
                 guard let bytes = file.bytes else { throw FormatFault("may not be read by this user") }
@@ -69,7 +71,7 @@ extension BackupRepository {
             } catch let fault as FormatFault {
                 found.damaged.append(
                     .init(
-                        name: object.name, why: fault.description, isAhead: fault.isAhead,
+                        name: name, why: fault.description, isAhead: fault.isAhead,
                         isUnproven: file.isUnproven))
             }
         }

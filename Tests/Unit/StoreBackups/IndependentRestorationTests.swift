@@ -11,6 +11,8 @@ import Testing
     private static let root = (0..<4).reduce(URL(filePath: #filePath)) { url, _ in url.deletingLastPathComponent() }
     private static let script = root.appending(path: "Keys/generators/read_backups.py").path
 
+    private static let replicas = root.appending(path: "Keys/generators/read_replicas.py").path
+
     static let isPossible = (try? run(["-c", "pass"]).status) == 0
 
     private static func run(_ arguments: [String]) throws -> (status: Int32, output: String) {
@@ -51,6 +53,36 @@ import Testing
         try fixture.flip(fixture.place + "/" + ObjectKind.pack.name(pack), at: 9000)
         let bad = fixture.folder.path("bad.db")
         #expect(try Self.run([Self.script, fixture.place, "--restore", "\(backups[0].id)", bad]).status == 1)
+    }
+
+    // `Keys/generators/read_replicas.py`, from Docs/Formats/Replica.md alone.
+    @Test("it lists a replica and restores a time of it", .enabled(if: isPossible, "there is no python3"))
+    func restoresTimes() throws {
+        let fixture = try RepositoryFixture(rows: 30)
+        var contents: [[String]] = []
+        for _ in 0..<3 {
+            try fixture.change(oneIn: 10)
+            contents.append(try RepositoryFixture.content(fixture.store))
+            passTime(2)
+            try fixture.replicate()
+        }
+        let head = try fixture.repository.replicaHead(of: #require(try fixture.repository.replicas().first).storeID)
+        let times = try (0..<3).map { number in
+            try fixture.repository.replicaHeader(ReplicaName(#require(head).name.storeID, base: 1, segment: number))
+                .until
+        }
+        let listed = try Self.run([Self.replicas, fixture.place])
+        #expect(listed.status == 0 && listed.output.split(separator: "\n").count == 3)
+        for (time, content) in zip(times, contents) {
+            let out = fixture.folder.path("out\(time).db")
+            #expect(try Self.run([Self.replicas, fixture.place, "--restore", "\(time)", out]).status == 0)
+            let store = try SharedStore.open(at: out, unlockedBy: TestKeys.source("raw"))
+            defer { try? store.close() }
+            #expect(try RepositoryFixture.content(store) == content)
+        }
+        try fixture.flip(try #require(try fixture.files(.replica).last), at: 5000)
+        #expect(try Self.run([Self.replicas, fixture.place]).status == 1)
+        try fixture.store.close()
     }
 }
 

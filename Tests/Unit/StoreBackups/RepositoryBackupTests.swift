@@ -165,7 +165,8 @@ import Testing
     func places() throws {
         let fixture = try RepositoryFixture(rows: 1)
         let folder = fixture.folder
-        #expect(throws: SystemError.self) { try BackupRepository(openingAt: folder.path("none")) }
+        // Story: the error was that of open(2), without a remedy.
+        expectRefusal(.noSuchStore) { try BackupRepository(openingAt: folder.path("none")) }
         #expect(throws: SystemError.self) { try BackupRepository(creatingAt: folder.path("none")) }
         // The folder of the store itself.
         let error = #expect(throws: StoreError.self) { try BackupRepository(creatingAt: folder.url.path) }
@@ -176,6 +177,8 @@ import Testing
         expectRefusal(.sidecarAhead) { try BackupRepository(openingAt: fixture.place) }
         try Data("something".utf8).write(to: URL(fileURLWithPath: format))
         expectRefusal(.backupDamaged) { try BackupRepository(openingAt: fixture.place) }
+        try FileManager.default.removeItem(atPath: format)
+        #expect(try BackupRepository(creatingAt: fixture.place).backups().isEmpty)
     }
 
     @Test("an identifier and a time choose a backup; no clock changes which one is the newest")

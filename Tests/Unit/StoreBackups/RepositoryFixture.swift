@@ -29,7 +29,9 @@ struct RepositoryFixture {
 
     /// Changes one row in so many.
     func change(oneIn step: Int = 50) throws {
-        try store.write { try $0.execute(sql: "UPDATE note SET body = randomblob(3000) WHERE id % \(step) = 1") }
+        try store.write {
+            try $0.execute(sql: "UPDATE note SET body = randomblob(3000) WHERE id % \(step) = \(1 % step)")
+        }
     }
 
     /// A digest of the rows that differs between any two contents.

@@ -39,6 +39,26 @@ import Testing
         #expect(try fixture.repository.verify().problems.isEmpty)
     }
 
+    // Story: a member of the group gave the name of the key log to the victim's key file, and read it in the repository; a
+    // forged record that came the same way had the victim as its owner.
+    @Test("a file that has the name of the key log is not copied, only entries of a log are")
+    func otherFileAsKeyLog() throws {
+        let fixture = try RepositoryFixture(rows: 5)
+        let log = fixture.path + "-keylog"
+        let genuine = Array(try Data(contentsOf: URL(fileURLWithPath: log)))
+        for (content, isKept) in [(Array("a secret\n".utf8), false), (genuine + Array("a secret\n".utf8), true)] {
+            try Data(content).write(to: URL(fileURLWithPath: log))
+            let report = try fixture.repository.backUp(fixture.store)
+            let record = try fixture.backup(report.id).record
+            #expect((record.keyLog != .none) == isKept)
+            #expect(report.notices.contains { $0.contains("-keylog") } == !isKept, "\(report.notices)")
+            if isKept { #expect(try fixture.repository.object(.blob, record.keyLog, limitBytes: 1 << 20) == genuine) }
+        }
+        #expect(truncate(log, 200 << 20) == 0)
+        let last = try fixture.repository.backUp(fixture.store)
+        #expect(try fixture.backup(last.id).record.keyLog == .none && last.notices.contains { $0.contains("-keylog") })
+    }
+
     @Test("with a key the records count that it authenticates, of any user", arguments: writers)
     func pruneWithKey(owner: uid_t?) throws {
         let (fixture, ids) = try made(3)
