@@ -212,6 +212,9 @@ public struct CheckResult: Sendable {
     /// The remedy; nil if none is needed.
     public let remedy: String?
 
+    /// The beginning of evidence that names something which could not be checked.
+    static let notChecked = "not checked: "
+
     init(_ check: Check, _ verdict: Verdict, _ evidence: [String], remedy: String? = nil) {
         self.check = check
         self.verdict = verdict

@@ -92,8 +92,9 @@ extension StoreError {
             remedy: (holders.isEmpty
                 ? "Run it as root: the error then names the process. "
                 : holders.allSatisfy(\.isIdentified) ? "" : unidentified)
-                + "Close the database there. It may be a shell, a backup tool, or a program with a DatabasePool or "
-                + "DatabaseQueue. Nothing was changed.")
+                + "Close the database there. It may be a shell, a backup tool, a program with a DatabasePool or "
+                + "DatabaseQueue, or a store that was suspended inside an access: let that access end, and continue the "
+                + "process if it is stopped. Nothing was changed.")
     }
 
     static func outrun(_ path: String, walBytes: Int, limitBytes: Int) -> StoreError {

@@ -88,7 +88,7 @@ extension KeyRotation.Options {
         case .compromised(let dropsOthers, let sources):
             var kept = try sources.map { try $0.read() }
             if let own = try store.rotationSecret() { kept.append(own) }
-            let proposal = try journal.prepare(.compromised(kept: kept))
+            let proposal = try journal.prepare(.compromised(kept: kept, provingEach: dropsOthers))
             guard dropsOthers || proposal.droppedSlots.isEmpty else {
                 throw StoreError.slotsWouldBeDropped(store.path, proposal.droppedSlots.map(\.id))
             }

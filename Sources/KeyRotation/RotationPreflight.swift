@@ -48,7 +48,8 @@ struct RotationPreflight {
         let kept = try keptWALs()
         if options.backupFolder == nil { try kept.require() }
         guard let obstacle = plan.obstacles.first else {
-            return [contentFinding(plan), kept.warning].compactMap(\.self).map { "\($0.what) \($0.remedy)" }
+            return [contentFinding(plan), missingParts(plan), kept.warning].compactMap(\.self)
+                .map { "\($0.what) \($0.remedy)" }
         }
         throw StoreError(
             .settingsConflict, what: "\"\(paths.database)\" was not rotated.", why: obstacle.what,
@@ -168,10 +169,14 @@ struct RotationPreflight {
         let missing = try store.read { try MissingParts(of: $0) }
         guard !missing.isEmpty else { throw refusal }
         plan.notChecked = missing.names
-        plan.warnings.append(
-            RotationPlan.Finding(
-                what: "integrity_check was not run: this program lacks \(missing.names.joined(separator: ", ")).",
-                remedy: "Let the program that has them run it. The rotation itself authenticates every page."))
+    }
+
+    /// The warning where `integrity_check` was not run, because it needs parts of the program that uses the store.
+    private func missingParts(_ plan: RotationPlan) -> RotationPlan.Finding? {
+        guard !plan.notChecked.isEmpty else { return nil }
+        return RotationPlan.Finding(
+            what: "integrity_check was not run: this program lacks \(plan.notChecked.joined(separator: ", ")).",
+            remedy: "Let the program that has them run it. The rotation itself authenticates every page.")
     }
 
     /// Finds what the keys of the next epoch would be refused for.
@@ -253,7 +258,7 @@ struct RotationPreflight {
             obstacle(
                 "\"\(paths.rotationCopy)\" has the name of the copy. \(why)", "Find out what it is, and move it away.")
         }
-        if let finding = contentFinding(plan) { plan.warnings.append(finding) }
+        plan.warnings += [missingParts(plan), contentFinding(plan)].compactMap(\.self)
         if plan.freeBytes < plan.neededBytes {
             obstacle(
                 "\(plan.freeBytes) bytes are free; the copy and the WAL need \(plan.neededBytes).", "Free space first.")

@@ -159,7 +159,8 @@ final class RotationRun {
 
     /// Writes an event to the key log. A failure becomes a notice and undoes nothing.
     private func note(_ event: KeyEvent) {
-        if let notice = KeyLog(databasePath: paths.database).note(event) { report.notices.append(notice) }
+        let log = KeyLog(databasePath: paths.database)
+        if let notice = log.note(event, authorizedBy: storeKeys.openedBy?.id) { report.notices.append(notice) }
     }
 
     // MARK: The view

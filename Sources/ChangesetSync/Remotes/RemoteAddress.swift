@@ -59,6 +59,28 @@ package struct RemoteAddress: Hashable, Sendable {
         "user", "passfile", "sslkey", "sslcert", "service", "servicefile", "oauth_client_id",
     ]
 
+    /// Parameters of libpq that somebody else may choose. The other ones lead a password to another machine than the host of
+    /// the URL, read files of this one, or run commands at the server.
+    private static let harmless: Set = [
+        "sslmode", "connect_timeout", "application_name", "target_session_attrs", "keepalives", "keepalives_idle",
+        "keepalives_interval", "keepalives_count", "tcp_user_timeout", "load_balance_hosts", "channel_binding",
+    ]
+
+    /// The address in an invitation, whose author chose it. A socket of this machine (`host=/...`) is allowed.
+    ///
+    /// - Throws: ``RemoteAddressError`` for a user, or a parameter that only the person who connects may choose.
+    package init(offered text: String) throws {
+        try self.init(text)
+        guard kind == .postgreSQL else { return }
+        let parts = try Parts(text)
+        let isHarmless = parts.parameters.allSatisfy { parameter in
+            let value = parameter.text.drop { $0 != "=" }.dropFirst()
+            return Self.harmless.contains(parameter.name)
+                || parameter.name == "host" && (String(value).removingPercentEncoding ?? "").hasPrefix("/")
+        }
+        guard parts.user == nil, isHarmless else { throw RemoteAddressError(.notOffered) }
+    }
+
     /// Whether it has a password.
     package var hasPassword: Bool { withoutPassword != self }
 
@@ -146,6 +168,8 @@ package struct RemoteAddressError: Error, Hashable, Sendable {
         case notEscaped
         /// It is longer than 1024 bytes.
         case tooLong
+        /// It is that of an invitation, and has a part that only the person who connects may choose.
+        case notOffered
     }
 
     let code: Code
@@ -158,6 +182,7 @@ package struct RemoteAddressError: Error, Hashable, Sendable {
         case .unknownForm: "This is no address of a remote."
         case .notEscaped: "The address of the remote has an @ after its host."
         case .tooLong: "The address of the remote is longer than \(ExchangeLimits.addressBytes) bytes."
+        case .notOffered: "The address in the invitation chooses a user, or how this machine connects to the server."
         }
     }
 
@@ -167,6 +192,8 @@ package struct RemoteAddressError: Error, Hashable, Sendable {
         case .unknownForm: "Write dir:PATH, or postgresql://user@host:5432/database?sslmode=verify-full."
         case .notEscaped: "In names and passwords of a URL write %40 for @, %2F for /, %3F for ? and %3A for a colon."
         case .tooLong: "Give a shorter one; settings may be in a service file of libpq."
+        case .notOffered:
+            "Ask the author for the address, and give it with --remote."
         }
     }
 }

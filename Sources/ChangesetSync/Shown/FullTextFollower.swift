@@ -29,6 +29,8 @@ struct FullTextFollower: Sendable {
         let removal: String
         /// Whether the removal has the texts as parameters. FTS4 reads them from the content.
         let removesByTexts: Bool
+        /// Removes the note that a trigger has made of a row (`DisplacedRows`).
+        let forgetting: String
         let rebuilding: String
     }
 
@@ -123,6 +125,7 @@ struct FullTextFollower: Sendable {
     /// - Returns: Whether the index had them. If it did not, it has to be made again.
     func remove(_ row: Texts, _ db: Database) throws -> Bool {
         guard let statements else { return true }
+        try db.cachedStatement(sql: statements.forgetting).execute(exact: Array(row.prefix(1)))
         return try run(statements.removal, statements.removesByTexts ? row : Array(row.prefix(1)), db)
     }
 
@@ -180,6 +183,7 @@ extension FullTextFollower.Statements {
             ? "INSERT INTO main.\(name) (\(name), \(list)) VALUES ('delete', \(places))"
             : "DELETE FROM main.\(name) WHERE docid = ?"
         removesByTexts = isFTS5
+        forgetting = "DELETE FROM main.\(DisplacedRows.noteTable(of: index.name)) WHERE id = ?"
         rebuilding = "INSERT INTO main.\(name) (\(name)) VALUES ('rebuild')"
     }
 }

@@ -316,6 +316,13 @@ final class ConnectionKey {
                 "PRAGMA writable_schema: rows that are written into sqlite_schema can make the database unreadable; "
                     + "use CREATE, ALTER and DROP")
         case "cipher_log":
+            if ["stdout", "stderr", "device", "off", "none", ""].contains(value.lowercased()) { return }
+            // SQLCipher appends to any file of that name, whatever it holds.
+            guard !isPrepared else {
+                throw refused(
+                    "PRAGMA cipher_log: SQL writes into no other file; name stderr, stdout or off "
+                        + "(a program names a file in prepareDatabase)")
+            }
             guard let paths = fileKey.paths, StorePaths(value).database.hasPrefix(paths.database) else { return }
             throw refused(
                 "PRAGMA cipher_log: a log in \"\(value)\" would overwrite a file of the store; name another file")

@@ -163,8 +163,9 @@ extension FileDiagnosis {
             .walMissing,
             what: "\"\(path)\" cannot be read here: \"\(first)\" is missing.",
             why: "Reading needs the WAL and its index (-wal, -shm), and this process may not create them.",
-            remedy: "Open the store once for writing with `cipherctl sql --write` (SharedStore.open in a program): "
-                + "that leaves both files in place. If you copy the store, copy them too.")
+            remedy:
+                "Open the store once for writing with `cipherctl sql --write` (SharedStore.open in a program), as the "
+                + "owner of its folder: that leaves both files in place. If you copy the store, copy them too.")
     }
 
     static func emptyFile(_ path: String) -> StoreError {

@@ -27,7 +27,17 @@ package enum MissingDatabase {
 
     /// The error for a store whose destruction was started and not completed; nil when none was.
     package static func interruptedDestruction(_ paths: StorePaths) throws(SystemError) -> StoreError? {
-        guard try Files.entryExists(paths.destroying), try !isTaken(paths) else { return nil }
+        guard let left = try Files.ownStatus(of: paths.destroying), try !isTaken(paths) else { return nil }
+        // Another user can give that name to any file.
+        let folder = try Files.status(of: Files.directory(of: paths.database))
+        if ![0, ProcessInspector.effectiveUser, folder?.owner].contains(left.owner) {
+            return StoreError.noLongerStore(
+                at: paths.database,
+                why: "\"\(paths.destroying)\" is there, which a destruction that was interrupted leaves. User "
+                    + "\(left.owner), who owns neither the folder nor this process, made it.",
+                remedy: "If no store of this name was destroyed, have that user or the owner of the folder remove the "
+                    + "file, or choose another name. Otherwise complete the destruction with `cipherctl destroy`.")
+        }
         return StoreError.noLongerStore(
             at: paths.database,
             why: "It was destroyed, and the destruction was interrupted before all of its files were removed: "

@@ -32,7 +32,8 @@ extension Database {
     package func resolvingDeletions(in entries: [HistoryEntry], isEnd: Bool) throws -> [HistoryEntry] {
         guard entries.contains(where: { $0.operation == .perhapsDeleted }) else { return entries }
         return try withoutWatching {
-            let later = isEnd ? [:] : try laterOperations(on: entries)
+            let doubtful = Set(entries.lazy.filter { $0.operation == .perhapsDeleted }.map(Doubt.init))
+            let later = isEnd ? [:] : try laterOperations(on: entries, doubtful)
             var next: [RowIdentity: HistoryOperation] = [:]
             var resolved: [HistoryEntry] = []
             for entry in entries.reversed() {
@@ -41,16 +42,38 @@ extension Database {
                     continue
                 }
                 let row = RowIdentity(entry)
-                if entry.operation == .perhapsDeleted {
-                    let operation = try outcome(of: entry, next: next[row] ?? later[row], isEnd: isEnd)
+                let following = next[row] ?? later[row]
+                switch entry.operation {
+                case .perhapsDeleted:
+                    let operation = try outcome(of: entry, next: following, isEnd: isEnd)
                     if let operation { resolved.append(entry.with(operation)) }
-                } else {
+                case .updated where doubtful.contains(Doubt(entry)):
+                    // A REPLACE removes a row after an action of a foreign key has updated it.
+                    if try isGone(entry, before: following) { continue }
                     resolved.append(entry)
+                default: resolved.append(entry)
                 }
                 next[row] = entry.operation
             }
             return resolved.reversed()
         }
+    }
+
+    /// A row that is perhaps deleted in a transaction.
+    private struct Doubt: Hashable {
+        private let row: RowIdentity
+        private let origin: Int64?
+
+        init(_ entry: HistoryEntry) { (row, origin) = (RowIdentity(entry), entry.origin) }
+    }
+
+    /// Whether a row is gone that no later change has deleted.
+    ///
+    /// - Parameter next: What was recorded of the row next. Only a row that was gone can be inserted.
+    private func isGone(_ entry: HistoryEntry, before next: HistoryOperation?) throws -> Bool {
+        if entry.key.contains(where: \.isNull) { return false }
+        if let next { return next == .inserted }
+        return try !rowExists(entry)
     }
 
     private struct RowIdentity: Hashable {
@@ -63,11 +86,15 @@ extension Database {
 
     /// The next recorded changes, after some changes, of those of their rows that are perhaps deleted and that are
     /// missing now: the row may have been deleted by a later change. All later changes are searched, once.
-    private func laterOperations(on entries: [HistoryEntry]) throws -> [RowIdentity: HistoryOperation] {
+    private func laterOperations(
+        on entries: [HistoryEntry], _ doubtful: Set<Doubt>
+    ) throws -> [RowIdentity: HistoryOperation] {
         var last: [RowIdentity: HistoryEntry] = [:]
         for entry in entries where entry.operation != .reset { last[RowIdentity(entry)] = entry }
         let open = try last.filter { _, entry in
-            try entry.operation == .perhapsDeleted && !entry.key.contains(where: \.isNull) && !rowExists(entry)
+            let isOpen =
+                entry.operation == .perhapsDeleted || entry.operation == .updated && doubtful.contains(Doubt(entry))
+            return try isOpen && !entry.key.contains(where: \.isNull) && !rowExists(entry)
         }
         guard let end = entries.last?.number, let catalog = try historyCatalog() else { return [:] }
         var found: [RowIdentity: HistoryOperation] = [:]
@@ -112,7 +139,7 @@ extension Database {
         // Several rows may have NULL in a key: one of them may be gone while another is there.
         if entry.key.contains(where: \.isNull) { return try rowExists(entry) ? .updated : .deleted }
         if let next { return next == .inserted ? .deleted : nil }
-        // Nothing later was recorded of it: see `laterOperations(on:)`.
+        // Nothing later was recorded of it: see `laterOperations(on:_:)`.
         guard try rowExists(entry) else { return .deleted }
         // A row that comes back is inserted in any case: only its former values would be lost. So the search is short.
         if isEnd || entry.former.isEmpty { return nil }

@@ -21,10 +21,10 @@ struct HistoryTriggers {
     /// The triggers by their names, in the order in which they are made, as what follows `CREATE TRIGGER`.
     var all: [(name: String, definition: String)] {
         var triggers = [("update", update), ("rekey", rekey), ("delete", delete), ("insert", insert)]
-        let lookups = lookups
-        if !lookups.isEmpty {
-            triggers = [("replace", beforeInsert(lookups)), ("displace", beforeUpdate(lookups))] + triggers
-        }
+        let (lookups, ofUpdates) = (lookups, kept.isEmpty && facts.hasCascade ? [keyLookup] : [])
+        let displacing = lookups + ofUpdates
+        if !displacing.isEmpty { triggers.insert(("displace", beforeUpdate(displacing)), at: 0) }
+        if !lookups.isEmpty { triggers.insert(("replace", beforeInsert(lookups)), at: 0) }
         return triggers.map { name, sql in
             let name = RecordedTable.triggerPrefix(id) + name
             return (name, "\"\(name)\" \(sql)")
@@ -77,6 +77,8 @@ struct HistoryTriggers {
         let condition: String
         /// The columns on which it depends; nil for all.
         let columns: Set<String>?
+        /// Whether it finds the row with the key of the new one.
+        var isOfKey = false
     }
 
     private var lookups: [Lookup] {
@@ -86,9 +88,13 @@ struct HistoryTriggers {
                 Lookup(condition: "\(table).\(rowID) = NEW.\(rowID)", columns: Set(RowIDName.all)))
         }
         // A row with the same key is replaced by the new one, and is recorded only for its values.
-        if !kept.isEmpty { lookups.append(Lookup(condition: keyMatches("NEW."), columns: keyNames)) }
+        if !kept.isEmpty { lookups.append(keyLookup) }
         return lookups
     }
+
+    /// The row with the key of the new one. An update that gives a row this key records its insertion, unless a cascade of
+    /// the row that it replaces deletes it.
+    private var keyLookup: Lookup { Lookup(condition: keyMatches("NEW."), columns: keyNames, isOfKey: true) }
 
     var lookupConditions: [String] { lookups.map(\.condition) }
 
@@ -117,7 +123,7 @@ struct HistoryTriggers {
         values += (key + kept).map { "\(table).\($0)" }
         var sql = "INSERT INTO \(HistoryTables.history) (\(names(keepsValues: true))) "
         sql += "SELECT \(values.joined(separator: ", ")) FROM \(table) WHERE \(lookup.condition)"
-        if kept.isEmpty { sql += " AND NOT (\(keyIsSame(table + ".", "NEW.")))" }
+        if kept.isEmpty, !lookup.isOfKey { sql += " AND NOT (\(keyIsSame(table + ".", "NEW.")))" }
         return sql
     }
 

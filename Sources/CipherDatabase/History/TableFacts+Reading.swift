@@ -71,6 +71,11 @@ extension TableFacts {
         } else {
             key = declared.map { $0[0] }
         }
+        hasCascade =
+            try Bool.fetchOne(
+                db,
+                sql: "SELECT EXISTS (SELECT 1 FROM pragma_foreign_key_list(?, ?) WHERE on_delete = 'CASCADE')",
+                arguments: [entry.name, schema]) ?? false
         // A type with an affinity converts numbers and texts to one storage class, so that equal values are the same.
         let isKeyTyped = declared.allSatisfy { TypeAffinity(type: $0[5], isStrict: entry.isStrict) != .none }
         uniqueIndexes = try indexes.compactMap { row in

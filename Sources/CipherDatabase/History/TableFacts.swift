@@ -32,6 +32,8 @@ package struct TableFacts: Equatable {
     var rowIDName: String?
     /// Unique indexes. That of the key only where it takes different values for equal, as 1 and 1.0 or `a` and `A`.
     var uniqueIndexes: [UniqueIndex] = []
+    /// Whether a foreign key of the table deletes rows with those that they refer to.
+    var hasCascade = false
 
     /// Whether the triggers contain quoted names and the library's own SQL alone, so that they compile on every
     /// connection: no expression of an index, no default value, no collation of the program.

@@ -169,6 +169,7 @@ final class Checkpointer {
         recorder.record(
             result, copied: max(0, result.checkpointedFrameCount - Int(before)), took: .now - start,
             readers: { second.handle.walIndex.map { WALReader.blocking($0, sharedMemory: sharedMemory) } ?? [] })
+        writer.gating.wal?.didCopyFrames()
         CrashPoint.reach(.checkpointEnded)
         return result
     }

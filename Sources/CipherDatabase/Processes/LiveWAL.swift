@@ -10,8 +10,8 @@ struct LiveWAL {
     /// A fault of one of the files.
     enum Fault: Equatable {
         case missing(String)
-        /// - isEmpty: Whether nobody has written into the new file.
-        case replaced(String, isEmpty: Bool)
+        /// - isUnused: Whether nobody has written by the new file, or does so later.
+        case replaced(String, isUnused: Bool)
         /// The index has lost its content.
         case indexTruncated(String)
         /// The WAL is shorter than its committed frames.
@@ -46,6 +46,11 @@ struct LiveWAL {
         return nil
     }
 
+    /// Notes that this process has copied frames into the database file, after the check that comes before that.
+    mutating func didCopyFrames() {
+        if let status = try? Files.ownStatus(of: database) { databaseModified = status.modified }
+    }
+
     /// Whether no process has written into the database file since the last check that found nothing.
     var isDatabaseUnchanged: Bool {
         guard let databaseModified, let status = try? Files.ownStatus(of: database) else { return false }
@@ -59,7 +64,7 @@ struct LiveWAL {
             return self.index.map { _ in .missing(paths.index) }
         }
         if let known = self.index {
-            if known != index.identity { return .replaced(paths.index, isEmpty: index.byteCount == 0) }
+            if known != index.identity { return .replaced(paths.index, isUnused: try isUnused(paths)) }
             // Before the index is read: behind the end of the file the system would end the process.
             if index.byteCount < WALIndex.regionBytes { return .indexTruncated(paths.index) }
         } else if index.byteCount < WALIndex.regionBytes {
@@ -69,10 +74,18 @@ struct LiveWAL {
         self.index = index.identity
         // Processes that have a WAL without a name open still share it. A kill of the last one would lose its commits.
         guard let log = try Files.ownStatus(of: paths.log) else { return self.log.map { _ in .missing(paths.log) } }
-        if let known = self.log, known != log.identity { return .replaced(paths.log, isEmpty: log.byteCount == 0) }
+        if let known = self.log, known != log.identity { return .replaced(paths.log, isUnused: log.byteCount == 0) }
         if let fault = try truncation(handle, paths.log) { return fault }
         self.log = log.identity
         return nil
+    }
+
+    /// Whether a new index is what a reader left that has closed the store: each process that uses an index has a lock on
+    /// it, and the first commit begins the WAL.
+    private func isUnused(_ paths: (log: String, index: String)) throws(SystemError) -> Bool {
+        guard let locks = try SystemLocks.posixLocks(on: paths.index), locks.isEmpty else { return false }
+        guard let log = try Files.ownStatus(of: paths.log) else { return true }
+        return log.byteCount == 0
     }
 
     /// A checkpoint of another process may cut the WAL at any moment. It first says so in the index.
@@ -96,7 +109,7 @@ extension LiveWAL.Fault {
     /// Whether the names lead to nothing that another process has written.
     var hasNoOther: Bool {
         switch self {
-        case .missing, .replaced(_, isEmpty: true): true
+        case .missing, .replaced(_, isUnused: true): true
         default: false
         }
     }

@@ -2,14 +2,15 @@
 ///
 /// SQLite fires no trigger for a row that a `REPLACE` removes, unless `recursive_triggers` is on. So a trigger notes,
 /// before the row is written, which rows have the keys of the new one. The trigger that runs after it finds those that are
-/// gone. A row that is noted and stays is harmless: its note has the values that the row has.
+/// gone. A row that is noted and stays is harmless: its note has the values that the row has. If a cascade deletes the row
+/// that is written, the triggers of that deletion find those that are gone.
 ///
 /// | statement | rows with the same key | their notes |
 /// |---|---|---|
 /// | INSERT, UPDATE | none, or the statement fails | rolled back with it |
 /// | ... OR REPLACE | gone | their words are removed from the index, and the notes |
 /// | ... OR IGNORE, ON CONFLICT DO NOTHING | stay | stay, until the row changes; the oldest are removed |
-/// | ON CONFLICT DO UPDATE | one is updated | that of the row is removed |
+/// | ON CONFLICT DO UPDATE | one is updated | that of the row is updated |
 ///
 /// FTS4 needs the text of a row to remove its words, and the text is gone after a `REPLACE`: the statement fails instead.
 /// So its trigger removes the words before an update, unless the update may be refused by a key, a NOT NULL or a CHECK:
@@ -21,6 +22,14 @@
 /// | UPDATE OR REPLACE, or REPLACE in the definition | changes | the statement fails |
 ///
 /// `RAISE(IGNORE)` in a trigger of the program ends the triggers here too: no trigger can follow that.
+///
+/// SQLite runs the actions of foreign keys before the AFTER triggers of the row that caused them. If that row refers to
+/// itself, or a REPLACE removes its parent, an action changes it while the index still has its words of before: its new
+/// values, or nothing, may be there under its new rowid. For a table with such actions
+///
+/// - the note of the row that is updated keeps the words that the index has, as long as the update runs (`own` counts
+///   the updates of the row, one inside another);
+/// - these words are removed by the note, and the row is then added as the table has it, unless the index has it.
 package struct DisplacedRows {
     /// A trigger: its name, and what follows the name in its definition.
     struct Trigger {
@@ -32,6 +41,10 @@ package struct DisplacedRows {
 
     /// The most notes of rows that stay. A trigger of the program may write other rows between a note and its use.
     static let notes = 16
+    /// The most notes of rows that are being updated: SQLite does not nest triggers deeper.
+    ///
+    /// - SeeAlso: <https://www.sqlite.org/limits.html#max_trigger_depth>
+    private static let ownNotes = 1_000
     private static let prefix = "cipherstore_displaced_"
 
     private let index: FullTextIndex
@@ -63,7 +76,7 @@ package struct DisplacedRows {
     private func id(of row: String) -> String { "\(row).\(rowID.quotedDatabaseIdentifier)" }
     private var noted: String { (["id"] + columns.indices.map { "c\($0)" }).joined(separator: ", ") }
 
-    private static func noteTable(of fullTextTable: String) -> String {
+    package static func noteTable(of fullTextTable: String) -> String {
         (prefix + fullTextTable).quotedDatabaseIdentifier
     }
 
@@ -83,8 +96,33 @@ package struct DisplacedRows {
                 message: "a full-text table cannot be synchronized with \(content): \(error.message)")
         }
         let update = try updateEvent(db, schema: schema)
-        if index.module == .fts5 { return fts5(conditions, update) }
-        return fts4(conditions, update, refusals: try refusals(db, schema: schema))
+        let mayNest = try mayNest(db, schema: schema)
+        if index.module == .fts5 { return fts5(conditions, update, mayNest: mayNest) }
+        return fts4(conditions, update, refusals: try refusals(db, schema: schema), mayNest: mayNest)
+    }
+
+    /// Whether actions of foreign keys may update a row while it is updated. The triggers then look up in the table of sizes
+    /// which rows the index has. An option leaves that table out; the triggers are then those of other tables.
+    private func mayNest(_ db: Database, schema: String) throws -> Bool {
+        let actions = try Set(
+            String.fetchAll(
+                db,
+                sql: "SELECT on_update FROM pragma_foreign_key_list(?1, ?2) "
+                    + "UNION SELECT on_delete FROM pragma_foreign_key_list(?1, ?2)", arguments: [content, schema]))
+        return try !actions.isSubset(of: ["NO ACTION", "RESTRICT"]) && db.tableExists(sizes, in: self.schema)
+    }
+
+    private var sizes: String { index.name + "_docsize" }
+
+    private func isIndexed(_ row: String) -> String {
+        "EXISTS (SELECT 1 FROM \(sizes.quotedDatabaseIdentifier) WHERE "
+            + "\(index.module == .fts5 ? "id" : "docid") = \(id(of: row)))"
+    }
+
+    /// Adds a row as the table has it, unless the index has it.
+    private var insertPresent: String {
+        "INSERT INTO \(fullText)(\(names)) SELECT \(values(of: table)) FROM \(table) "
+            + "WHERE \(id(of: table)) = \(id(of: "new")) AND NOT \(isIndexed("new"))"
     }
 
     /// Conditions each of which is true if a NOT NULL or a CHECK refuses the new row.
@@ -126,35 +164,73 @@ package struct DisplacedRows {
         return "UPDATE OF \(all.map(\.quotedDatabaseIdentifier).joined(separator: ", "))"
     }
 
-    private func fts5(_ conditions: [String], _ update: String) -> [Trigger] {
+    private func fts5(_ conditions: [String], _ update: String, mayNest: Bool) -> [Trigger] {
         let remove = "INSERT INTO \(fullText)(\(fullText), \(names)) SELECT 'delete', \(noted) FROM \(noteTable)"
         let insert = "INSERT INTO \(fullText)(\(names)) VALUES (\(values(of: "new")))"
         let delete = "INSERT INTO \(fullText)(\(fullText), \(names)) VALUES('delete', \(values(of: "old")))"
-        let follow = ["\(remove) \(displaced)", "DELETE FROM \(noteTable) \(displaced)"]
+        func follow(_ condition: String) -> [String] {
+            ["\(remove) WHERE \(condition)", "DELETE FROM \(noteTable) WHERE \(condition)"]
+        }
+        let (old, new) = (id(of: "old"), id(of: "new"))
+        let isThis = "id = \(old)"
+        let noteThis: [String]
+        let replace: [String]
+        if mayNest {
+            let hasNote = "EXISTS (SELECT 1 FROM \(noteTable) WHERE \(isThis))"
+            let isThere = "EXISTS (SELECT 1 FROM \(table) WHERE \(id(of: table)) = \(new))"
+            let present = "SELECT \(values(of: table)) FROM \(table) WHERE \(id(of: table)) = \(new)"
+            noteThis = [
+                "UPDATE \(noteTable) SET own = own + 1 WHERE \(isThis)",
+                "INSERT INTO \(noteTable)(own, \(noted)) "
+                    + "SELECT 1, \(values(of: "old")) WHERE \(isIndexed("old")) AND NOT \(hasNote)",
+            ]
+            replace = [
+                "\(remove) WHERE \(isThis)", insertPresent,
+                "DELETE FROM \(noteTable) WHERE \(isThis) AND (own = 1 OR NOT \(isThere))",
+                "UPDATE \(noteTable) SET own = own - 1, (\(noted)) = (\(present)) WHERE \(isThis)",
+            ]
+        } else {
+            let present = (["id = \(new)"] + columns.enumerated().map { "c\($0) = new.\($1.quotedDatabaseIdentifier)" })
+                .joined(separator: ", ")
+            // A trigger of the program may change a row before the REPLACE removes it: its note has what the index has.
+            (noteThis, replace) = ([], ["UPDATE \(noteTable) SET \(present) WHERE \(isThis)", delete, insert])
+        }
         return [
-            trigger("ri", "BEFORE INSERT", note(rows(conditions))),
-            trigger("ru", "BEFORE \(update)", note(otherRows(conditions))),
-            trigger("ai", "AFTER INSERT", follow + [insert]),
-            trigger("ad", "AFTER DELETE", [forget, delete]),
-            trigger("au", "AFTER \(update)", [forget] + follow + [delete, insert]),
+            // Before other notes: this may be the action of a foreign key, or a trigger, in the middle of a REPLACE.
+            trigger("ri", "BEFORE INSERT", follow(isGone) + note(rows(conditions), mayNest: mayNest)),
+            trigger(
+                "ru", "BEFORE \(update)",
+                follow(isGone) + note(otherRows(conditions), mayNest: mayNest) + noteThis),
+            trigger("ai", "AFTER INSERT", follow("id = \(new) OR \(isGone)") + [insert]),
+            // Before a cascade of the deletion: to that, only rows that a REPLACE has removed are gone and noted.
+            trigger("bd", "BEFORE DELETE", [forget]),
+            trigger("ad", "AFTER DELETE", [forget] + follow(isGone) + [delete]),
+            trigger("au", "AFTER \(update)", follow("id <> \(old) AND (id = \(new) OR \(isGone))") + replace),
         ]
     }
 
-    private func fts4(_ conditions: [String], _ update: String, refusals: [String]) -> [Trigger] {
+    private func fts4(_ conditions: [String], _ update: String, refusals: [String], mayNest: Bool) -> [Trigger] {
         let insert = "INSERT INTO \(fullText)(\(names)) VALUES(\(values(of: "new")))"
         let delete = "DELETE FROM \(fullText) WHERE docid=\(id(of: "old"))"
         let isNoted = "EXISTS (SELECT 1 FROM \(noteTable) WHERE id = \(id(of: "old")))"
         // With OR IGNORE such an update does nothing, and fires no further trigger: the words must stay.
         let isDoubtful = (["EXISTS (\(otherRows(conditions)))"] + refusals).joinedAsExpression(by: " OR ")
+        // Of an action of a foreign key, in the middle of a REPLACE.
+        let refuseReplaced = "\(refusal(ofUpdate: false)) WHERE \(hasDisplaced(isGone))"
         let doubt = "INSERT INTO \(noteTable)(id) SELECT \(id(of: "old")) WHERE \(isDoubtful)"
         return [
             trigger("ri", "BEFORE INSERT", note(rows(conditions))),
-            trigger("bu", "BEFORE \(update)", [forget, doubt, "\(delete) AND NOT \(isNoted)"]),
-            trigger("bd", "BEFORE DELETE", [forget, delete]),
-            trigger("au", "AFTER \(update)", ["\(refusal(ofUpdate: true)) WHERE \(isNoted)", insert]),
+            trigger(
+                "bu", "BEFORE \(update)",
+                [refuseReplaced] + note(otherRows(conditions))
+                    + [forget, doubt, "\(delete) AND NOT \(isNoted)\(mayNest ? " AND \(isIndexed("old"))" : "")"]),
+            trigger("bd", "BEFORE DELETE", [forget, refuseReplaced, delete]),
+            trigger(
+                "au", "AFTER \(update)",
+                ["\(refusal(ofUpdate: true)) WHERE \(isNoted)", mayNest ? insertPresent : insert]),
             trigger(
                 "ai", "AFTER INSERT",
-                ["\(refusal(ofUpdate: false)) WHERE EXISTS (SELECT 1 FROM \(noteTable) \(displaced))", insert]),
+                ["\(refusal(ofUpdate: false)) WHERE \(hasDisplaced("id = \(id(of: "new")) OR \(isGone)"))", insert]),
         ]
     }
 
@@ -180,24 +256,31 @@ package struct DisplacedRows {
         rows(conditions, and: " AND \(id(of: table)) <> \(id(of: "old"))")
     }
 
-    /// The rows that were noted, and were replaced by the new one.
-    private var displaced: String { "WHERE id = \(id(of: "new")) OR \(isGone)" }
+    private func hasDisplaced(_ condition: String) -> String {
+        "EXISTS (SELECT 1 FROM \(noteTable) WHERE \(condition))"
+    }
 
+    /// Whether a noted row was replaced.
     private var isGone: String {
         "NOT EXISTS (SELECT 1 FROM \(table) WHERE \(id(of: table)) = \(noteTable).id)"
     }
 
     /// Notes rows, and removes the oldest notes.
-    private func note(_ rows: String) -> [String] {
+    private func note(_ rows: String, mayNest: Bool = false) -> [String] {
         let values = ([rowID] + (index.module == .fts5 ? columns : [])).map(\.quotedDatabaseIdentifier)
         let names = index.module == .fts5 ? noted : "id"
+        func isOlder(than count: Int) -> String { "n <= (SELECT max(n) FROM \(noteTable)) - \(count)" }
+        let (isNamed, isOld) = ("id IN (\(rows))", isOlder(than: Self.notes))
         return [
-            // Not by OR REPLACE: the conflict clause of the statement that fires a trigger counts there. While triggers
-            // are suspended, as in a pull, rows go without their notes.
-            "DELETE FROM \(noteTable) WHERE id IN (\(rows)) OR \(isGone) "
-                + "OR n <= (SELECT max(n) FROM \(noteTable)) - \(Self.notes)",
+            // Not by OR REPLACE: the conflict clause of the statement that fires a trigger counts there.
+            // The note of a row that is being updated has what the index has: the row itself may differ.
+            "DELETE FROM \(noteTable) WHERE "
+                + (mayNest
+                    ? "own IS NULL AND (\(isNamed) OR \(isOld)) OR \(isGone) OR \(isOlder(than: Self.ownNotes))"
+                    : "\(isNamed) OR \(isGone) OR \(isOld)"),
             "INSERT INTO \(noteTable)(\(names)) SELECT \(values.joined(separator: ", ")) FROM \(table) "
-                + "WHERE \(id(of: table)) IN (\(rows))",
+                + "WHERE \(id(of: table)) IN (\(rows))"
+                + (mayNest ? " AND \(id(of: table)) NOT IN (SELECT id FROM \(noteTable))" : ""),
         ]
     }
 
@@ -247,7 +330,9 @@ extension DisplacedRows {
             try db.withoutHistoryUpkeep {
                 try db.execute(sql: "DROP TABLE IF EXISTS \(schema).\(noteTable)")
                 try db.execute(
-                    sql: "CREATE TABLE \(schema).\(noteTable) (n INTEGER PRIMARY KEY, id INTEGER\(columns))")
+                    sql:
+                        "CREATE TABLE \(schema).\(noteTable) (n INTEGER PRIMARY KEY, id INTEGER, own INTEGER\(columns))"
+                )
             }
             if !isTemporary { db.features[FullTextUpkeep.key]?.follows(index.name) }
             for trigger in changed {

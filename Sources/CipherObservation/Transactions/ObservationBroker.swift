@@ -358,7 +358,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         let route = Route(
             kind: change.kind, databaseName: String(cString: change.databaseName), tableName: table,
             targets: targets.values.sorted { $0.number < $1.number },
-            concernsOtherRows: change.kind != .delete && mayReplace || change.kind == .update && mayHaveMoved)
+            // Of a REPLACE whose cascade deletes the row that is written, SQLite reports that deletion alone.
+            concernsOtherRows: mayReplace || change.kind == .update && mayHaveMoved)
         if runs.count <= 1 { self.route = (run, route) }
         return route
     }

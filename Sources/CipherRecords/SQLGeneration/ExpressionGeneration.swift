@@ -480,7 +480,8 @@ extension Term {
     func equals(_ other: Term) -> Term { compared(.equal, to: other) }
 
     func compared(_ infix: Infix, to other: Term) -> Term {
-        if case .apply(.collate(let name), let operands)? = operation {
+        // The collation of a comparison is not that of its result.
+        if case .apply(.collate(let name), let operands)? = operation, !operands[0].isComparison {
             return Term(.apply(.collate(name), [operands[0].compared(infix, to: other)]))
         }
         var (infix, left, right) = (infix, self, other)
@@ -513,6 +514,7 @@ extension Term {
                 return Term(.apply(function, [operands[0].collated(name)] + operands.dropFirst()))
             case .chain(.and), .chain(.or):
                 return Term(.apply(function, operands.map { $0.collated(name) }))
+            case .collate: return operands[0].collated(name)
             default: break
             }
         default: break

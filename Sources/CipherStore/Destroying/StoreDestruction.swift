@@ -39,6 +39,13 @@ extension SharedStore {
         try StoreDestruction(path: path, paths: StorePaths(path)).run()
     }
 
+    /// The files that ``destroy(at:)-(String)`` would remove now. Nothing is changed.
+    ///
+    /// - Throws: What a destruction throws before it removes a file.
+    package static func filesToDestroy(at path: String) throws -> [String] {
+        try StoreDestruction(path: path, paths: StorePaths(path)).plan()
+    }
+
     /// Removes a store with every file that belongs to it.
     @discardableResult
     public static func destroy(at url: URL) throws -> DestructionReport { try destroy(at: url.path) }
@@ -116,6 +123,17 @@ struct StoreDestruction {
         CrashPoint.reach(.destroyLocked)
         if found == .lockFile { return try removeLockFile(file, folder) }
         return try remove(live, file, folder)
+    }
+
+    /// The files that ``run()`` would remove. No lock is taken, and no file is made.
+    func plan() throws -> [String] {
+        let found = try requireStore(isLocked: false)
+        try Files.requireWritable(directory: Files.directory(of: paths.database))
+        guard try StoreHolders(of: paths.database).isEmpty else { throw inUse() }
+        let names =
+            found == .lockFile
+            ? [paths.lock] : [paths.database, paths.rotationCopy, paths.restoring] + (try removable())
+        return try names.filter { try Files.entryExists($0) }
     }
 
     // MARK: Existing files

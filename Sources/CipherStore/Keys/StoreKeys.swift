@@ -291,6 +291,8 @@ extension StoreKeys {
         public let created: Date
         /// How its key is derived.
         public let derivation: Derivation
+        /// The name of the plugin that keeps its key, or a description of the token or machine; nil for other kinds.
+        public let device: String?
 
         public var id: UInt64 { number }
 
@@ -300,6 +302,7 @@ extension StoreKeys {
             label = slot.label.text
             created = Date(timeIntervalSince1970: TimeInterval(slot.created))
             derivation = Derivation(slot.derivation)
+            device = slot.token?.name.text
         }
     }
 
@@ -315,6 +318,12 @@ extension StoreKeys {
         case credential
         /// A random key that was printed and stored.
         case recovery
+        /// A plugin keeps it.
+        case plugin
+        /// A PKCS#11 token keeps it.
+        case pkcs11
+        /// The TPM of a machine keeps it.
+        case tpm2
 
         init(_ kind: Keyslot.Kind) {
             switch kind {
@@ -323,6 +332,9 @@ extension StoreKeys {
             case .command: self = .command
             case .credential: self = .credential
             case .recovery: self = .recovery
+            case .plugin: self = .plugin
+            case .pkcs11: self = .pkcs11
+            case .tpm2: self = .tpm2
             }
         }
     }

@@ -8,12 +8,19 @@ import StoreSharing
 extension SharedStore {
     /// The keys of the store, and the sidecar that they opened.
     ///
-    /// - Throws: `StoreError` `saltMissing` without a sidecar, which no opened store is.
+    /// - Throws: `StoreError` `storeMoved` where the path names another store, or none; `saltMissing` without a sidecar,
+    ///   which no opened store is.
     package func requireRotationKeys() throws -> (SidecarKeys, Sidecar) {
         guard let keys = fileKey.keys, let sidecar = fileKey.sidecar else {
             throw StoreError(
                 .saltMissing, what: "\"\(path)\" has no sidecar that its key opens.",
                 why: "A shared store always has one.", remedy: "Restore it from a backup of the store.")
+        }
+        // Another store may have taken the name: its keys, and its pages, are not those of this one.
+        let database = StorePaths(path).database
+        let present = SidecarFiles(databasePath: database).read().newestClaimed
+        guard try Files.identity(database) != nil, present.map({ $0.storeID == sidecar.storeID }) ?? true else {
+            throw StoreError.moved(database)
         }
         return (keys, sidecar)
     }

@@ -109,7 +109,7 @@ extension StoreConnections {
             try completeSwitch(with: fileKey) { [self] in isOvertaken }
             try keeper.verify()
             return try DatabasePool(
-                path: path, configuration: configuration, fileKey: fileKey, key: .knownKeys, carryOver: carryOver)
+                path: database, configuration: configuration, fileKey: fileKey, key: .knownKeys, carryOver: carryOver)
         }
         pool.keep(keeper)
         do {

@@ -195,7 +195,7 @@ struct PageChecks {
         return CheckResult(
             .content, .pass,
             ["integrity_check: \(report.integrity?.joined(separator: ", ") ?? "")"]
-                + report.notChecked.map { "not checked: \($0)" }
+                + report.notChecked.map { CheckResult.notChecked + $0 }
                 + (report.foreignKeyViolations == 0 ? ["foreign_key_check: ok"] : report.impossible)
                 // SQLite permits such rows while foreign_keys is off: as for a verification they are no damage.
                 + report.orphans.map(\.text)

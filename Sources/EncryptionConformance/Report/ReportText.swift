@@ -10,7 +10,11 @@ extension Conformance.Report {
         for result in results {
             let title = result.check.title.padding(toLength: width, withPad: " ", startingAt: 0)
             lines.append("\(title)  \(result.verdict.words)")
-            guard result.verdict != .pass else { continue }
+            guard result.verdict != .pass else {
+                // A pass says nothing of these.
+                lines += result.evidence.filter { $0.hasPrefix(CheckResult.notChecked) }.map { "    \($0)" }
+                continue
+            }
             lines += result.evidence.map { "    \($0)" }
             if let remedy = result.remedy { lines.append("    -> \(remedy)") }
         }

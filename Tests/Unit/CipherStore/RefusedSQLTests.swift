@@ -130,6 +130,10 @@ import Testing
         for suffix in ["", "-wal", "-sidecar"] {
             try expectRefusal(of: "PRAGMA cipher_log = '\(fixture.path)\(suffix)'")
         }
+        // Story: a reading command appended a log to the sidecars of another store, which then did not open.
+        let other = fixture.path + "-of-somebody-else"
+        try expectRefusal(of: "PRAGMA cipher_log = '\(other)'")
+        #expect(!FileManager.default.fileExists(atPath: other))
     }
 
     @Test("the page size of the store may be set to itself, and a schema that is not writable stays so")

@@ -126,7 +126,7 @@ import Testing
     func ahead() throws {
         let fixture = try StoreFixture()
         let whole = try fixture.bytes(fixture.sidecar)
-        let text = "{\"format\":\"cipherstore-sidecar\",\"version\":3}\n{\"record\":\"news\"}\n{\"mac\":\"00\"}\n"
+        let text = "{\"format\":\"cipherstore-sidecar\",\"version\":4}\n{\"record\":\"news\"}\n{\"mac\":\"00\"}\n"
         try fixture.write(Data(text.utf8), to: fixture.sidecar)
         fixture.expectRefusal(.sidecarAhead, mentions: ["newer version"])
         try fixture.write(whole, to: fixture.sidecar)

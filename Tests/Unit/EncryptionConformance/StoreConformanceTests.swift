@@ -348,6 +348,23 @@ struct StoreConformanceTests {
         #expect(try fixture.run { $0.claimedCipherVersion = "4." }.isConformant)
     }
 
+    // Story: the text said "pass", and only the JSON named the table that was not checked.
+    @Test("the text names a table that was not checked, because its collation is missing")
+    func uncheckedTable() throws {
+        var program = Configuration()
+        program.prepareDatabase { db in db.add(collation: DatabaseCollation("prog") { $1.compare($0) }) }
+        let store = try SharedStore.open(at: fixture.path, unlockedBy: fixture.source, configuration: program)
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE pair (k TEXT COLLATE prog PRIMARY KEY) WITHOUT ROWID")
+            try db.execute(sql: "INSERT INTO pair VALUES ('b'), ('a')")
+        }
+        try store.checkpoint(.truncate)
+        try store.close()
+        let report = try fixture.run()
+        #expect(report.isConformant)
+        #expect(report.lines.contains { $0.contains("not checked: table \"pair\", which needs collation prog") })
+    }
+
     @Test("text, JSON and JUnit name every check")
     func forms() throws {
         try fixture.makeStore()

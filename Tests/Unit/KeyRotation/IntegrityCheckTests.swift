@@ -199,7 +199,11 @@ import Testing
         let plan = try KeyRotation(store).preflight()
         #expect(plan.canBegin && plan.notChecked == ["function looked_at"], "\(plan.obstacles)")
         #expect(plan.warnings.contains { $0.what.contains("looked_at") })
-        #expect(try KeyRotation(store).run().toEpoch == 2)
+        // Story: the rotation itself did not say that the check was not run.
+        let report = try KeyRotation(store).run()
+        #expect(report.toEpoch == 2)
+        let notices = report.notices.filter { $0.contains("integrity_check was not run") }
+        #expect(notices.count == 1 && notices.first?.contains("function looked_at") == true, "\(report.notices)")
         try store.close()
     }
 }

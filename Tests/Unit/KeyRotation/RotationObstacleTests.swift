@@ -41,6 +41,25 @@ import Testing
         try store.close()
     }
 
+    // Story: the keys of the new store were wrong for the old one, and the error spoke of a changed keyslot.
+    @Test("a rotation of a store that was removed, or replaced by another one, says that it was moved")
+    func replaced() throws {
+        let store = try open()
+        defer { try? store.close() }
+        for ending in ["", "-wal", "-shm", "-sidecar", "-sidecar.bak", "-lock", "-keylog"] {
+            try? FileManager.default.removeItem(atPath: path + ending)
+        }
+        func rotate() -> StoreError? {
+            #expect(throws: StoreError.self) { try KeyRotation(store, options: quick).run() }
+        }
+        #expect(rotate()?.code == .storeMoved)
+        let other = try ActorProcess()
+        #expect(other.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        let error = rotate()
+        #expect(error?.code == .storeMoved, "\(error as Any)")
+        #expect(other.ask("close") == "ok")
+    }
+
     /// Raises the page count of the database to a length that it has as a hole.
     private func stretch(to bytes: Int) throws {
         let file = try FileHandle(forUpdating: URL(fileURLWithPath: path))

@@ -8,7 +8,7 @@ import Testing
 @Suite("Capture of what the program writes")
 struct CommitCaptureTests {
     private static let seed = Seed()
-    private static let programs = ProcessInfo.processInfo.environment["CIPHERSTORE_SCHEDULES"].flatMap { Int($0) } ?? 15
+    private static let programs = ProcessInfo.processInfo.environment["CIPHERSTORE_SCHEDULES"].flatMap { Int($0) } ?? 25
 
     /// One random program: a schema, and commits of random statements in random savepoints.
     private struct Program {

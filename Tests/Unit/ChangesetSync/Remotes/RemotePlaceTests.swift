@@ -57,6 +57,25 @@ struct RemotePlaceTests {
         }
     }
 
+    // Story: `hostaddr` sent the password for a trusted host to the author of the invitation.
+    @Test(
+        "an invitation does not choose how this machine connects",
+        arguments: [
+            "hostaddr=10.0.0.9", "service=x", "options=-c%20x", "passfile=/tmp/p", "user=ann", "host=evil", "sslkey=/k",
+            "HOSTADDR=10.0.0.9", "h%6Fstaddr=10.0.0.9", "sslmode=require&hostaddr=10.0.0.9", "sslrootcert=/x",
+            "dbname=x",
+        ])
+    func offered(parameters: String) throws {
+        #expect(throws: RemoteAddressError(.notOffered)) {
+            try RemoteAddress(offered: "postgresql://db/app?" + parameters)
+        }
+        #expect(throws: RemoteAddressError(.notOffered)) { try RemoteAddress(offered: "postgresql://ann@db/app") }
+        for text in ["postgresql://db/app?sslmode=verify-full", "postgresql:///app?host=%2Frun%2Fpg", "dir:/mnt/share"]
+        {
+            #expect(try RemoteAddress(offered: text).text == text)
+        }
+    }
+
     @Test("the name under which a store remembers a remote gives its address again, without the password")
     func names() throws {
         let names = [

@@ -105,6 +105,33 @@ import Testing
         #expect(try after("UPDATE t SET b = b") == ["*t 3", "*t 4"])
     }
 
+    // Story: the history said "updated 3", or nothing, of a row that was removed.
+    @Test(
+        "a row that REPLACE removes is deleted, although an action of a foreign key concerns it or the row that is written",
+        arguments: [
+            ("SET NULL", "INSERT OR REPLACE INTO node VALUES (4, NULL, 's3')", ["-node 3", "+node 4"]),
+            (
+                "SET NULL", "UPDATE OR REPLACE node SET id = 4, tag = 's3' WHERE id = 5",
+                ["-node 3", "-node 5", "+node 4"]
+            ),
+            ("CASCADE", "UPDATE OR REPLACE node SET id = 4 WHERE id = 3", ["-node 4", "-node 3"]),
+            ("CASCADE", "UPDATE OR REPLACE node SET tag = 's4' WHERE id = 3", ["-node 4", "-node 3"]),
+        ])
+    func actionsAndReplacement(_ action: String, _ sql: String, _ expected: [String]) throws {
+        try execute(
+            """
+            CREATE TABLE node (id INTEGER PRIMARY KEY, pid REFERENCES node(id) ON DELETE \(action), tag TEXT UNIQUE);
+            INSERT INTO node VALUES (3, 4, 's3'), (4, NULL, 's4'), (5, NULL, 's5');
+            """)
+        try record(["node"])
+        let last = try queue.read { try $0.lastHistoryNumber() }
+        try execute(sql)
+        let found = try queue.read { db in
+            try db.resolvingDeletions(in: db.historyEntries(after: last, limit: 1_000), isEnd: true)
+        }
+        #expect(found.map(text) == expected)
+    }
+
     @Test("REPLACE, UPSERT, cascades and triggers of the program are recorded the same", arguments: [false, true])
     func program(recursive: Bool) throws {
         try execute(

@@ -103,6 +103,21 @@ import Testing
 
     // MARK: REPLACE
 
+    // Story: SQLite reports the deletion of row 6 alone, and the observation of row 3 stayed as it was.
+    @Test(
+        "a row that a REPLACE removes is a change where its cascade deletes the row that is written",
+        arguments: [
+            "UPDATE OR REPLACE node SET id = 3 WHERE id = 6", "UPDATE OR REPLACE node SET tag = 'x' WHERE id = 6",
+        ])
+    func cascade(_ sql: String) throws {
+        try execute(
+            """
+            CREATE TABLE node (id INTEGER PRIMARY KEY, pid REFERENCES node(id) ON DELETE CASCADE, tag TEXT UNIQUE);
+            INSERT INTO node VALUES (3, NULL, 'x'), (6, 3, 'y');
+            """)
+        #expect(try count(Table<Row>("node").filter(key: 3), sql) == 1)
+    }
+
     @Test(
         "a row that a REPLACE removes is a change for who observes that row, or columns that were not set",
         arguments: [

@@ -53,6 +53,10 @@ struct ExpressionTests {
         table.filter((score + 1) == 2, #"("score" + 1) = 2"#)
         table.filter(SQL("score") == 2, #"(score) = 2"#)
         table.filter(name.collating(.nocase) == "a", #""name" = 'a' COLLATE NOCASE"#)
+        table.filter((name.collating(.nocase) == "a") == true, #"("name" = 'a' COLLATE NOCASE) = 1"#)
+        table.filter((name.collating(.nocase) != "a") < score, #"("name" <> 'a' COLLATE NOCASE) < "score""#)
+        table.filter(["a"].contains(name.collating(.nocase)) == false, #"("name" = 'a' COLLATE NOCASE) = 0"#)
+        table.filter(name.collating(.nocase).collating(.binary) == "a", #""name" = 'a' COLLATE BINARY"#)
     }
 
     private static func arithmetic(_ table: RequestTable) {
