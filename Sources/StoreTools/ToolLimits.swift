@@ -50,4 +50,10 @@ enum ToolLimits {
     static let quickCheckFindings = 100
     /// Damaged frames of a WAL that a salvage names.
     static let namedFrames = 20
+    /// The longest record of a CSV file: SQLite's rows are bounded in memory as well.
+    static let csvRecordBytes = 256 << 20
+    /// The most fields of a CSV record: SQLite permits 32,767 parameters.
+    static let csvFields = 32_766
+    /// Bad lines of a CSV file that a report names.
+    static let listedBadLines = 20
 }

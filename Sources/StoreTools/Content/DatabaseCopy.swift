@@ -459,11 +459,23 @@ struct SchemaEntry {
     /// Whether it is one of the library's own objects, which are not content.
     var isInternal: Bool { Database.isStoreInternalObject(name) || Database.isStoreInternalObject(table) }
 
+    /// Whether the library makes it in a store: the history of changes, the triggers of full-text tables, and the marks
+    /// that VACUUM leaves. Other internal names are those of tables of the program.
+    var isOfLibrary: Bool {
+        [name, table].map { $0.lowercased() }.contains { name in
+            Self.libraryNames.contains(name) || Self.libraryPrefixes.contains(where: name.hasPrefix)
+        }
+    }
+
+    static let libraryNames = ["cipherstore_history", "cipherstore_vacuum"]
+    static let libraryPrefixes = ["cipherstore_history_", "cipherstore_displaced_"]
+    static let repositoryPrefixes = ["cipherstore_repository_", "cipherstore_sync_"]
+
     /// Whether it belongs to a repository of ChangesetSync: the identity of a member with its signing key, the secrets, and
     /// the remotes. They belong to one store, and no copy that is another database has them.
     var isOfRepository: Bool {
         [name, table].map { $0.lowercased() }.contains { name in
-            ["cipherstore_repository_", "cipherstore_sync_"].contains(where: name.hasPrefix)
+            Self.repositoryPrefixes.contains(where: name.hasPrefix)
         }
     }
 
@@ -474,16 +486,19 @@ struct SchemaEntry {
 
     /// Notes tables of a program whose names are the library's: they are no content, as the content hash sees it.
     static func noteReservedNames(_ schema: [SchemaEntry], _ run: ToolRun) {
-        let names = schema.filter { entry in
-            let name = entry.name.lowercased()
-            return entry.type == "table" && entry.isInternal && !entry.isOfRepository
-                && !name.hasPrefix("cipherstore_history")
-        }.map { "\"\($0.name)\"" }
+        let names = schema.filter { $0.type == "table" && $0.isInternal && !$0.isOfRepository && !$0.isOfLibrary }
+            .map { "\"\($0.name)\"" }
         guard !names.isEmpty else { return }
         run.notice(
             "names that begin with cipherstore_ belong to the library: lists and content hashes leave out "
                 + names.prefix(ToolLimits.namedFrames).joined(separator: ", ")
                 + (names.count > ToolLimits.namedFrames ? " and others" : "") + ". Rename them in the source")
+    }
+
+    /// Whether it is a table WITHOUT ROWID: its pages are those of an index.
+    var isWithoutRowID: Bool {
+        let options = SQLToken.tokens(of: sql ?? "").reversed().prefix { !$0.isSymbol(")") }.reversed()
+        return zip(options, options.dropFirst()).contains { $0.isWord("without") && $1.isWord("rowid") }
     }
 
     /// Whether it is a table whose rows are stored in pages of the database: shadow tables too, virtual ones not.

@@ -19,7 +19,7 @@ public struct Finding: Hashable, Sendable {
     /// The remedy; nil where no action is needed.
     public let remedy: String?
 
-    init(_ severity: Severity, _ name: String, _ what: String, remedy: String? = nil) {
+    package init(_ severity: Severity, _ name: String, _ what: String, remedy: String? = nil) {
         self.severity = severity
         self.name = name
         self.what = what

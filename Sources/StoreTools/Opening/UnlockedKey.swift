@@ -35,12 +35,21 @@ package struct UnlockedKey: Sendable {
     /// Whether it is a passphrase and not a raw key.
     package var isPassphrase: Bool { secret.isPassphrase }
 
+    /// Whether a device keeps it.
+    package var isDevice: Bool { secret.isDevice }
+
     /// Runs an opening with the key. When it is refused and resembles a recovery key, the error names the problem with
     /// it.
     package func explainingRefusal<Success>(_ open: () throws -> Success) throws -> Success {
         do {
             return try open()
         } catch let error as StoreError where error.code == .wrongKey {
+            if isDevice {
+                if secret.wasRefusedByDevice { throw error }
+                throw StoreError(
+                    .wrongKey, what: error.what, why: "It has no keyslot that the \(name) opens.",
+                    remedy: "`cipherctl key list` shows which slots there are. Give the key of one of them.")
+            }
             guard let fault = recoveryKeyFault else { throw error }
             throw StoreError(
                 .wrongKey, what: error.what, why: "It reads like a recovery key, but \(fault).",

@@ -8,6 +8,8 @@ final class SalvageCopy {
     private let program: Configuration
     private let run: ToolRun
     private var trees: [SalvagedTree] = []
+    /// The trees of which nothing is copied: the store's own tables, and the secrets of a sync repository.
+    private var leftOut: [SalvagedTree] = []
     private var schema: [SchemaEntry] = []
     private var statements: [String: Statement] = [:]
     private(set) var outcome = SalvageOutcome()
@@ -70,7 +72,6 @@ final class SalvageCopy {
         outcome.lostSchemaPages = tree.lost.map(\.page)
         if !tree.lost.isEmpty { pages += try assignment.takeLeaves(where: isSchema) }
         var known: Set<String> = []
-        var guards: [SalvagedTree] = []
         for page in pages {
             try source.forEachRow(of: page) { row in
                 guard case .row(_, let values) = row, let (entry, root) = source.schemaEntry(values) else {
@@ -84,16 +85,16 @@ final class SalvageCopy {
                         leavesRepositoryOut = true
                         run.notice(SchemaEntry.repositoryLeftOut)
                     }
-                    if root > 0 { guards.append(SalvagedTree(entry: entry, root: root)) }
+                    if root > 0 { leftOut.append(SalvagedTree(entry: entry, root: root)) }
                     return
                 }
                 schema.append(entry)
                 if root > 0 { trees.append(SalvagedTree(entry: entry, root: root)) }
             }
         }
-        for var tree in guards {
-            tree.isIndexTree = tree.entry.type == "index"
-            try assignment.walk(&tree)
+        for index in leftOut.indices {
+            leftOut[index].isIndexTree = leftOut[index].entry.type == "index" || leftOut[index].entry.isWithoutRowID
+            try assignment.walk(&leftOut[index])
         }
     }
 
@@ -257,6 +258,8 @@ final class SalvageCopy {
     private func place(_ groups: [PageAssignment.Group]) throws {
         for group in groups {
             let candidates = try trees.indices.filter { try fits(group, trees[$0]) }
+            // Nothing else can have them: no secret becomes a row of an unknown table.
+            if candidates.isEmpty, try leftOut.contains(where: { try fits(group, $0) }) { continue }
             let tables = candidates.filter { trees[$0].entry.type == "table" }
             if tables.isEmpty, !candidates.isEmpty { continue }
             if candidates.count == 1, let only = tables.first, trees[only].table != nil {

@@ -329,8 +329,10 @@ public struct StoreSalvage: StoreTool {
             let violations = (try? OrphanRow.find(db).count) ?? 0
             do {
                 let content = try ContentCheck(db, run, kind: .quick)
+                let (messages, needing) = try NeedingIndex.setAside(content.messages, db)
                 return Check(
-                    messages: content.messages, violations: violations, notChecked: content.notChecked)
+                    messages: messages, violations: violations,
+                    notChecked: content.notChecked + needing.map(\.text))
             } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
                 return Check(messages: [error.message ?? error.description], violations: violations, notChecked: [])
             }

@@ -19,6 +19,8 @@ package struct KeyHealth: Sendable {
     let logNotes: [String]
     /// Whether the key log has no line, or does not exist.
     package let isLogMissing: Bool
+    /// The file of the key log.
+    private let logName: String
     /// Whether it is the database of a backup, which has no key log.
     private let isBackup: Bool
     /// When the last line of the key log was written.
@@ -34,6 +36,7 @@ package struct KeyHealth: Sendable {
         self.now = now
         isBackup = BackupBundle(holding: paths.database) != nil
         let log = KeyLog(databasePath: paths.database)
+        logName = log.path.split(separator: "/").last.map(String.init) ?? log.path
         do {
             let audit = try log.verify()
             backupVerified = audit.lastTime(of: .backupVerified)
@@ -100,15 +103,18 @@ package struct KeyHealth: Sendable {
         keyFindings(policy) + backupFindings(policy) + clockFindings
             + [unreadLog].compactMap(\.self)
             + logProblems.map { Finding(.risk, "keyLogChanged", $0, remedy: Self.logRemedy) }
-            + (mustHaveLog && isLogMissing ? [Self.missingLog] : [])
+            + (mustHaveLog && isLogMissing ? [missingLog] : [])
     }
 
     private static let logRemedy =
         "find out who did it: cipherctl key log; then accept the log as it is: cipherctl key log STORE --acknowledge"
 
-    private static let missingLog = Finding(
-        .risk, "keyLogMissing", "there is no key log, or no line in it: it was removed, or could never be written",
-        remedy: logRemedy)
+    private var missingLog: Finding {
+        Finding(
+            .risk, "keyLogMissing",
+            "the key log \"\(logName)\" does not exist, or has no line: it was removed, or could never be written",
+            remedy: Self.logRemedy)
+    }
 
     /// Whether the store has had a key log. One that was created without SharedStore, with a `DatabasePool`, has none
     /// until its keys change: it is direct, and has its first key.

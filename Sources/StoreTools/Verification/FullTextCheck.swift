@@ -45,6 +45,8 @@ struct FullTextCheck {
     private(set) var faults: [FullTextFault] = []
     /// The indexes that could not be checked, each with the reason, as sentences without their full stops.
     private(set) var unchecked: [String] = []
+    /// The indexes that could not be checked because this connection lacks parts of the program, with these parts.
+    private(set) var needing: [NeedingIndex] = []
     /// The messages of `integrity_check` about indexes that have a fault or could not be checked.
     private var messages: Set<String> = []
 
@@ -57,7 +59,11 @@ struct FullTextCheck {
             try check()
             let found = try Copy(index).fault(db)
             if let reason = found.unchecked {
-                unchecked.append("the full-text index \"\(index.name)\" was not checked: \(reason)")
+                if let index = try NeedingIndex(index, db) {
+                    needing.append(index)
+                } else {
+                    unchecked.append("the full-text index \"\(index.name)\" was not checked: \(reason)")
+                }
             }
             if let fault = found.fault { faults.append(fault) }
             guard found.fault != nil || found.unchecked != nil, !found.isUnsafe else { continue }
@@ -229,6 +235,62 @@ struct FullTextCheck {
     }
 }
 
+/// A full-text index whose texts this connection cannot compute: a view, or a generated column, needs a function or a
+/// module of the program.
+struct NeedingIndex {
+    let name: String
+    /// Each part with its kind, such as `function prog`.
+    let parts: [String]
+
+    /// As in `full-text index "words", which needs function prog`.
+    var text: String { "full-text index \"\(name)\", which needs \(parts.joined(separator: ", "))" }
+
+    /// Nil where the connection can compute the texts.
+    init?(_ index: FullTextIndex, _ db: Database) throws {
+        guard case .table(let content) = index.content else { return nil }
+        do {
+            _ = try db.makeStatement(sql: "SELECT * FROM main.\(content.quotedIdentifier)")
+            return nil
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_ERROR {
+            guard let first = Self.part(in: error.message ?? "") else { return nil }
+            // SQLite names one part, also that of a view. A table may need several.
+            let parts = try MissingParts(of: db, table: content).names
+            (name, self.parts) = (index.name, parts.contains(first) ? parts : [first])
+        }
+    }
+
+    /// The part that SQLite's message names.
+    private static func part(in message: String) -> String? {
+        let beginnings = [
+            ("no such function: ", "function"), ("unknown function: ", "function"),
+            ("no such collation sequence: ", "collation"), ("no such module: ", "module"),
+        ]
+        for (beginning, kind) in beginnings where message.hasPrefix(beginning) {
+            let name = message.dropFirst(beginning.count)
+            return "\(kind) \(name.hasSuffix("()") ? name.dropLast(2) : name)"
+        }
+        return nil
+    }
+
+    /// Takes SQLite's messages about such indexes out of those of a `quick_check`: they name no damage.
+    ///
+    /// - Returns: The other messages, `ok` alone without any, and the indexes.
+    /// - Throws: `DatabaseError`.
+    static func setAside(
+        _ messages: [String], _ db: Database
+    ) throws -> (messages: [String], indexes: [NeedingIndex]) {
+        guard messages != ["ok"] else { return (messages, []) }
+        var (rest, found) = (messages, [NeedingIndex]())
+        for index in try FullTextIndex.all(db) {
+            guard let needing = try NeedingIndex(index, db) else { continue }
+            let own = try String.fetchAll(db, sql: "PRAGMA main.quick_check(\(index.name.quotedIdentifier))")
+            rest.removeAll { own.contains($0) }
+            found.append(needing)
+        }
+        return (rest.isEmpty ? ["ok"] : rest, found)
+    }
+}
+
 extension FullTextCheck {
     /// The findings about the indexes of a store, which is opened read-only for that if it has any.
     ///
@@ -258,5 +320,10 @@ extension FullTextCheck {
         }
         return checked.faults.map { Finding(.risk, "fullTextIndex", $0.what, remedy: $0.remedy(path)) }
             + checked.unchecked.map { Finding(.note, "fullTextUnchecked", $0) }
+            + checked.needing.map { index in
+                Finding(
+                    .note, "fullTextUnchecked", "not checked: \(index.text)",
+                    remedy: "let the program that has them check it, with StoreVerification.configuration")
+            }
     }
 }

@@ -344,7 +344,7 @@ private struct VerificationRun {
                 let fullText = try FullTextCheck(db, check: run.check)
                 result.fullTextFaults = fullText.faults
                 result.impossible += fullText.unchecked
-                result.notChecked = check.notChecked
+                result.notChecked = check.notChecked + fullText.needing.map(\.text)
                 let messages = fullText.rest(of: check.messages)
                 result.integrity = messages
                 if messages != ["ok"] { result.problems += Self.firstLines(messages).map { "integrity_check: \($0)" } }

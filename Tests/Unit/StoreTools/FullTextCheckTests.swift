@@ -117,6 +117,58 @@ struct FullTextCheckTests {
         #expect(report.unchecked.first?.contains("\"ghost\" was not checked") == true)
     }
 
+    /// The settings of a program with a function of its own.
+    private static var program: Configuration {
+        var configuration = Configuration()
+        configuration.prepareDatabase { db in
+            db.add(function: DatabaseFunction("prog_f", argumentCount: 1, pure: true) { $0[0] })
+        }
+        return configuration
+    }
+
+    // Story: such an index had other words than its texts, and `verify` said sound, with a note "SQL logic error".
+    @Test(
+        "an index of texts that only the program can compute is not checked, and its function is named",
+        arguments: [
+            ("CREATE TABLE s (a INTEGER PRIMARY KEY, b TEXT, c AS (prog_f(b)) VIRTUAL)", "s", "fts5"),
+            ("CREATE TABLE s (a INTEGER PRIMARY KEY, b TEXT, c AS (prog_f(b)) VIRTUAL)", "s", "fts4"),
+            (
+                "CREATE TABLE s (a INTEGER PRIMARY KEY, b); CREATE VIEW v AS SELECT a, prog_f(b) AS c FROM s", "v",
+                "fts5"
+            ),
+        ])
+    func neededFunction(_ tables: String, _ content: String, _ module: String) throws {
+        let store = try SharedStore.open(at: fixture.store, unlockedBy: fixture.source, configuration: Self.program)
+        try store.write { db in
+            let options = module == "fts5" ? "content=\(content), content_rowid=a" : "content=\"\(content)\""
+            try db.execute(
+                sql: """
+                    \(tables); INSERT INTO s (a, b) VALUES (1, 'x y');
+                    CREATE VIRTUAL TABLE ft USING \(module)(c, \(options)); INSERT INTO ft(ft) VALUES('rebuild');
+                    UPDATE s SET b = 'other words';
+                    """)
+        }
+        try store.checkpoint(.truncate)
+        try store.close()
+        let report = try verify()
+        #expect(report.isSound && report.needsAttention && report.fullTextFaults == [], "\(report.problems)")
+        #expect(report.notChecked == ["full-text index \"ft\", which needs function prog_f"], "\(report.notChecked)")
+        let examination = try StoreExamination(fixture.store, unlockedBy: fixture.source).run()
+        let finding = examination.findings.first { $0.name == "fullTextUnchecked" }
+        #expect(finding?.what.contains("function prog_f") == true, "\(examination.findings)")
+
+        // Story: "quick_check: unable to validate the inverted index" was a notice of the salvage.
+        let salvaged = try StoreSalvage(
+            of: fixture.store, to: fixture.path("new.db"), unlockedBy: fixture.source
+        ).run()
+        #expect(!salvaged.notices.contains { $0.contains("quick_check") }, "\(salvaged.notices)")
+
+        var tool = StoreVerification(fixture.store, unlockedBy: fixture.source)
+        tool.configuration = Self.program
+        let checked = try tool.run()
+        #expect(checked.notChecked == [] && checked.fullTextFaults.map(\.index) == ["ft"])
+    }
+
     // It was "not checked", and the store sound: every query of the index fails.
     @Test("an index whose table of texts was dropped needs attention, and nothing is called damaged")
     func missingTexts() throws {

@@ -26,6 +26,36 @@ struct SalvageDoubtTests {
         return try AuthenticPages(path: path, file: RawFile(path), key: key)
     }
 
+    // MARK: Secrets
+
+    // Story: tables WITHOUT ROWID of a sync repository, one with secrets, became rows of an unknown table.
+    @Test("nothing of a sync repository is salvaged, although a page of its table is lost", arguments: [false, true])
+    func repository(hasLoss: Bool) throws {
+        let store = try fixture.openStore()
+        let page = try store.write { db in
+            try db.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+            db.mayChangeStoreTables = true
+            defer { db.mayChangeStoreTables = false }
+            try db.execute(
+                sql: """
+                    CREATE TABLE cipherstore_repository_epoch (n INTEGER PRIMARY KEY, secret TEXT) WITHOUT ROWID;
+                    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+                    INSERT INTO cipherstore_repository_epoch SELECT i, hex(randomblob(100)) FROM n
+                    """)
+            return try Int.fetchOne(
+                db, sql: "SELECT rootpage FROM sqlite_schema WHERE name = 'cipherstore_repository_epoch'")
+        }
+        try store.close()
+        if hasLoss { try fixture.damage(page: #require(page)) }
+        let report = try salvage()
+        #expect(report.rowCount == 1 && (hasLoss || !report.hasLosses), "\(report)")
+        let new = try SharedStore.open(at: salvaged, unlockedBy: fixture.source)
+        defer { try? new.close() }
+        let names = try new.read { try String.fetchAll($0, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'") }
+        #expect(
+            names.filter { !Database.isStoreInternalObject($0) } == ["t"] && !names.contains { $0.contains("epoch") })
+    }
+
     // MARK: Commits that cannot be read
 
     @Test("the commits behind a frame with a damaged salt are read", arguments: [false, true])
