@@ -54,7 +54,8 @@ enum ExitCode: Int32, CaseIterable {
             case let error as HistoryError: ExitCode(error.code)
             case let error as SystemError: ExitCode(error)
             case let error as CryptoError: error.isOutOfMemory ? .inputOutput : .failed
-            default: SyncErrorReport(error)?.exitCode ?? .failed
+            default:
+                RepositoryPlace.failure(of: error)?.exitCode ?? SyncErrorReport(error)?.exitCode ?? .failed
             }
     }
 

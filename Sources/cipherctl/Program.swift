@@ -1,5 +1,6 @@
 import CipherDatabase
 import CipherStore
+import Foundation
 import StorePlatform
 import StoreSharing
 
@@ -15,6 +16,8 @@ enum Program {
         Console.manner.isJSON = isJSON
         // Before anything is read that a backtrace could show.
         ProcessInspector.disableBacktraces()
+        // tpm2-tss writes lines of its own to standard error. The errors of a TPM do without them.
+        setenv("TSS2_LOG", "all+none", 0)
         IgnoredSignals.begin()
         do {
             // A core dump of a process with an open store contains its key.
@@ -28,7 +31,7 @@ enum Program {
             // Rows that were read before the error are results as well.
             try? console.output.flush()
             let report = ErrorReport(error)
-            Console.talk(isJSON ? report.json.text + "\n" : report.text)
+            Console.tell(report)
             return report.exitCode
         }
     }
@@ -99,7 +102,7 @@ enum Program {
         let parsed = try ParsedArguments(rest, syntax: command.syntax)
         Console.manner = try .init(parsed, isJSON: console.isJSON)
         SuggestedCommand.keep(parsed, command.syntax)
-        let prepared = try command.init(parsed)
+        let prepared = try Catalogue.prepare(command, parsed)
         if command.needsCryptography { try SQLiteLibrary.requireAlgorithms() }
         try refuseOtherUserLink(parsed)
         if prepared.changesFiles {
@@ -109,7 +112,8 @@ enum Program {
         // A command that has something to take back, or ends by itself, catches signals from its work on.
         let hasWork = prepared.changesFiles || prepared.endsBySignal
         Interruption.endProgram(
-            command.interruptionHint, isJSON: console.isJSON, untilWork: hasWork, grace: command.grace)
+            command.interruptionHint, isJSON: console.isJSON, untilWork: hasWork,
+            grace: prepared.endingGrace)
         return try prepared.run(console)
     }
 

@@ -4,7 +4,8 @@ import StoreTools
 
 /// The origin of a store's key according to the options: exactly one.
 enum KeyOptions {
-    static let all: [OptionSyntax] = [
+    /// Those of one secret, as a new store and a new key have it.
+    static let secrets: [OptionSyntax] = [
         OptionSyntax("--key-file", value: "F", "a passphrase; one newline at its end is dropped; mode 0600"),
         OptionSyntax("--raw-key-file", value: "F", "a raw key: exactly 32 bytes; mode 0600"),
         OptionSyntax("--key-fd", value: "N", "a passphrase, read from an open file descriptor"),
@@ -14,13 +15,25 @@ enum KeyOptions {
         OptionSyntax("--key-credential", value: "NAME", "a passphrase that systemd gives to a service"),
     ]
 
+    /// Those of one secret, and those of a device.
+    static let sources = secrets + DeviceOptions.sources
+
+    /// Those of a store that exists: also the shares of a recovery key.
+    static let opening = sources + RecoveryShareOptions.all
+
+    /// Those of a new store, with what devices need besides.
+    static let newStore = sources + DeviceOptions.settings
+
+    /// Those of a store that exists: also the shares of a recovery key.
+    static let all = opening + DeviceOptions.settings
+
     /// The same options for a new key of the store.
-    static let new: [OptionSyntax] = all.map { option in
+    static let new: [OptionSyntax] = sources.map { option in
         OptionSyntax("--new-" + option.name.dropFirst(2), value: option.value, "the new key: " + option.help)
     }
 
-    /// The same options for the key of an invitation.
-    static let invitation: [OptionSyntax] = all.map { option in
+    /// The same options for the key of an invitation, which no device keeps.
+    static let invitation: [OptionSyntax] = secrets.map { option in
         OptionSyntax(
             "--invitation-" + option.name.dropFirst(2), value: option.value, "the key of the invitation: " + option.help
         )
@@ -36,7 +49,7 @@ enum KeyOptions {
     }
 
     /// Further keys, of which there may be several.
-    static let also: [OptionSyntax] = all.map { option in
+    static let also: [OptionSyntax] = sources.map { option in
         OptionSyntax(
             "--also-" + option.name.dropFirst(2), value: option.value, "a key whose slot is kept: " + option.help,
             isRepeatable: true)
@@ -44,7 +57,11 @@ enum KeyOptions {
 
     /// The further keys that were named.
     static func alsoSources(_ arguments: ParsedArguments) throws -> [KeySource] {
-        try also.flatMap { option in try arguments.values(option.name).map { try source(option.name, $0) } }
+        try also.flatMap { option in
+            try (arguments.has(option.name) ? [""] : arguments.values(option.name)).map { value in
+                try source(option.name, value, arguments)
+            }
+        }
     }
 
     /// The chosen source; without one the command prompts at the terminal.
@@ -55,7 +72,7 @@ enum KeyOptions {
     static func source(
         _ arguments: ParsedArguments, isNew: Bool = false, hasTerminal: Bool = canPrompt
     ) throws -> KeySource {
-        try source(arguments, all, "key", isNew: isNew, hasTerminal: hasTerminal)
+        try source(arguments, opening, "key", isNew: isNew, hasTerminal: hasTerminal)
     }
 
     /// The source of the new key; without one the command prompts at the terminal, twice.
@@ -66,15 +83,15 @@ enum KeyOptions {
     }
 
     /// Whether a source of the key was named.
-    static func isGiven(_ arguments: ParsedArguments) -> Bool { all.contains { arguments.value($0.name) != nil } }
+    static func isGiven(_ arguments: ParsedArguments) -> Bool { opening.contains { $0.isGiven(arguments) } }
 
     /// Whether a source of the new key was named.
-    static func isNewGiven(_ arguments: ParsedArguments) -> Bool { new.contains { arguments.value($0.name) != nil } }
+    static func isNewGiven(_ arguments: ParsedArguments) -> Bool { new.contains { $0.isGiven(arguments) } }
 
     private static func source(
         _ arguments: ParsedArguments, _ options: [OptionSyntax], _ noun: String, isNew: Bool, hasTerminal: Bool
     ) throws -> KeySource {
-        let given = options.compactMap { option in arguments.value(option.name).map { (option.name, $0) } }
+        let given = options.filter { $0.isGiven(arguments) }.map { ($0.name, arguments.value($0.name) ?? "") }
         guard given.count <= 1 else {
             throw UsageError(
                 "Several \(noun)s were given: \(given.map(\.0).joined(separator: ", ")).",
@@ -84,15 +101,20 @@ enum KeyOptions {
             guard hasTerminal else {
                 throw UsageError(
                     "No \(noun) was given, and there is no terminal to ask at.",
-                    hint: "Give one of: \(options.map(\.form).joined(separator: ", "))."
-                        + (options == all ? keyless(arguments) : ""))
+                    hint: "Give one of: \(forms(options, arguments))."
+                        + (options == opening ? keyless(arguments) : ""))
             }
             let start = options == invitation ? "Passphrase of the invitation: " : nil
             return isNew
                 ? .prompt(start ?? "New passphrase: ", confirmation: "The same again: ")
                 : .prompt(start ?? "Passphrase: ")
         }
-        return try source(name, value)
+        return try RecoveryShareOptions.source(name, arguments) ?? source(name, value, arguments)
+    }
+
+    /// The options that the command has.
+    private static func forms(_ options: [OptionSyntax], _ arguments: ParsedArguments) -> String {
+        options.filter { arguments.offers($0.name) }.map(\.form).joined(separator: ", ")
     }
 
     /// How the command goes without a key, as a sentence; empty where it does not.
@@ -101,9 +123,22 @@ enum KeyOptions {
         return arguments.offers("--plain") ? " Or give --plain for a database that is not encrypted." : ""
     }
 
-    private static func source(_ name: String, _ value: String) throws -> KeySource {
+    private static func source(_ name: String, _ value: String, _ arguments: ParsedArguments) throws -> KeySource {
         let prefixes = ["--new-", "--also-", "--invitation-"]
-        switch prefixes.reduce(name, { $0.replacing($1, with: "--") }) {
+        let plain = prefixes.reduce(name, { $0.replacing($1, with: "--") })
+        switch plain {
+        case "--key-plugin": return try DeviceOptions.plugin(value, arguments)
+        case "--key-pkcs11": return try DeviceOptions.token(value, arguments)
+        case "--key-tpm2": return try DeviceOptions.tpm2(arguments, called: name)
+        default: return try source(plain, value, called: name)
+        }
+    }
+
+    /// The source that an option without prefix names.
+    ///
+    /// - Parameter name: The option as it was given.
+    static func source(_ option: String, _ value: String, called name: String) throws -> KeySource {
+        switch option {
         case "--key-file": return .keyFile(path: value)
         case "--raw-key-file": return .rawKeyFile(path: value)
         case "--key-command":
@@ -148,4 +183,9 @@ enum KeyOptions {
         guard Terminal.isTerminal(0) || Terminal.isTerminal(2) else { return false }
         return (try? FileDescriptor(opening: "/dev/tty", .readWrite)) != nil
     }
+}
+
+extension OptionSyntax {
+    /// Whether the option was given, with a value or without one.
+    func isGiven(_ arguments: ParsedArguments) -> Bool { arguments.has(name) || arguments.value(name) != nil }
 }

@@ -58,6 +58,10 @@ struct ParsedArguments: Equatable {
             flags.insert(name)
             return
         }
+        if option.isValueOptional, attached == nil, rest.first?.hasPrefix("-") ?? true {
+            flags.insert(name)
+            return
+        }
         guard let value = attached ?? rest.popFirst(), option.mayBeEmpty || !value.isEmpty else {
             throw UsageError("\(name) needs a value.", hint: "Write: \(name) \(placeholder)")
         }
@@ -83,7 +87,7 @@ struct ParsedArguments: Equatable {
                 hint: "Put -- before a text that begins with a dash.")
         }
         // Shortened: a user may have typed anything after a dash.
-        let shown = name.count <= 24 && name.allSatisfy { $0.isASCII && ($0.isLetter || $0 == "-") } ? " \(name)" : ""
+        let shown = name.count <= 32 && name.allSatisfy { $0.isASCII && ($0.isLetter || $0 == "-") } ? " \(name)" : ""
         return UsageError(
             "\"\(syntax.name)\" has no option\(shown).", hint: "See: cipherctl \(syntax.name) --help")
     }
@@ -103,6 +107,14 @@ struct ParsedArguments: Equatable {
 
     private func checkOperands(_ syntax: CommandSyntax) throws(UsageError) {
         let hint = "Usage: \(syntax.usage)"
+        if asksForFleet {
+            guard operands.isEmpty else {
+                throw UsageError(
+                    "Arguments beside --fleet were given.",
+                    hint: "The fleet file names the stores; --only GLOB chooses among them.")
+            }
+            return
+        }
         if operands.count > syntax.operands.count, syntax.operands.last?.isRepeated != true {
             throw UsageError("There are more arguments than \"\(syntax.name)\" takes.", hint: hint)
         }
@@ -124,19 +136,23 @@ struct OptionSyntax: Sendable, Equatable {
     let isRepeatable: Bool
     /// Whether its value may be empty, as in `--label=`.
     let mayBeEmpty: Bool
+    /// Whether its value may be left out, as in `--fleet`.
+    let isValueOptional: Bool
 
     init(
-        _ name: String, value: String? = nil, _ help: String, isRepeatable: Bool = false, mayBeEmpty: Bool = false
+        _ name: String, value: String? = nil, _ help: String, isRepeatable: Bool = false, mayBeEmpty: Bool = false,
+        isValueOptional: Bool = false
     ) {
         self.name = name
         self.value = value
         self.help = help
         self.isRepeatable = isRepeatable
         self.mayBeEmpty = mayBeEmpty
+        self.isValueOptional = isValueOptional
     }
 
     /// Its form in the help: `--key-file F`.
-    var form: String { value.map { "\(name) \($0)" } ?? name }
+    var form: String { value.map { isValueOptional ? "\(name) [\($0)]" : "\(name) \($0)" } ?? name }
 }
 
 /// A positional argument.

@@ -9,13 +9,15 @@ struct BackupListCommand: Command {
     static let syntax = CommandSyntax(
         name: "backup list",
         summary: "list the backups of a repository",
-        operands: [OperandSyntax("PLACE", "the folder of the repository; it is only read")],
-        options: [.json, .quiet],
+        operands: [OperandSyntax("PLACE", "the repository: a folder, or s3://BUCKET/PREFIX; it is only read")],
+        options: [.json, .quiet] + RepositoryPlace.options,
         examples: ["cipherctl backup list /backup", "cipherctl backup list /backup --json"],
         notes: [
             "It needs no key, so it shows what the records say: nothing of it is authenticated. `cipherctl backup "
                 + "verify PLACE` with a key authenticates it. \"unproven\" marks a record that another user may have written.",
-            "The exit code is 2 if a record cannot be read.",
+            "Each time in which a store can be restored at any second has a line (`cipherctl replicate`), and so has each "
+                + "gap.",
+            "The exit code is 2 if a record cannot be read, or an object of a replica is missing.",
         ])
 
     private let arguments: ParsedArguments
@@ -23,13 +25,18 @@ struct BackupListCommand: Command {
     init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
 
     func run(_ console: Console) throws -> ExitCode {
-        let repository = try BackupRepository(openingAt: arguments.operands[0])
+        let repository = try RepositoryPlace.open(arguments.operands[0], arguments)
         var damage: [String] = []
         let backups = try repository.backups(onDamage: { damage.append($0) })
+        let ranges = try repository.replicatedRanges(onDamage: { damage.append($0) })
         for sentence in damage { console.note(sentence) }
         try console.report(
-            json: .object(["backups": .array(backups.map { .object($0.members) }), "damaged": .int(damage.count)]),
-            lines: backups.isEmpty ? ["no backups"] : backups.map { $0.line + ($0.isUnproven ? "  unproven" : "") })
+            json: .object([
+                "backups": .array(backups.map { .object($0.members) }),
+                "replicated": .array(ranges.map { .object($0.members) }), "damaged": .int(damage.count),
+            ]),
+            lines: (backups.isEmpty && ranges.isEmpty ? ["no backups"] : [])
+                + backups.map { $0.line + ($0.isUnproven ? "  unproven" : "") } + ReplicatedRange.lines(ranges))
         return damage.isEmpty ? .ok : .needsAttention
     }
 }
@@ -41,15 +48,18 @@ struct BackupPruneCommand: Command {
     static let syntax = CommandSyntax(
         name: "backup prune",
         summary: "remove old backups from a repository by rules",
-        operands: [OperandSyntax("PLACE", "the folder of the repository")],
+        operands: [OperandSyntax("PLACE", "the repository: a folder, or s3://BUCKET/PREFIX")],
         options: [
             OptionSyntax("--keep-last", value: "N", "keep the newest N backups of each store"),
             OptionSyntax("--keep-daily", value: "N", "keep the last backup of each of the newest N days that have one"),
             OptionSyntax("--keep-weekly", value: "N", "the same for weeks, which begin on Monday"),
             OptionSyntax("--keep-monthly", value: "N", "the same for months"),
+            OptionSyntax(
+                "--keep-continuous", value: "AGE",
+                "keep each moment of replicas of this time up to now, as 7d; without it all of them are kept"),
             OptionSyntax("--dry-run", "show what would be removed, and remove nothing"),
             .yes, .json, .quiet,
-        ] + KeyOptions.all,
+        ] + RepositoryPlace.options + KeyOptions.all,
         examples: [
             "cipherctl backup prune /backup --keep-last 10 --keep-daily 7 --keep-weekly 4 --keep-monthly 12 --dry-run",
             "cipherctl backup prune /backup --keep-last 10 --yes --key-file app.key",
@@ -77,17 +87,27 @@ struct BackupPruneCommand: Command {
         }
         policy = RetentionPolicy(
             last: try count("--keep-last"), daily: try count("--keep-daily"), weekly: try count("--keep-weekly"),
-            monthly: try count("--keep-monthly"))
+            monthly: try count("--keep-monthly"), continuousSeconds: try Self.continuous(arguments))
         guard policy.keepsSomething else {
             throw UsageError(
                 "No rule says which backups are kept.",
-                hint: "Give at least one of --keep-last, --keep-daily, --keep-weekly and --keep-monthly.")
+                hint: "Give at least one of --keep-last, --keep-daily, --keep-weekly, --keep-monthly and "
+                    + "--keep-continuous.")
+        }
+    }
+
+    private static func continuous(_ arguments: ParsedArguments) throws -> UInt64? {
+        try arguments.value("--keep-continuous").map { text in
+            guard let seconds = AgeText.seconds(text) else {
+                throw UsageError("--keep-continuous is not a time.", hint: "For example: --keep-continuous 7d")
+            }
+            return UInt64(clamping: seconds)
         }
     }
 
     func run(_ console: Console) throws -> ExitCode {
         let isDryRun = arguments.has("--dry-run")
-        let repository = try BackupRepository(openingAt: arguments.operands[0])
+        let repository = try RepositoryPlace.open(arguments.operands[0], arguments)
         if !isDryRun {
             try Confirmation.require(
                 "The backups in \"\(arguments.operands[0])\" that no rule keeps are removed for good.", arguments)
@@ -105,7 +125,8 @@ struct BackupPruneCommand: Command {
         try console.report(
             json: .object([
                 "dry_run": .bool(isDryRun), "kept": .int(report.decisions.count - removed), "removed": .int(removed),
-                "objects_removed": .int(report.objects),
+                "objects_removed": .int(report.objects), "bases_kept": .int(report.bases.kept),
+                "bases_removed": .int(report.bases.removed),
                 "backups": .array(
                     report.decisions.map { decision in
                         .object(
@@ -117,7 +138,12 @@ struct BackupPruneCommand: Command {
                     }),
             ]),
             lines: report.decisions.map { "\($0.backup.line)  \($0.outcome(verb))" }
-                + ["\(verb) \(CountText.text(removed, "backup")), \(CountText.text(report.objects, "object"))"])
+                + [
+                    "\(verb) \(CountText.text(removed, "backup")), "
+                        + (report.bases.kept + report.bases.removed > 0
+                            ? "\(CountText.text(report.bases.removed, "base")) of replicas, " : "")
+                        + CountText.text(report.objects, "object")
+                ])
         return .ok
     }
 }
@@ -139,10 +165,9 @@ extension PruneReport.Decision {
 enum RepositoryWork {
     /// Makes a backup in a repository.
     static func backUp(
-        _ store: SharedStore, at storePath: String, to place: String, creating: Bool, _ console: Console
+        _ store: SharedStore, at storePath: String, to place: String, _ arguments: ParsedArguments, _ console: Console
     ) throws -> ExitCode {
-        let repository =
-            creating ? try BackupRepository(creatingAt: place) : try BackupRepository(openingAt: place)
+        let repository = try RepositoryPlace.open(place, arguments, creating: arguments.has("--create"))
         let watch = TransferWatch("backing up")
         defer { watch.end() }
         let report = try watch.run { progress, isCancelled in
@@ -169,7 +194,7 @@ enum RepositoryWork {
     /// Verifies a repository.
     static func verify(_ place: String, _ arguments: ParsedArguments, _ console: Console) throws -> ExitCode {
         let sample = try self.sample(arguments.value("--sample") ?? "100%")
-        let repository = try BackupRepository(openingAt: place)
+        let repository = try RepositoryPlace.open(place, arguments)
         let key = KeyOptions.isGiven(arguments) ? try UnlockedKey(KeyOptions.source(arguments), console) : nil
         let bar = ProgressBar("verifying")
         defer { bar.end() }
@@ -179,16 +204,13 @@ enum RepositoryWork {
                 isCancelled: { Interruption.hasArrived })
         }
         bar.end()
-        for problem in result.problems {
-            let users = problem.backups.prefix(5).map { String("\($0)".prefix(12)) }.joined(separator: ", ")
-            let more = problem.backups.count > 5 ? " and \(problem.backups.count - 5) more" : ""
-            console.note(problem.sentence + (users.isEmpty ? "" : " Backups that need it: \(users)\(more)."))
-        }
+        for problem in result.problems { console.note(text(of: problem)) }
         try console.report(
             json: .object([
                 "repository": .string(place), "backups": .int(result.backups),
                 "authentic": .optional(key) { _ in .int(result.authentic) }, "packs": .int(result.packs),
                 "packs_read": .int(result.packsRead), "bytes_read": .int(result.bytesRead),
+                "bases": .int(result.bases), "segments": .int(result.segments),
                 "problems": .array(
                     result.problems.map { problem in
                         .object([
@@ -198,13 +220,31 @@ enum RepositoryWork {
                     }),
             ]),
             lines: [
-                "verified     \(place)",
+                "\(result.problems.isEmpty ? "verified" : "damaged ")     \(place)",
                 "backups      \(result.backups)"
                     + (key == nil ? ", by their hashes" : ", \(result.authentic) of them authentic under this key"),
                 "packs        \(result.packs), pages read of \(result.packsRead)",
-                "problems     \(result.problems.count)",
-            ])
-        return result.problems.isEmpty ? .ok : .damagedData
+            ]
+                + (result.bases > 0
+                    ? [
+                        "replicas     \(CountText.text(result.bases, "base")), \(CountText.text(result.segments, "segment"))"
+                    ]
+                    : []) + [
+                    "problems     \(result.problems.count)"
+                ])
+        guard !result.problems.isEmpty else { return .ok }
+        throw CommandFailure(
+            .damagedData, "backupDamaged", what: "The repository \"\(place)\" is damaged.",
+            why: "\(CountText.text(result.problems.count, "problem")) found: the notes name the objects.",
+            hint:
+                "Remove each damaged object by hand, then back up the stores: pages that they still have are stored again."
+        )
+    }
+
+    private static func text(of problem: RepositoryVerification.Problem) -> String {
+        let users = problem.backups.prefix(5).map { String("\($0)".prefix(12)) }.joined(separator: ", ")
+        let more = problem.backups.count > 5 ? " and \(problem.backups.count - 5) more" : ""
+        return problem.sentence + (users.isEmpty ? "" : " Backups that need it: \(users)\(more).")
     }
 
     /// A share such as `10%`, or `10`.
@@ -216,17 +256,74 @@ enum RepositoryWork {
         return percent / 100
     }
 
-    /// The backup that `--backup` and `--at` choose.
+    /// The source of a restoration.
+    enum Chosen {
+        case backup(StoredBackup)
+        case moment(ReplicatedMoment)
+
+        /// The identifier of a backup, or the time up to which a moment is complete.
+        var name: String {
+            switch self {
+            case .backup(let backup): "\(backup.id)"
+            case .moment(let moment): MomentText.text(moment.completeUntil)
+            }
+        }
+    }
+
+    /// The choice by `--backup`, `--at` and `--store`: a moment of a replica where it has the time, or else a backup.
     static func chosen(
         _ arguments: ParsedArguments, in repository: BackupRepository, _ console: Console
-    ) throws -> StoredBackup {
-        let time: UInt64? = try arguments.value("--at").map { text in
-            guard let date = try? Date(text, strategy: .iso8601), date.timeIntervalSince1970 >= 0 else {
-                throw UsageError("--at needs a time in UTC.", hint: "Write: --at 2026-11-28T10:15:30Z")
-            }
-            return UInt64(date.timeIntervalSince1970)
+    ) throws -> Chosen {
+        let time = try arguments.value("--at").map(milliseconds)
+        func backup() throws -> StoredBackup {
+            try repository.backup(
+                arguments.value("--backup"), notAfter: time.map { $0 / 1000 }, onNotice: { console.note($0) })
         }
-        return try repository.backup(arguments.value("--backup"), notAfter: time, onNotice: { console.note($0) })
+        if arguments.value("--backup") != nil { return .backup(try backup()) }
+        let store = arguments.value("--store")
+        guard let moment = try repository.moment(at: time, store: store) else {
+            guard store == nil else {
+                throw CommandFailure(
+                    .usage, "noSuchStore", what: "There is no replica of that store and time.",
+                    why: "--store chooses among replicas.", hint: "See: cipherctl backup list PLACE")
+            }
+            return .backup(try backup())
+        }
+        if moment.completeUntil < time ?? .max {
+            let later = try repository.backups().filter { found in
+                found.storeID == moment.storeID && !found.isUnproven && found.created * 1000 > moment.completeUntil
+                    && found.created * 1000 <= time ?? .max
+            }
+            if moment.next == nil, let last = later.max(by: { $0.created < $1.created }) { return .backup(last) }
+        }
+        say(moment, time, console)
+        return .moment(moment)
+    }
+
+    private static func say(_ moment: ReplicatedMoment, _ time: UInt64?, _ console: Console) {
+        let until = MomentText.text(moment.completeUntil)
+        if moment.precedesPause, let next = moment.next {
+            console.note(
+                "the store was not replicated from \(until) to \(MomentText.text(next)): commits of that time are in later "
+                    + "moments alone")
+        } else if moment.next == nil, let time, time > moment.completeUntil {
+            console.note("the replica ends at \(until): commits after that are not in it")
+        }
+    }
+
+    /// Whether a time is written as the calendar has it: Foundation reads February 30 as March 2, and 25:00 as the next day.
+    static func isOfCalendar(_ text: String, _ date: Date) -> Bool {
+        Date(timeIntervalSince1970: date.timeIntervalSince1970.rounded(.down)).formatted(.iso8601).prefix(19)
+            == text.prefix(19).uppercased()
+    }
+
+    /// A time in UTC as milliseconds since 1970.
+    private static func milliseconds(_ text: String) throws(UsageError) -> UInt64 {
+        let exact = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+        guard let date = (try? Date(text, strategy: .iso8601)) ?? (try? Date(text, strategy: exact)),
+            (0...253_402_300_799).contains(date.timeIntervalSince1970), isOfCalendar(text, date)
+        else { throw UsageError("--at needs a time in UTC.", hint: "Write: --at 2026-11-28T10:15:30Z") }
+        return UInt64((date.timeIntervalSince1970 * 1000).rounded())
     }
 }
 
@@ -239,11 +336,11 @@ final class ReadableBackup {
     /// Restores the backup that a text names; nil where it names none.
     ///
     /// - Throws: The errors of a restoration.
-    init?(_ text: String, _ key: UnlockedKey) throws {
+    init?(_ text: String, _ arguments: ParsedArguments, _ key: UnlockedKey) throws {
         guard let at = text.lastIndex(of: "@"), (try? Files.kind(text)) ?? nil == nil else { return nil }
         let place = String(text[..<at])
-        guard BackupRepository.isAt(place) else { return nil }
-        let repository = try BackupRepository(openingAt: place)
+        guard RepositoryPlace.isRepository(place) else { return nil }
+        let repository = try RepositoryPlace.open(place, arguments)
         let backup = try repository.backup(String(text[text.index(after: at)...]))
         let parent = FileManager.default.temporaryDirectory.path
         let folder = try MadeFolder("\(parent)/cipherctl-\(UUID().uuidString.prefix(13).lowercased())")
@@ -275,6 +372,34 @@ extension StoredBackup {
             "backup": .string("\(id)"), "store_id": .string("\(storeID)"), "created": .int(created),
             "sequence": .int(sequence), "epoch": .int(epoch), "page_bytes": .int(pageBytes), "pages": .int(pages),
             "unproven": .bool(isUnproven),
+        ])
+    }
+}
+
+extension ReplicatedRange {
+    /// The lines of ranges and of the gaps between them.
+    fileprivate static func lines(_ ranges: [ReplicatedRange]) -> [String] {
+        var lines: [String] = []
+        for (index, range) in ranges.enumerated() {
+            let former = index > 0 ? ranges[index - 1] : range
+            if index > 0, former.storeID == range.storeID {
+                lines.append(line("gap", former.until, range.since, range.storeID))
+            }
+            lines.append(line("any second", range.since, range.until, range.storeID))
+        }
+        return lines
+    }
+
+    private static func line(_ what: String, _ since: UInt64, _ until: UInt64, _ storeID: StoreID) -> String {
+        what.padding(toLength: 12, withPad: " ", startingAt: 0)
+            + "  \(MomentText.text(since)) to \(MomentText.text(until))  \(storeID)"
+    }
+
+    fileprivate var members: [JSON.Member] {
+        JSON.members([
+            "store_id": .string("\(storeID)"), "since": .real(Double(since) / 1000),
+            "until": .real(Double(until) / 1000),
+            "bases": .int(bases), "segments": .int(segments),
         ])
     }
 }

@@ -11,7 +11,7 @@ struct AdoptCommand: Command {
         options: [
             OptionSyntax("--compatibility", value: "1|2|3|4", "the version of SQLCipher that made it; 4 unless given"),
             Scheme.option("direct unless given"), .json, .quiet, .progress,
-        ] + KeyOptions.all,
+        ] + KeyOptions.newStore,
         examples: [
             "cipherctl adopt app.db",
             "cipherctl adopt app.db --key-file app.key",

@@ -17,13 +17,15 @@ struct BackupCommand: Command {
         ],
         options: [
             OptionSyntax(
-                "--to", value: "PLACE", "instead of DIR: the folder of a repository, which keeps many backups"),
-            OptionSyntax("--create", "with --to: make a repository of an empty folder"),
-            .json, .quiet, .progress,
-        ] + KeyOptions.all,
+                "--to", value: "PLACE",
+                "instead of DIR: a repository, which keeps many backups: a folder, or s3://BUCKET/PREFIX"),
+            OptionSyntax("--create", "with --to: make a repository of an empty place"),
+            FleetOptions.dryRun, .json, .quiet, .progress,
+        ] + FleetOptions.all + RepositoryPlace.options + KeyOptions.all,
         examples: [
             "cipherctl backup app.db /backup/app-2026-11-21 --key-file app.key",
             "cipherctl backup app.db --to /backup/repository --create --key-file app.key",
+            "cipherctl backup app.db --to s3://backups/app --endpoint https://s3.example.org --key-file app.key",
             "cipherctl backup app.db \"/backup/app-$(date +%F)\" --key-credential app --json",
         ],
         notes: [
@@ -65,21 +67,28 @@ struct BackupCommand: Command {
     func run(_ console: Console) throws -> ExitCode {
         if isRepository {
             // Before the key is asked for.
-            if !arguments.has("--create") { _ = try BackupRepository(openingAt: folder) }
+            if arguments.has("--create") {
+                try RepositoryPlace.requireFolder(folder)
+            } else {
+                _ = try RepositoryPlace.open(folder, arguments)
+            }
         } else {
             try StorePaths(folder).requireShortPath()
             try ToolError.requireDirectory(for: folder)
         }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
-        try ToolError.requireForeign(folder, to: storePath, "backup")
+        if !RepositoryPlace.isServer(folder) { try ToolError.requireForeign(folder, to: storePath, "backup") }
         warnOfSettlement(console)
+        if arguments.has("--dry-run") {
+            return try BackupRehearsal(store: storePath, place: folder, isRepository: isRepository).run(key, console)
+        }
         Interruption.beginWork()
         let store = try StoreOpening.writable(
             storePath, key, isCancelled: { Interruption.hasArrived }, onNotice: console.note)
         defer { try? store.close() }
         if isRepository {
             return try RepositoryWork.backUp(
-                store, at: storePath, to: folder, creating: arguments.has("--create"), console)
+                store, at: storePath, to: folder, arguments, console)
         }
         let watch = TransferWatch("backing up")
         defer { watch.end() }
@@ -111,17 +120,51 @@ struct BackupCommand: Command {
     }
 }
 
+/// The checks of a backup without the backup: the key opens the store, the place is one, and there is room.
+private struct BackupRehearsal {
+    let store: String
+    /// The new folder, or a repository.
+    let place: String
+    let isRepository: Bool
+
+    func run(_ key: UnlockedKey, _ console: Console) throws -> ExitCode {
+        if !isRepository, try Files.entryExists(place) {
+            throw CommandFailure(
+                .usage, "alreadyExists", what: "\"\(place)\" is there already.", why: "A backup makes a new folder.",
+                hint: "Give another name. Nothing was changed.")
+        }
+        let status = try StoreStatus(store, key: ToolKey(source: { key.source }, read: { _ in key })).run(
+            onNotice: Console.note)
+        let bytes = status.pages * (status.settings?.pageBytes ?? 0)
+        let free = try Files.freeBytes(at: isRepository ? place : Files.directory(of: Files.absolute(place)))
+        // A repository stores the new pages alone, compressed or not: how many is not known before.
+        let fits = isRepository || free >= bytes
+        try console.report(
+            json: .object([
+                "store": .string(store), "dry_run": .bool(true), "place": .string(place), "pages": .int(status.pages),
+                "bytes": .int(bytes), "free_bytes": .int(free), "fits": .bool(fits),
+            ]),
+            lines: [
+                "would back up \(store) -> \(place)",
+                "pages         \(status.pages), \(CountText.text(bytes, "byte"))"
+                    + (isRepository ? "; those that the repository has already are not stored again" : ""),
+                "free          \(CountText.text(free, "byte"))\(fits ? "" : ", which is not enough")",
+            ])
+        return fits ? .ok : .needsAttention
+    }
+}
+
 /// `backup verify DIR`: whether a backup, or a repository of backups, is complete and unchanged, and opens with a key.
 struct BackupVerifyCommand: Command {
     static let syntax = CommandSyntax(
         name: "backup verify",
         summary: "verify a backup in place, without restoring it",
-        operands: [OperandSyntax("DIR", "the folder of the backup, or of a repository; it is only read")],
+        operands: [OperandSyntax("DIR", "the folder of the backup, or a repository as --to names it; it is only read")],
         options: [
             OptionSyntax(
                 "--sample", value: "SHARE", "in a repository: read the pages of this share of its packs, as 10%"),
             .json, .quiet, .progress,
-        ] + KeyOptions.all,
+        ] + RepositoryPlace.options + KeyOptions.all,
         examples: [
             "cipherctl backup verify /backup/app-2026-11-21 --key-file app.key",
             "cipherctl backup verify /mnt/readonly/app-2026-11-21 --key-file app.key --json",
@@ -149,7 +192,7 @@ struct BackupVerifyCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        if BackupRepository.isAt(folder) { return try RepositoryWork.verify(folder, arguments, console) }
+        if RepositoryPlace.isRepository(folder) { return try RepositoryWork.verify(folder, arguments, console) }
         if arguments.value("--sample") != nil {
             throw UsageError("--sample is for repositories.", hint: "The folder is verified as a whole.")
         }
@@ -182,7 +225,7 @@ struct RestoreCommand: Command {
         name: "restore",
         summary: "make a store from a backup",
         operands: [
-            OperandSyntax("DIR", "the folder of the backup, or of a repository; it is only read"),
+            OperandSyntax("DIR", "the folder of the backup, or a repository as --to names it; it is only read"),
             OperandSyntax("STORE", "the store to make; nothing may be there, unless --replace says so"),
         ],
         options: [
@@ -192,16 +235,21 @@ struct RestoreCommand: Command {
                 "--replace-any-file",
                 "with --replace: also replace a file that is not known to be a store, such as a text"),
             OptionSyntax("--backup", value: "ID", "in a repository: the backup whose identifier begins so"),
-            OptionSyntax("--at", value: "TIME", "in a repository: the last backup made at this time or before, in UTC"),
-            .yes, .json, .quiet, .progress,
-        ] + KeyOptions.all,
+            OptionSyntax(
+                "--at", value: "TIME",
+                "in a repository: the store as it was at this time in UTC, or the last backup made before"),
+            OptionSyntax("--store", value: "ID", "with replicas of several stores: the one whose identifier begins so"),
+            FleetOptions.dryRun, .yes, .json, .quiet, .progress,
+        ] + RepositoryPlace.options + KeyOptions.all,
         examples: [
             "cipherctl restore /backup/app-2026-11-21 app.db --key-file app.key",
             "cipherctl restore /backup/app-2026-11-21 app.db --replace --yes --key-file app.key",
             "cipherctl restore /backup/repository app.db --at 2026-11-28T10:15:30Z --key-file app.key",
         ],
         notes: [
-            "Of a repository the newest backup is restored unless --backup or --at chooses another one. A record that another "
+            "Of a repository the newest backup or the last replicated moment is restored unless --backup or --at chooses "
+                + "another one. If `cipherctl replicate` has shipped the store, --at gives the last commit before that time; a "
+                + "time in a gap is refused. A record that another "
                 + "user may have written is chosen by --backup alone; a note names later ones.",
             "The key is one that opened the store when the backup was made. The whole backup is verified before anything "
                 + "is changed; then the copy is read back and takes its place in one step.",
@@ -228,6 +276,7 @@ struct RestoreCommand: Command {
     func run(_ console: Console) throws -> ExitCode {
         try ToolError.requireForeign(storePath, to: folder, "store")
         try requirePlace()
+        if arguments.has("--dry-run") { return try rehearse(console) }
         try confirm(console)
         let chosen = try chosenBackup(console)
         let former = formerSidecar
@@ -236,10 +285,16 @@ struct RestoreCommand: Command {
         defer { watch.end() }
         let report = try watch.run { progress, isCancelled in
             try explainingInterruption {
-                if let (repository, backup) = chosen {
+                switch chosen {
+                case (let repository, .backup(let backup))?:
                     return try repository.restore(
                         backup, to: storePath, unlockedBy: key.source, replacing: replaces,
                         replacingAnyFile: replacesAnyFile, progress: progress, isCancelled: isCancelled)
+                case (let repository, .moment(let moment))?:
+                    return try repository.restore(
+                        moment, to: storePath, unlockedBy: key.source, replacing: replaces,
+                        replacingAnyFile: replacesAnyFile, progress: progress, isCancelled: isCancelled)
+                case nil: break
                 }
                 return try SharedStore.restore(
                     from: folder, to: storePath, unlockedBy: key.source, replacing: replaces,
@@ -262,13 +317,52 @@ struct RestoreCommand: Command {
         return .ok
     }
 
+    /// Verifies the backup, and says what the restoration would replace. Nothing is changed.
+    private func rehearse(_ console: Console) throws -> ExitCode {
+        let chosen = try chosenBackup(console)
+        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        let isThere = try Files.entryExists(StorePaths(storePath).database)
+        if isThere, !replaces {
+            throw CommandFailure(
+                .usage, "alreadyExists", what: "\"\(storePath)\" is there already.",
+                why: "A restoration replaces a store only with --replace.", hint: "Add --replace, or give another path."
+            )
+        }
+        let holders = isThere ? try StoreHolders(of: StorePaths(storePath).database).map(\.description) : []
+        if chosen == nil {
+            _ = try key.explainingRefusal { try SharedStore.verifyBackup(at: folder, unlockedBy: key.source) }
+        } else {
+            console.note("the pages of the repository were not read: `cipherctl backup verify DIR` reads them")
+        }
+        let backup = chosen.map(\.1.name)
+        try console.report(
+            json: .object([
+                "dry_run": .bool(true), "backup": .string(backup ?? folder), "store": .string(storePath),
+                "replaces": .bool(isThere), "verified": .bool(chosen == nil),
+                "holders": .array(holders.map(JSON.string)),
+            ]),
+            lines: ["would restore \(backup ?? folder) -> \(storePath)"]
+                + (isThere ? ["replaced      the store there; its files are kept in a folder beside it"] : [])
+                + holders.map { "in use by     \($0): the restoration is refused" })
+        return holders.isEmpty ? .ok : .storeInUse
+    }
+
     /// The backup of a repository that is restored; nil where the operand is the folder of a backup.
-    private func chosenBackup(_ console: Console) throws -> (BackupRepository, StoredBackup)? {
-        if BackupRepository.isAt(folder) {
-            let repository = try BackupRepository(openingAt: folder)
+    private func chosenBackup(_ console: Console) throws -> (BackupRepository, RepositoryWork.Chosen)? {
+        if RepositoryPlace.isRepository(folder) {
+            let repository = try RepositoryPlace.open(folder, arguments)
             return (repository, try RepositoryWork.chosen(arguments, in: repository, console))
         }
-        for option in ["--backup", "--at"] where arguments.value(option) != nil {
+        if let at = folder.lastIndex(of: "@"), RepositoryPlace.isRepository(String(folder[..<at])),
+            try !Files.entryExists(folder)
+        {
+            let (place, id) = (String(folder[..<at]), String(folder[folder.index(after: at)...]))
+            throw UsageError(
+                "A backup of a repository is chosen by --backup.",
+                hint: "cipherctl restore \(ShellWord.path(place)) \(ShellWord.path(storePath))"
+                    + (id.isEmpty ? "" : " --backup \(ShellWord.quoted(id))"))
+        }
+        for option in ["--backup", "--at", "--store"] where arguments.value(option) != nil {
             throw UsageError("\(option) is for repositories.", hint: "The folder has one backup.")
         }
         return nil

@@ -1,21 +1,44 @@
+import StoreFleet
+
 /// All commands, in the order in which help lists them.
 enum Catalogue {
     static var all: [any Command.Type] {
         [
-            CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, WatchCommand.self,
-            HistoryCommand.self, HistoryRecordCommand.self, HistoryStopCommand.self, HistoryReadersCommand.self,
+            CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, ShellCommand.self,
+            ImportCSVCommand.self, DumpCommand.self, WatchCommand.self, HistoryCommand.self,
+            HistoryRecordCommand.self, HistoryStopCommand.self, HistoryReadersCommand.self,
             SyncInitCommand.self, SyncInviteCommand.self, SyncJoinCommand.self, SyncStatusCommand.self,
             SyncRunCommand.self, SyncPushCommand.self, SyncFetchCommand.self, SyncPullCommand.self,
             SyncCommitCommand.self, SyncConflictsCommand.self, SyncLogCommand.self, SyncDiffCommand.self,
             SyncRevertCommand.self, SyncVerifyCommand.self, SyncMembersCommand.self, SyncRemotesCommand.self,
-            SyncSnapshotCommand.self, StatusCommand.self, DoctorCommand.self, VerifyCommand.self, HashCommand.self,
+            SyncSnapshotCommand.self, StatusCommand.self, ServeMetricsCommand.self, DoctorCommand.self,
+            VerifyCommand.self, HashCommand.self,
             KeyListCommand.self, KeyAddCommand.self,
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
             KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyAcceptCommand.self,
             KeyLogCommand.self, ConformanceCommand.self, SalvageCommand.self, ExportCommand.self, BackupCommand.self,
-            BackupListCommand.self, BackupVerifyCommand.self, BackupPruneCommand.self, RestoreCommand.self,
+            BackupListCommand.self, BackupVerifyCommand.self, BackupPruneCommand.self, ReplicateCommand.self,
+            RestoreCommand.self,
             RotateCommand.self, DestroyCommand.self, CompletionsCommand.self, ManCommand.self,
         ]
+    }
+
+    /// A command with its arguments; with `--fleet` the same for all stores of a fleet file.
+    ///
+    /// - Throws: ``UsageError``.
+    static func prepare(
+        _ command: any Command.Type, _ arguments: ParsedArguments
+    ) throws -> any PreparedCommand {
+        if arguments.asksForFleet, let work = FleetWork(rawValue: command.syntax.name) {
+            return try FleetCommand(work, arguments, command.syntax)
+        }
+        for option in [FleetOptions.only, FleetOptions.jobs, FleetOptions.timeLimit]
+        where command.syntax.option("--fleet") != nil && arguments.value(option.name) != nil
+            && command.syntax.operands.isEmpty == false
+        {
+            throw UsageError("\(option.name) is given without --fleet.", hint: "Give both, or neither.")
+        }
+        return try command.init(arguments)
     }
 
     /// The commands whose names begin with these words and have more of them, as `key list` after `key`.
@@ -31,23 +54,9 @@ enum Catalogue {
         let found = all.map { command in
             let name = command.syntax.name
             let typed = words.prefix(name.split(separator: " ").count).joined(separator: " ")
-            return (name: name, changes: changes(from: typed, to: name))
+            return (name: name, changes: NearName.changes(from: typed, to: name))
         }
         return found.filter { $0.changes <= 2 && $0.changes * 2 < $0.name.count }.min { $0.changes < $1.changes }?.name
-    }
-
-    /// How many letters must be inserted, removed or replaced to make one text of another.
-    private static func changes(from one: String, to other: String) -> Int {
-        let other = Array(other)
-        var row = Array(0...other.count)
-        for (index, letter) in one.prefix(40).enumerated() {
-            let former = row
-            row[0] = index + 1
-            for (place, wanted) in other.enumerated() {
-                row[place + 1] = min(former[place + 1] + 1, row[place] + 1, former[place] + (letter == wanted ? 0 : 1))
-            }
-        }
-        return row[other.count]
     }
 
     /// The command at the beginning of arguments, and the arguments after its name; nil when there is none. The longer

@@ -16,7 +16,7 @@ struct CreateCommand: Command {
         operands: [OperandSyntax("STORE", "the file to create; its sidecar is placed beside it")],
         options: [
             Scheme.option("slots unless given"), FileMode.option, .json, .quiet,
-        ] + KeyOptions.all,
+        ] + KeyOptions.newStore,
         examples: [
             "cipherctl create app.db",
             "cipherctl create app.db --key-file app.key",
@@ -46,6 +46,14 @@ struct CreateCommand: Command {
     func run(_ console: Console) throws -> ExitCode {
         let isTakenUp = try checkTarget()
         let source = try KeyOptions.source(arguments, isNew: !isTakenUp)
+        if source.isDevice {
+            throw CommandFailure(
+                .usage, "deviceAlone", what: "\"\(path)\" was not created.",
+                why: "A device alone would keep its only key: the store would be lost with the device.",
+                hint:
+                    "Create it with a passphrase or a key file. Then add a recovery key, and the device: `cipherctl help keys`."
+            )
+        }
         let key = try isTakenUp ? UnlockedKey(source, console) : UnlockedKey(new: source, console)
         var configuration = Configuration.ofTool()
         configuration.keyScheme = scheme

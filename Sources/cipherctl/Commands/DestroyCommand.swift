@@ -9,7 +9,7 @@ struct DestroyCommand: Command {
         name: "destroy",
         summary: "remove a store with every file that belongs to it",
         operands: [OperandSyntax("STORE", "the store; no process may have it open")],
-        options: [.yes, .json, .quiet],
+        options: [FleetOptions.dryRun, .yes, .json, .quiet],
         examples: ["cipherctl destroy app.db", "cipherctl destroy app.db --yes --json"],
         notes: [
             "Removes the database, its WAL, both copies of the sidecar, what interrupted work left, the lock file "
@@ -32,6 +32,7 @@ struct DestroyCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
+        if arguments.has("--dry-run") { return try rehearse(console) }
         try Confirmation.require("Every row of \"\(path)\" is lost, unless there is a backup.", arguments)
         // A signal does not end it in the middle: it is short.
         Interruption.beginWork()
@@ -45,6 +46,17 @@ struct DestroyCommand: Command {
                 "notices": .array(report.notices.map(JSON.string)),
             ]),
             lines: ["destroyed \(path)"] + report.removed.map { "removed   \($0)" })
+        return .ok
+    }
+
+    /// Checks what a destruction checks, and names the files that it would remove.
+    private func rehearse(_ console: Console) throws -> ExitCode {
+        let files = try SharedStore.filesToDestroy(at: path)
+        try console.report(
+            json: .object([
+                "store": .string(path), "dry_run": .bool(true), "would_remove": .array(files.map(JSON.string)),
+            ]),
+            lines: ["would destroy \(path)"] + files.map { "would remove  \($0)" })
         return .ok
     }
 

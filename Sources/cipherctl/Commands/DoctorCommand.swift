@@ -11,7 +11,7 @@ struct DoctorCommand: Command {
         options: [
             OptionSyntax("--no-key", "check only facts that need no key; nothing is authenticated then"), .json, .quiet,
         ]
-            + KeyPolicy.options + KeyOptions.all,
+            + KeyPolicy.options + SpacePolicy.options + FleetOptions.all + KeyOptions.all,
         examples: [
             "cipherctl doctor app.db --key-file app.key",
             "cipherctl doctor app.db --no-key --json",
@@ -34,6 +34,7 @@ struct DoctorCommand: Command {
     private let path: String
     private let needsKey: Bool
     private let policy: KeyPolicy
+    private let space: SpacePolicy
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
@@ -41,7 +42,8 @@ struct DoctorCommand: Command {
         path = BackupBundle.database(meantBy: arguments.operands[0])
         needsKey = !arguments.has("--no-key")
         policy = try KeyPolicy(arguments)
-        if !needsKey, KeyOptions.all.contains(where: { arguments.value($0.name) != nil }) {
+        space = try SpacePolicy(arguments)
+        if !needsKey, KeyOptions.isGiven(arguments) {
             throw UsageError("A key and --no-key were given.", hint: "Leave one of them out.")
         }
     }
@@ -51,20 +53,23 @@ struct DoctorCommand: Command {
         tool.policy = policy
         tool.keyFile = arguments.value("--key-file") ?? arguments.value("--raw-key-file")
         let report = try tool.run(onNotice: Console.note)
-        let summary = report.needsAttention ? "something needs attention" : "nothing needs attention"
+        let findings = report.findings + space.findings(path, walBytes: report.status.walBytes)
+        let needsAttention = findings.contains(where: \.needsAttention)
+        let summary = needsAttention ? "something needs attention" : "nothing needs attention"
         let isAuthenticated = report.status.isAuthenticated
         try console.report(
             json: .object([
                 "store": .string(path), "authenticated": .bool(isAuthenticated),
-                "needs_attention": .bool(report.needsAttention), "findings": .array(report.findings.map(\.json)),
+                "needs_attention": .bool(needsAttention), "findings": .array(findings.map(\.json)),
+                "store_id": .optional(report.status.storeID) { .string("\($0)") },
                 "cipherctl_version": .string(Program.version),
                 "sqlcipher_version": .optional(SQLiteLibrary.cipherVersion, JSON.string),
                 "sqlite_version": .string(SQLiteLibrary.sqliteVersion),
             ]),
-            lines: report.findings.flatMap(\.lines) + [
+            lines: findings.flatMap(\.lines) + [
                 "result   \(summary)\(isAuthenticated ? "" : " (nothing was authenticated)")"
             ])
-        return report.needsAttention ? .needsAttention : .ok
+        return needsAttention ? .needsAttention : .ok
     }
 }
 

@@ -26,7 +26,7 @@ struct HashCommand: Command {
         isPlain = arguments.has("--plain")
         let operand = arguments.operands[0]
         path = isPlain ? operand : BackupBundle.database(meantBy: operand)
-        if isPlain, KeyOptions.all.contains(where: { arguments.value($0.name) != nil }) {
+        if isPlain, KeyOptions.isGiven(arguments) {
             throw UsageError("A plain database has no key.", hint: "Leave out --plain, or the key.")
         }
     }

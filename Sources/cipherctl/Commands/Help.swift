@@ -61,13 +61,18 @@ enum Help {
 
     private static var keys: String {
         let width = KeyOptions.all.map(\.form.count).max() ?? 0
-        let rows = KeyOptions.all.map { "  \(padded($0.form, to: width))  \($0.help)" }
+        func rows(_ options: [OptionSyntax]) -> String {
+            options.map { "  \(padded($0.form, to: width))  \($0.help)" }.joined(separator: "\n")
+        }
         return """
             keys: where the key of a store comes from
 
             Give exactly one. Without any, the command asks at the terminal and does not show what is typed. A printed
             recovery key is given like a passphrase.
-            \(rows.joined(separator: "\n"))
+            \(rows(KeyOptions.opening))
+
+            A plugin, token or TPM takes these as well:
+            \(rows(DeviceOptions.settings))
 
             New keys come from the same options with --new- in front: --new-key-file F, --new-raw-key-file F, ...
             No key is ever taken from the command line itself, where every user of the machine can read it.

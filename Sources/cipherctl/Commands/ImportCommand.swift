@@ -13,7 +13,7 @@ struct ImportCommand: Command {
         ],
         options: [
             Scheme.option("slots unless given"), FileMode.option, .json, .quiet, .progress,
-        ] + KeyOptions.all,
+        ] + KeyOptions.newStore,
         examples: [
             "cipherctl import plain.db app.db",
             "cipherctl import plain.db app.db --key-file app.key",

@@ -51,7 +51,8 @@ struct KeyRevealCommand: Command {
         try SidecarAge(path, choice).requireNewest(console)
         // A backup is never written, and has no key log.
         if BackupBundle(holding: path) == nil,
-            let notice = KeyLog(databasePath: StorePaths(path).database).note(.keyRevealed)
+            let notice = KeyLog(databasePath: StorePaths(path).database).note(
+                .keyRevealed, authorizedBy: choice.keys.openedBy?.id)
         {
             console.note(notice)
         }

@@ -18,12 +18,17 @@ struct StatusCommand: Command {
             OptionSyntax("--no-key", "show only facts that need no key; nothing is authenticated then"),
             OptionSyntax("--openmetrics", "print figures for a monitoring system, in the OpenMetrics format"), .json,
             .quiet,
-        ] + KeyPolicy.options + KeyOptions.all,
+            OptionSyntax(
+                "--textfile", value: "FILE",
+                "with --fleet --openmetrics: write the figures into FILE in one step, with mode 0644 if it is new"),
+        ] + KeyPolicy.options + SpacePolicy.options + FleetOptions.all + KeyOptions.all,
         examples: [
             "cipherctl status app.db --key-file app.key",
             "cipherctl status app.db --no-key --json",
             "cipherctl status app.db mail.db --no-key --openmetrics",
             "cipherctl status app.db --no-key --max-key-age 365d --max-backup-age 30d",
+            "cipherctl status --fleet",
+            "cipherctl status --fleet --openmetrics --textfile /var/lib/node/cipherstore.prom",
         ],
         notes: [
             "Ages come from the sidecar and the key log. If a bound is given, an unknown age needs "
@@ -37,6 +42,7 @@ struct StatusCommand: Command {
     private let path: String
     private let needsKey: Bool
     private let policy: KeyPolicy
+    private let space: SpacePolicy
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
@@ -44,6 +50,10 @@ struct StatusCommand: Command {
         path = BackupBundle.database(meantBy: arguments.operands[0])
         needsKey = !arguments.has("--no-key")
         policy = try KeyPolicy(arguments)
+        space = try SpacePolicy(arguments)
+        if arguments.value("--textfile") != nil {
+            throw UsageError("--textfile is given without --fleet.", hint: "Without --fleet, use the shell: > FILE.")
+        }
         if arguments.operands.count > 1, !arguments.has("--openmetrics") {
             throw UsageError(
                 "Several stores were given.", hint: "Give one store, or add --openmetrics, which takes several.")
@@ -51,7 +61,7 @@ struct StatusCommand: Command {
         if arguments.has("--openmetrics") && arguments.has("--json") {
             throw UsageError("--openmetrics and --json were given.", hint: "Leave one of them out.")
         }
-        if !needsKey, KeyOptions.all.contains(where: { arguments.value($0.name) != nil }) {
+        if !needsKey, KeyOptions.isGiven(arguments) {
             throw UsageError("A key and --no-key were given.", hint: "Leave one of them out.")
         }
     }
@@ -60,7 +70,7 @@ struct StatusCommand: Command {
         if arguments.has("--openmetrics") { return try printMetrics(console) }
         let report = try examine(path, needsKey ? ToolKey(arguments) : nil)
         try console.report(json: json(report), lines: lines(report))
-        return report.attention.isEmpty ? .ok : .needsAttention
+        return attention(report).isEmpty ? .ok : .needsAttention
     }
 
     private func examine(_ path: String, _ key: ToolKey?) throws -> StoreStatus.Report {
@@ -82,7 +92,7 @@ struct StatusCommand: Command {
             let found = Result { try examine(path, tool) }
             metrics.addReading(of: path, succeeded: (try? found.get()) != nil)
             switch found {
-            case .success(let report): metrics.add(report)
+            case .success(let report): metrics.add(report, attention: attention(report).count)
             case .failure(let error): FleetReport.tell(error, of: path, isJSON: false)
             }
         }
@@ -133,6 +143,7 @@ struct StatusCommand: Command {
             "holders": .optional(found.holders, HolderReport.json),
             "history": HistoryLines.json(found.historyReading), "filesystem": .string(found.filesystem.name),
             "filesystem_is_safe": .bool(found.filesystem.isSafeForSharedWAL),
+            "free_bytes": .optional(SpacePolicy.freeBytes(path)) { .int($0) },
             "sidecar": .object(found.copies.map { JSON.Member(name: $0.copy.rawValue, value: .string($0.state)) }),
             "cipherctl_version": .string(Program.version),
             "sqlcipher_version": .optional(SQLiteLibrary.cipherVersion, JSON.string),
@@ -181,12 +192,14 @@ struct StatusCommand: Command {
     }
 
     private func attention(_ found: StoreStatus.Report) -> [String] {
-        found.attention.map { SuggestedCommand.completing($0) }
+        (found.attention + space.findings(found.path, walBytes: found.walBytes).map(\.text)).map {
+            SuggestedCommand.completing($0)
+        }
     }
 
     private func line(_ slot: Keyslot) -> String {
         "slot         \(slot.id) \(slot.kind.rawValue)" + (slot.label == .none ? "" : " \"\(slot.label)\"")
-            + ", \(slot.derivation)"
+            + ", \(slot.token.map { $0.name.text } ?? "\(slot.derivation)")"
     }
 }
 

@@ -8,10 +8,10 @@ struct VerifyCommand: Command {
         name: "verify",
         summary: "authenticate every page and check the content",
         operands: [OperandSyntax("STORE", "the store, which may be in use, or the folder of a backup")],
-        options: [.json, .quiet, .progress] + KeyOptions.all,
+        options: [.json, .quiet, .progress] + FleetOptions.all + KeyOptions.all,
         examples: [
             "cipherctl verify app.db --key-file app.key",
-            "cipherctl verify app.db --key-file app.key --json",
+            "cipherctl verify app.db --key-file app.key --json", "cipherctl verify --fleet --jobs 2",
         ],
         notes: [
             "It checks the authentication code of each page of the file and of each committed frame of the WAL, "
@@ -134,6 +134,11 @@ struct VerifyCommand: Command {
             + (more > 0 ? ["finding       further rows without a parent: \(more)"] : [])
             + report.fullTextFaults.flatMap { ["index         \($0.what)", "              -> \(remedy($0))"] }
             + report.notChecked.map { "not checked   \($0)" }
+            + (report.notChecked.contains { !$0.hasPrefix("foreign keys of ") }
+                ? [
+                    "              -> the program that has them can verify it, with StoreVerification.configuration"
+                ]
+                : [])
     }
 
     private func result(_ report: StoreVerification.Report) -> String {

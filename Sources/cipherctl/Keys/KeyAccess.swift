@@ -64,6 +64,19 @@ struct KeyAccess {
                 + (changesKey ? ", or another key with `cipherctl rotate --backup DIR --new-key-file F`." : "."))
     }
 
+    /// Refuses a change after which devices alone keep the keys of the store.
+    ///
+    /// - Throws: ``CommandFailure`` without `--yes`.
+    static func requireKeyBesidesDevices(
+        _ path: String, _ kindsAfterwards: [Keyslot.Kind], _ arguments: ParsedArguments
+    ) throws {
+        guard kindsAfterwards.allSatisfy(\.isToken), !arguments.has("--yes") else { return }
+        throw CommandFailure(
+            .usage, "deviceAlone", what: "The keys of \"\(path)\" were not changed.",
+            why: "Devices alone would keep its keys: with the last of them the store would be lost.",
+            hint: "Add a recovery key first (cipherctl key recovery). To do it without one, add --yes.")
+    }
+
     /// Called before the command makes or prompts for a key for which there could be no keyslot.
     ///
     /// - Throws: ``CommandFailure`` for a direct store; `StoreError` `tooManySlots`.

@@ -85,6 +85,7 @@ struct KeyConvertCommand: Command {
         let new =
             try KeyOptions.isNewGiven(arguments)
             ? NewKey(arguments, console) : NewKey(key, source.slotKind, arguments)
+        if new.isDevice { try KeyAccess.requireKeyBesidesDevices(path, [], arguments) }
         return try access.change { try $0.convertToSlots([new.slot()]) }
     }
 

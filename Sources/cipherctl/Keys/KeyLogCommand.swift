@@ -12,10 +12,13 @@ struct KeyLogCommand: Command {
             "show what happened to the keys of a store, and check the log; exit code 65 if it was changed, 2 if it is missing",
         operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
         options: [
-            OptionSyntax("--acknowledge", "accept the log as it is: its problems were investigated"), .json, .quiet,
+            OptionSyntax("--acknowledge", "accept the log as it is: its problems were investigated"),
+            OptionSyntax("--since", value: "WHEN", "only lines after a number, or from a time in UTC on"),
+            OptionSyntax("--follow", "print each line as it is written, until a signal ends it"), .json, .quiet,
         ],
         examples: [
             "cipherctl key log app.db", "cipherctl key log app.db --json", "cipherctl key log app.db --acknowledge",
+            "cipherctl key log app.db --follow --since 2026-11-28T10:15:30Z",
         ],
         notes: [
             "--acknowledge appends a line with the digests of the present log files. From then on status and "
@@ -24,15 +27,26 @@ struct KeyLogCommand: Command {
                 + "or moved is named. Lines missing at the end are not noticed, unless the sidecar is at a later epoch "
                 + "than the log. Anybody who may write the file could rewrite it: keep the last hash elsewhere if that "
                 + "matters.",
+            "authorized-by is the keyslot whose key authorized a change. With --follow, --json prints a line of JSON for each "
+                + "line. If standard output is systemd's journal, each line is a message with fields: CIPHERSTORE_STORE, "
+                + "CIPHERSTORE_EVENT, CIPHERSTORE_AUTHORIZED_BY and one for each other detail. Signals end it with exit code 0.",
         ])
 
     private let path: String
     private let acknowledges: Bool
+    private let follows: Bool
+    private let since: KeyLogStart
     var changesFiles: Bool { acknowledges }
+    var endsBySignal: Bool { follows }
 
     init(_ arguments: ParsedArguments) throws {
         path = BackupBundle.database(meantBy: arguments.operands[0])
         acknowledges = arguments.has("--acknowledge")
+        follows = arguments.has("--follow")
+        since = try KeyLogStart(arguments.value("--since"))
+        if acknowledges, follows {
+            throw UsageError("--acknowledge and --follow were given.", hint: "Leave one of them out.")
+        }
     }
 
     func run(_ console: Console) throws -> ExitCode {
@@ -49,10 +63,11 @@ struct KeyLogCommand: Command {
                 count.map { "acknowledged: \($0) problem\($0 == 1 ? "" : "s") and what is missing, up to this line" }
                     ?? "nothing is wrong with the log: there is nothing to acknowledge")
         }
+        if follows { return try KeyLogFollower(path: path, log: log, since: since, console: console).run() }
         let audit = try log.verify()
         let notes = audit.notes + [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
         for note in notes { console.note(note) }
-        try console.report(json: json(audit, notes), lines: audit.entries.map(line) + verdict(audit))
+        try console.report(json: json(audit, notes), lines: shown(audit).map(\.summary) + verdict(audit))
         guard audit.problems.isEmpty else { return .damagedData }
         return isMissing(audit, sidecar) ? .needsAttention : .ok
     }
@@ -71,17 +86,7 @@ struct KeyLogCommand: Command {
             + [audit.problems.isEmpty ? "the chain of \(lines) holds" : "the chain is broken"]
     }
 
-    private func line(_ entry: KeyLogEntry) -> String {
-        let details = entry.details.map { field in
-            switch field.value {
-            case .number(let number): "\(field.name) \(number)"
-            case .word(let word): "\(field.name) \(word)"
-            }
-        }
-        let head = "\(SlotReport.moment(entry.time))  \(entry.event)"
-        return (["\(entry.number)  \(head)"] + details + ["by user \(entry.user), process \(entry.process)"])
-            .joined(separator: ", ")
-    }
+    private func shown(_ audit: KeyLogAudit) -> [KeyLogEntry] { audit.entries.filter(since.includes) }
 
     private func json(_ audit: KeyLogAudit, _ notes: [String]) -> JSON {
         .object([
@@ -90,27 +95,11 @@ struct KeyLogCommand: Command {
             "problems": .array(audit.problems.map(Self.json)),
             "acknowledged": .array(audit.acknowledged.map(Self.json)),
             "notes": .array(notes.map(JSON.string)),
-            "entries": .array(audit.entries.map(Self.json)),
+            "entries": .array(shown(audit).map(\.json)),
         ])
     }
 
     private static func json(_ problem: KeyLogAudit.Problem) -> JSON {
         .object(["file": .string(problem.file), "line": .int(problem.line), "reason": .string(problem.reason)])
-    }
-
-    private static func json(_ entry: KeyLogEntry) -> JSON {
-        let details = entry.details.map { field in
-            switch field.value {
-            case .number(let number): JSON.Member(name: field.name, value: .int(number))
-            case .word(let word): JSON.Member(name: field.name, value: .string(word))
-            }
-        }
-        return .object(
-            [
-                .init(name: "number", value: .int(entry.number)), .init(name: "time", value: .int(entry.time)),
-                .init(name: "event", value: .string(entry.event)),
-            ] + details + [
-                .init(name: "process", value: .int(entry.process)), .init(name: "user", value: .int(entry.user)),
-            ])
     }
 }

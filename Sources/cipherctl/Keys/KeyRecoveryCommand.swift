@@ -12,16 +12,17 @@ struct KeyRecoveryCommand: Command {
         name: "key recovery",
         summary: "make a recovery key, show it once, and let it open the store",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [
-            .label, SecretOutput.option,
-            OptionSyntax(
-                "--yes", "do not ask for a line to be typed back; also write to a file that others may read"),
-            .json, .quiet,
-        ] + KeyOptions.all,
+        options: [.label]
+            + RecoveryOutput.options + [
+                OptionSyntax(
+                    "--yes", "do not ask for a line to be typed back; also write to a file that others may read"),
+                .json, .quiet,
+            ] + KeyOptions.all,
         examples: [
             "cipherctl key recovery app.db --key-file app.key",
             "cipherctl key recovery app.db --key-file app.key --label safe | lpr",
             "cipherctl key recovery app.db --key-file app.key --output recovery.txt",
+            "cipherctl key recovery app.db --key-file app.key --shares 5 --threshold 3 --output-dir /media/keys",
         ],
         notes: [
             "256 random bits in four lines of 16 characters, each with a check of its own. Write them down or print "
@@ -29,6 +30,8 @@ struct KeyRecoveryCommand: Command {
                 + "again.",
             "On a terminal one line must be typed back before the key becomes valid. Use it as a passphrase: type it "
                 + "at the prompt, or give a file of it with --key-file.",
+            "With --shares the key is split and not shown. Any K of the N shares open the store, with "
+                + "--key-recovery-shares once for each, or typed with --key-recovery-prompt. Fewer say nothing of the key.",
         ])
 
     private let path: String
@@ -42,53 +45,43 @@ struct KeyRecoveryCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        let output = try SecretOutput(arguments)
+        let output = try RecoveryOutput(arguments)
         let access = try KeyAccess(path, arguments, console)
         try access.requireRoom()
-        let recovery = try RecoveryKey.random()
-        let sheet = RecoverySheet(recovery)
+        let recovery = try output.split.map { try NewRecovery(split: $0) } ?? NewRecovery()
         // Printed before it opens anything: a key that could not be printed must not be added.
-        if !console.isJSON, !output.isFile { sheet.introduce(at: console) }
-        if console.isJSON {
-            try output.print(json(sheet, access), at: console)
-        } else {
-            try output.print(sheet.text, at: console)
-        }
-        if output.isTerminal, !console.isJSON, KeyOptions.canPrompt, !arguments.has("--yes") { try sheet.askBack() }
         let slot: Keyslot
         do {
-            slot = try access.change { try $0.add(recovery, label: label) }
+            if console.isJSON, !output.hasFolder {
+                try output.print(json: json(recovery, access), recovery.sheets, at: console)
+            } else {
+                try output.print(recovery.sheets, confirms: !arguments.has("--yes"), at: console)
+            }
+            slot = try access.change { try recovery.add(to: $0, label) }
         } catch {
             if !mayOpen(recovery, after: error) { output.takeBack() }
             throw error
         }
         try prove(recovery, slot)
         try output.report(at: console)
-        console.note("\(SlotReport.name(slot)) of \"\(path)\" opens with this recovery key, which was tried")
+        console.note("\(SlotReport.name(slot)) of \"\(path)\" opens with \(recovery.noun), which was tried")
         return .ok
     }
 
-    private func json(_ sheet: RecoverySheet, _ access: KeyAccess) -> SecretText {
+    private func json(_ recovery: NewRecovery, _ access: KeyAccess) -> SecretText {
         let next = access.sidecar.slotted?.table.nextID ?? 0
-        let beginning = "{\"store\": \(JSON.string(path).text), \"recovery_key\": [\""
-        let end = "\"], \"expected_slot\": \(next)}\n"
-        var text = SecretText(capacity: beginning.utf8.count + end.utf8.count + RecoverySheet.jsonBytes)
-        text.append(beginning)
-        for index in 0..<RecoverySheet.lineCount {
-            if index > 0 { text.append("\", \"") }
-            sheet.withLine(index) { text.append($0) }
-        }
-        text.append(end)
-        return text
+        let beginning = "{\"store\": \(JSON.string(path).text), "
+        let end = ", \"expected_slot\": \(next)}\n"
+        return recovery.json(between: beginning, and: end)
     }
 
     /// Whether the recovery key may open the store although adding it failed: the new sidecar may be in place.
-    private func mayOpen(_ recovery: RecoveryKey, after error: any Error) -> Bool {
+    private func mayOpen(_ recovery: NewRecovery, after error: any Error) -> Bool {
         guard let error = error as? StoreError, error.code == .sidecarDamaged else { return false }
         // The second copy is the former version then, and proves nothing.
         if case .unreadable = SidecarFiles(databasePath: StorePaths(path).database).read().main { return true }
         do {
-            return try NewKey(UnlockedKey(recovery), .recovery, arguments).test(path) != nil
+            return try NewKey(recovery.key, .recovery, arguments).test(path) != nil
         } catch let error as StoreError where error.code == .wrongKey {
             return false
         } catch {
@@ -97,20 +90,20 @@ struct KeyRecoveryCommand: Command {
     }
 
     /// Opens the store with the printed key, from the files.
-    private func prove(_ recovery: RecoveryKey, _ slot: Keyslot) throws {
+    private func prove(_ recovery: NewRecovery, _ slot: Keyslot) throws {
         let found: Keyslot?
         do {
-            found = try NewKey(UnlockedKey(recovery), .recovery, arguments).test(path)
+            found = try NewKey(recovery.key, .recovery, arguments).test(path)
         } catch {
             let report = ErrorReport(error)
             throw CommandFailure(
                 report.exitCode, "notProved",
-                what: "\(SlotReport.name(slot).capitalizedFirst) was added, but its recovery key could not be tried.",
+                what: "\(SlotReport.name(slot).capitalizedFirst) was added, but \(recovery.noun) could not be tried.",
                 why: report.message, hint: "Try what was printed with `cipherctl key test`; do not rely on it before.")
         }
         guard found?.id == slot.id else {
             throw CommandFailure(
-                .failed, "notProved", what: "The recovery key does not open \(SlotReport.name(slot)).",
+                .failed, "notProved", what: "\(recovery.noun.capitalizedFirst) did not open \(SlotReport.name(slot)).",
                 why: "The sidecar was read again after the change, and the key did not open that keyslot.",
                 hint: "Do not rely on it: remove the slot, and make another one.")
         }

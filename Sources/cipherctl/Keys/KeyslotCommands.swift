@@ -13,6 +13,7 @@ struct KeyAddCommand: Command {
             "cipherctl key add app.db --key-file app.key",
             "cipherctl key add app.db --key-file app.key --new-raw-key-file server.key --label server",
             "cipherctl key add app.db --key-file app.key --new-key-command 'pass show app' --label laptop",
+            "cipherctl key add app.db --key-file app.key --new-key-plugin age --plugin-option identity=/etc/age.key",
         ],
         notes: [
             "The store is opened with one of its keys; the new one comes from the options that begin with --new-, or is "
@@ -52,7 +53,7 @@ struct KeyChangeCommand: Command {
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [
             OptionSyntax("--slot", value: "N", "the slot to change; without it the one that the given key opens"),
-            .label, .kdf, .json, .quiet,
+            .label, .kdf, .yes, .json, .quiet,
         ] + KeyOptions.all + KeyOptions.new,
         examples: [
             "cipherctl key change app.db",
@@ -84,6 +85,10 @@ struct KeyChangeCommand: Command {
         try access.requireSlot(id)
         let new = try NewKey(arguments, console)
         try new.requireUnused(in: access)
+        if new.isDevice {
+            let others = access.sidecar.slots.filter { $0.id != id }.map(\.kind)
+            try KeyAccess.requireKeyBesidesDevices(path, others, arguments)
+        }
         let slot = try access.change(bringing: new) { try $0.change(id, to: new.slot()) }
         try console.report(
             json: .object(["store": .string(path), "changed": SlotReport.json(slot)]),
@@ -151,7 +156,7 @@ struct KeyRemoveCommand: Command {
         name: "key remove",
         summary: "remove a keyslot, so that its secret opens the store no longer",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [.slot, .yes, .json, .quiet] + KeyOptions.all,
+        options: [.slot, FleetOptions.dryRun, .yes, .json, .quiet] + KeyOptions.all,
         examples: ["cipherctl key remove app.db --slot 2 --key-file app.key --yes"],
         notes: [
             "The slot is gone from both copies of the sidecar, and from what crashes left of them, before the command "
@@ -176,7 +181,11 @@ struct KeyRemoveCommand: Command {
         try access.requireSlots()
         guard let found = try access.sidecar.slotted?.table.find(slot) else { return .failed }
         let isOwn = access.openedBy?.id == slot
+        if access.sidecar.slots.allSatisfy({ $0.id == slot || $0.kind.isToken }) {
+            console.warn("devices alone keep the keys of the store afterwards: with the last of them it is lost")
+        }
         if isOwn { console.warn("this is the keyslot of the given key: afterwards another key is needed") }
+        if arguments.has("--dry-run") { return try rehearse(found, access) }
         try Confirmation.require("\(SlotReport.name(found).capitalizedFirst) of \"\(path)\" is removed.", arguments)
         try access.change { try $0.remove(slot) }
         try console.report(
@@ -187,6 +196,21 @@ struct KeyRemoveCommand: Command {
                 SuggestedCommand.completing(
                     "cipherctl rotate --compromised (cipherctl help keys)", hasKey: !isOwn),
             ])
+        return .ok
+    }
+}
+
+extension KeyRemoveCommand {
+    /// Checks whether the slot can be removed. The keys stay as they are.
+    private func rehearse(_ slot: Keyslot, _ access: KeyAccess) throws -> ExitCode {
+        try access.sidecar.slotted?.table.requireRemovable(slot.id)
+        let others = access.sidecar.slots.filter { $0.id != slot.id }
+        try access.console.report(
+            json: .object([
+                "store": .string(path), "dry_run": .bool(true), "would_remove": SlotReport.json(slot),
+                "slots_left": .array(others.map(SlotReport.json)),
+            ]),
+            lines: ["would remove \(SlotReport.name(slot))"] + others.map { "would keep   \(SlotReport.name($0))" })
         return .ok
     }
 }

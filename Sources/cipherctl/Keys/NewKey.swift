@@ -28,6 +28,9 @@ struct NewKey {
     /// The keyslot to be added.
     func slot() throws -> NewSlot { try NewSlot(key.secret, kind: kind, label: label, derivation: derivation) }
 
+    /// Whether a device keeps it.
+    var isDevice: Bool { key.isDevice }
+
     /// Proves by the files that the key opens the store.
     ///
     /// - Returns: The keyslot that it opens.
@@ -39,12 +42,16 @@ struct NewKey {
     /// Refuses a secret that already opens a keyslot, which would change nothing.
     ///
     /// - Throws: ``CommandFailure`` that names the keyslot.
+    ///
+    /// A device is not asked: each keyslot of it has a secret of its own.
     func requireUnused(in store: KeyAccess) throws {
+        guard !key.isDevice else { return }
         if let slot = try store.slot(openedBy: key) { throw Self.known(slot) }
     }
 
     /// The same for keyslots that were added meanwhile.
     func requireUnused(of sidecar: Sidecar, among slots: [Keyslot]) throws {
+        guard !key.isDevice else { return }
         let opened = try key.secret.openedSlot(of: sidecar, among: slots)
         if let slot = opened { throw Self.known(slot) }
     }

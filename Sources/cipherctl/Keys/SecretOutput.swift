@@ -7,7 +7,8 @@ struct SecretOutput {
     static let option = OptionSyntax(
         "--output", value: "F", "write it to a new file F of mode 0600 instead of standard output")
 
-    private let path: String?
+    /// The file; nil for standard output.
+    let path: String?
     private let written = Written()
 
     /// The file that was made.
@@ -24,12 +25,24 @@ struct SecretOutput {
     init(_ arguments: ParsedArguments) throws {
         path = arguments.value(Self.option.name)
         if let path {
-            try ToolError.requireDirectory(for: path)
-            if try Files.entryExists(path) { throw Self.taken(path) }
-            if let store = arguments.operands.first { try ToolError.requireForeign(path, to: store, "file of a key") }
+            try Self.requireFree(path, arguments)
         } else if !arguments.has("--yes") {
             try Self.requirePrivate()
         }
+    }
+
+    /// One of several files of a command.
+    ///
+    /// - Throws: As ``init(_:)``.
+    init(file path: String, _ arguments: ParsedArguments) throws {
+        self.path = path
+        try Self.requireFree(path, arguments)
+    }
+
+    private static func requireFree(_ path: String, _ arguments: ParsedArguments) throws {
+        try ToolError.requireDirectory(for: path)
+        if try Files.entryExists(path) { throw taken(path) }
+        if let store = arguments.operands.first { try ToolError.requireForeign(path, to: store, "file of a key") }
     }
 
     /// Whether the key goes to a file of its own, and is not shown.
@@ -70,9 +83,14 @@ struct SecretOutput {
     ///
     /// - Parameter text: The key with what belongs to it, in the form that was requested.
     func print(_ text: borrowing SecretText, at console: Console) throws {
-        if let path { return try text.withBytes { try write($0, to: path) } }
+        try text.withBytes { try print($0, at: console) }
+    }
+
+    /// The same for the bytes of another buffer.
+    func print(_ bytes: UnsafeRawBufferPointer, at console: Console) throws {
+        if let path { return try write(bytes, to: path) }
         try console.output.flush()
-        try text.withBytes { try FileDescriptor.write($0, toStandard: 1, path: "standard output") }
+        try FileDescriptor.write(bytes, toStandard: 1, path: "standard output")
     }
 
     /// Says where the key is, once the command has done its work; prints nothing where the key was printed.

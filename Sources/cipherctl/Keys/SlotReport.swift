@@ -7,12 +7,14 @@ import StorePlatform
 enum SlotReport {
     /// A table, one line for each keyslot under a heading.
     static func lines(_ slots: [Keyslot], openedBy: Keyslot?) -> [String] {
-        let heading = ["slot", "kind", "set", "derivation", "label"]
+        let hasTokens = slots.contains { $0.kind.isToken }
+        let heading = ["slot", "kind", "set", hasTokens ? "derivation or device" : "derivation", "label"]
         let rows =
             [heading]
             + slots.map { slot in
                 [
-                    "\(slot.id)", slot.kind.rawValue, day(slot.created), "\(slot.derivation)",
+                    "\(slot.id)", slot.kind.rawValue, day(slot.created),
+                    slot.token.map { $0.name.text } ?? "\(slot.derivation)",
                     slot.label.text
                         + (slot.id == openedBy?.id ? (slot.label == .none ? "" : "  ") + "<- this key" : ""),
                 ]
@@ -43,12 +45,17 @@ enum SlotReport {
             add("iterations", .int(iterations))
             add("lanes", .int(lanes))
         }
+        if let token = slot.token {
+            add("device", .string(token.name.text))
+            add("token_bytes", .int(token.blob.count))
+        }
         return .object(members)
     }
 
     /// A keyslot in a sentence: `slot 2 (key-file "server")`.
     static func name(_ slot: Keyslot) -> String {
-        "slot \(slot.id) (\(slot.kind.rawValue)" + (slot.label == .none ? ")" : " \"\(slot.label)\")")
+        let kind = slot.kind == .plugin ? "plugin \(slot.token?.name.text ?? "")" : slot.kind.rawValue
+        return "slot \(slot.id) (\(kind)" + (slot.label == .none ? ")" : " \"\(slot.label)\")")
     }
 
     /// A keyslot that is gone, in a sentence.

@@ -2,8 +2,9 @@
 enum CommandsDocument {
     /// The options that the document explains once for all commands.
     private static let common: Set<String> = Set(
-        [OptionSyntax.json, .quiet, .progress, .yes].map(\.name) + (KeyOptions.all + KeyOptions.new).map(\.name)
-            + ["--kdf", "--remote"])
+        [OptionSyntax.json, .quiet, .progress, .yes].map(\.name)
+            + (KeyOptions.all + KeyOptions.new + RepositoryPlace.options).map(\.name)
+            + FleetOptions.all.map(\.name) + ["--kdf", "--remote"])
     private static let keyPrefixes = ["--also-", "--invitation-"]
 
     /// The usage and the options of one command, as a block of code.

@@ -7,6 +7,8 @@ enum JSON: Equatable {
     case string(String)
     case array([JSON])
     case object([Member])
+    /// JSON that another program has written, on one line.
+    case verbatim(String)
 
     struct Member: Equatable {
         let name: String
@@ -36,6 +38,7 @@ enum JSON: Equatable {
         case .integer(let value): return String(value)
         case .real(let value): return JSON.number(value)
         case .string(let value): return JSON.quoted(value)
+        case .verbatim(let text): return text
         case .array(let values): return "[" + values.map(\.text).joined(separator: ", ") + "]"
         case .object(let members):
             return "{" + members.map { "\(JSON.quoted($0.name)): \($0.value.text)" }.joined(separator: ", ") + "}"

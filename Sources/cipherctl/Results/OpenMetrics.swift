@@ -24,9 +24,12 @@ struct OpenMetrics {
 
     /// A metric with the series of all stores, which stand together.
     private struct Family {
-        let head: [String]
+        var head: [String]
         var series: [String] = []
     }
+
+    /// The units that end the names of metrics.
+    private static let units = ["seconds", "bytes", "pages", "frames", "changes"]
 
     private var families: [Family] = []
     private var places: [String: Int] = [:]
@@ -44,14 +47,53 @@ struct OpenMetrics {
         let place = places[name] ?? families.count
         if place == families.count {
             places[name] = place
-            families.append(
-                Family(head: ["# TYPE \(name) \(kind.rawValue)", "# HELP \(name) \(Self.escaped(help))"]))
+            let unit = Self.units.first { name.hasSuffix("_" + $0) }.map { ["# UNIT \(name) \($0)"] } ?? []
+            let head = ["# TYPE \(name) \(kind.rawValue)"] + unit + ["# HELP \(name) \(Self.escaped(help))"]
+            families.append(Family(head: head))
         }
         for (labels, value) in values {
             let list = labels.map { "\($0.key)=\"\(Self.escaped($0.value))\"" }.joined(separator: ",")
             families[place].series.append(
                 "\(name)\(kind.suffix)\(list.isEmpty ? "" : "{\(list)}") \(value.text)")
         }
+    }
+
+    /// Adds the metrics of a text that this type has written, as of another process.
+    ///
+    /// - Returns: Whether the text is whole; if not, nothing was added.
+    mutating func merge(_ text: String) -> Bool {
+        var lines = text.split(separator: "\n").map(String.init)
+        guard lines.popLast() == "# EOF", text.hasSuffix("\n") else { return false }
+        var found: [(name: String, family: Family)] = []
+        for line in lines {
+            let words = line.split(separator: " ", maxSplits: 3)
+            if line.hasPrefix("# TYPE "), words.count == 4 { found.append((String(words[2]), Family(head: []))) }
+            guard let last = found.indices.last, line.hasPrefix("# ") || line.hasPrefix(found[last].name) else {
+                return false
+            }
+            if line.hasPrefix("# ") {
+                found[last].family.head.append(line)
+            } else {
+                found[last].family.series.append(line)
+            }
+        }
+        for (name, family) in found {
+            if let place = places[name] {
+                families[place].series += family.series
+            } else {
+                places[name] = families.count
+                families.append(family)
+            }
+        }
+        return true
+    }
+
+    /// The value of a label, with its quotes.
+    static func label(_ text: String) -> String { "\"\(escaped(text))\"" }
+
+    /// The identifier of the store in a text of one store; nil where it is not known.
+    static func storeID(in text: String) -> String? {
+        text.firstMatch(of: #/\ncipherstore_store_info\{[^\n]*store_id="([0-9a-f]+)"/#).map { String($0.1) }
     }
 
     /// The whole text; a collector treats a text without this end as truncated.
@@ -72,7 +114,9 @@ extension OpenMetrics {
     }
 
     /// Adds the metrics of a store.
-    mutating func add(_ found: StoreStatus.Report) {
+    ///
+    /// - Parameter attention: The number of findings that need attention.
+    mutating func add(_ found: StoreStatus.Report, attention: Int) {
         let store: KeyValuePairs = ["store": found.path]
         if let identity = found.storeID {
             add(
@@ -83,10 +127,19 @@ extension OpenMetrics {
         gauge(store, "pages", "Pages of the database at its last commit.", found.pages)
         gauge(store, "wal_bytes", "Length of the WAL.", found.walBytes)
         gauge(store, "wal_frames", "Committed frames in the WAL.", found.walFrames)
+        if let copied = found.copiedFrames {
+            gauge(
+                store, "checkpoint_lag_frames",
+                "Committed frames that no checkpoint has copied into the database file.",
+                max(0, found.walFrames - copied))
+        }
+        if let free = SpacePolicy.freeBytes(found.path) {
+            gauge(store, "free_bytes", "Free space on the filesystem of the store.", free)
+        }
         if let sidecar = found.sidecar { gauge(store, "epoch", "Data keys that the store has had.", sidecar.epoch) }
         addKeys(found.sidecar, found.keyHealth, store)
         addHistory(found.history, found.path)
-        gauge(store, "attention", "Findings that need attention.", found.attention.count)
+        gauge(store, "attention", "Findings that need attention.", attention)
         guard let holders = found.holders else { return }
         gauge(store, "holders", "Connections and processes that hold the store.", holders.count)
         gauge(

@@ -2,18 +2,48 @@ import CipherStore
 import Foundation
 import KeyCustody
 import StorePlatform
+import StoreTools
 
 /// The form in which rows are printed.
 enum ResultMode: String, CaseIterable {
     case table
     case csv
     case json
+    case jsonl
+    case markdown
+    case html
+    case line
+    case list
+    case insert
+
+    /// The names of all modes, as help shows them.
+    static let names = allCases.map(\.rawValue).joined(separator: "|")
+
+    /// A remedy that lists the modes.
+    static let hint = "The modes are \(CountText.list(allCases.map(\.rawValue)))."
+}
+
+/// The form of results, and what else decides how they look.
+struct ResultFormat {
+    var mode = ResultMode.table
+    /// Whether the names of columns are printed, where the mode has a place for them alone.
+    var hasHeaders = true
+    /// The table of the statements that `insert` prints.
+    var table = "result"
+    /// Whether the output is a terminal, which values must not control.
+    var isTerminal = Terminal.isTerminal(1)
 
     func makeWriter() -> any ResultWriter {
-        switch self {
-        case .table: TableWriter()
-        case .csv: CSVWriter(isTerminal: Terminal.isTerminal(1))
+        switch mode {
+        case .table: TableWriter(hasHeaders: hasHeaders)
+        case .csv: CSVWriter(isTerminal: isTerminal, hasHeaders: hasHeaders)
         case .json: JSONWriter()
+        case .jsonl: JSONLinesWriter()
+        case .markdown: MarkdownWriter()
+        case .html: HTMLWriter(hasHeaders: hasHeaders)
+        case .line: LineWriter()
+        case .list: ListWriter(isTerminal: isTerminal, hasHeaders: hasHeaders)
+        case .insert: InsertWriter(table: table, isTerminal: isTerminal, hasHeaders: hasHeaders)
         }
     }
 }
@@ -51,6 +81,16 @@ enum ResultValue {
         switch self {
         case .value(let value): value.json
         case .undecodable(let bytes): .object(["text": .string(Hex.text(Array(bytes)).uppercased())])
+        }
+    }
+
+    /// The value as an SQL expression.
+    ///
+    /// - Parameter escapesControls: Whether texts that would control a terminal are written as their bytes.
+    func literal(escapesControls: Bool) -> String {
+        switch self {
+        case .value(let value): SQLLiteral.text(value, escapesControls: escapesControls)
+        case .undecodable(let bytes): SQLLiteral.cast(Array(bytes))
         }
     }
 
@@ -96,6 +136,7 @@ extension DatabaseValue {
 /// The first rows determine the columns: they are kept until there are a thousand of them, or a mebibyte. The rows after
 /// them are printed as they come, so that a result of any length needs little memory.
 struct TableWriter: ResultWriter {
+    private let hasHeaders: Bool
     private var columns: [String] = []
     private var rows: [[String]] = []
     private var isNumeric: [Bool] = []
@@ -106,6 +147,8 @@ struct TableWriter: ResultWriter {
 
     static let keptRows = 1000
     private static let mostKeptBytes = 1 << 20
+
+    init(hasHeaders: Bool = true) { self.hasHeaders = hasHeaders }
 
     mutating func begin(_ columns: [String], to output: Output) throws {
         // Control characters would break the table, or control the terminal.
@@ -128,11 +171,13 @@ struct TableWriter: ResultWriter {
 
     private mutating func printKept(to output: Output) throws {
         let widths = columns.indices.map { index in
-            rows.reduce(columns[index].count) { max($0, $1[index].count) }
+            rows.reduce(hasHeaders ? columns[index].count : 0) { max($0, $1[index].count) }
         }
         self.widths = widths
-        try output.line(line(columns, widths))
-        try output.line(widths.map { String(repeating: "-", count: $0) }.joined(separator: "  "))
+        if hasHeaders {
+            try output.line(line(columns, widths))
+            try output.line(widths.map { String(repeating: "-", count: $0) }.joined(separator: "  "))
+        }
         for row in rows { try output.line(line(row, widths)) }
         rows = []
     }
@@ -163,11 +208,15 @@ extension DatabaseValue {
 /// NULL is empty, the empty text a pair of quotes. At a terminal, control characters of values are written as escapes.
 struct CSVWriter: ResultWriter {
     private let isTerminal: Bool
+    private let hasHeaders: Bool
 
-    init(isTerminal: Bool) { self.isTerminal = isTerminal }
+    init(isTerminal: Bool, hasHeaders: Bool = true) {
+        self.isTerminal = isTerminal
+        self.hasHeaders = hasHeaders
+    }
 
     mutating func begin(_ columns: [String], to output: Output) throws {
-        try output.write(Self.line(columns.map(field)))
+        if hasHeaders { try output.write(Self.line(columns.map(field))) }
     }
 
     private func field(_ text: String) -> String {

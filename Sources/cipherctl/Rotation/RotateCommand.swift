@@ -36,11 +36,12 @@ struct RotateCommand: Command {
                     + "ends them with keyRotated"
             ),
             .yes, .json, .quiet, .progress,
-        ] + KeyOptions.all + KeyOptions.new + KeyOptions.also,
+        ] + FleetOptions.all + KeyOptions.all + KeyOptions.new + KeyOptions.also,
         examples: [
             "cipherctl rotate app.db --backup /backup --key-file app.key",
             "cipherctl rotate app.db --compromised --also-key-file other.key --backup /backup --key-file app.key",
             "cipherctl rotate --if-older-than 90d --backup /backup --key-credential fleet /var/lib/*/app.db",
+            "cipherctl rotate --fleet",
         ],
         notes: RotateNotes.all)
 

@@ -66,7 +66,7 @@ struct RotationRequest {
                 "A rotation starts with a backup, and no folder for it was given.",
                 hint: "Give --backup DIR, or --no-backup if you can restore the store in another way.")
         }
-        let hasOthers = KeyOptions.also.contains { !arguments.values($0.name).isEmpty }
+        let hasOthers = KeyOptions.also.contains { $0.isGiven(arguments) }
         if !isCompromised, dropsOtherSlots || hasOthers {
             throw UsageError(
                 "--drop-other-slots and the options with --also- belong to --compromised.",

@@ -181,7 +181,7 @@ struct SyncJoinCommand: Command {
         let tables = try tables(for: invitation, in: store, console)
         let key = try UnlockedKey(KeyOptions.invitationSource(arguments, isNew: false), console)
         let content = try invitation.open(with: key.secret)
-        let address = try remote ?? (content.address.isEmpty ? nil : RemoteAddress(content.address))
+        let address = try remote ?? offered(content.address, console)
         guard let address else {
             throw UsageError("The invitation names no remote.", hint: "Give --remote dir:PATH or postgresql://...")
         }
@@ -201,6 +201,15 @@ struct SyncJoinCommand: Command {
         try repository.remember(remote: address.name)
         try SyncSetup(access, arguments).complete(with: address, console, done: "the store has joined")
         return .ok
+    }
+
+    /// The remote that the author of an invitation chose; nil for none.
+    private func offered(_ address: String, _ console: Console) throws -> RemoteAddress? {
+        guard !address.isEmpty else { return nil }
+        let address = try RemoteAddress(offered: address)
+        // libpq finds a user and a password for it in the environment and the files of this machine.
+        if address.kind == .postgreSQL { console.note("the invitation names the server \(address)") }
+        return address
     }
 
     /// The tables to track: a store that joins again keeps those that it tracks.

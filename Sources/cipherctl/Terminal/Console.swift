@@ -1,4 +1,5 @@
 import CipherStore
+import ServicePlatform
 import StorePlatform
 import StoreSharing
 import Synchronization
@@ -48,9 +49,27 @@ struct Console {
 
     private static func say(_ kind: String, _ sentence: String) {
         let text = SuggestedCommand.completing(sentence)
+        if sendsToJournal, report(text, kind == "warning" ? .warning : .information, []) { return }
         guard manner.isJSON else { return talk("cipherctl: \(kind): \(text.withoutControls())\n") }
         let message = JSON.object(["message": .string(text)])
         talk(JSON.object([JSON.Member(name: kind, value: message)]).text + "\n")
+    }
+
+    /// Prints an error to standard error.
+    static func tell(_ error: ErrorReport) {
+        let fields = [("CIPHERSTORE_ERROR", error.name), ("CIPHERSTORE_EXIT_CODE", "\(error.exitCode.rawValue)")]
+        if sendsToJournal, report(String(error.text.dropLast()), .error, fields) { return }
+        talk(manner.isJSON ? error.json.text + "\n" : error.text)
+    }
+
+    /// Whether messages have fields of their own in the journal. A program that reads JSON gets JSON.
+    private static var sendsToJournal: Bool { !manner.isJSON && Journal.receives(2) }
+
+    /// - Returns: Whether the journal has taken the message.
+    private static func report(
+        _ message: String, _ priority: Journal.Priority, _ fields: [(name: String, value: String)]
+    ) -> Bool {
+        (try? Journal().send(message, priority, fields)) != nil
     }
 
     /// Names the process for whose write lock a command waits: otherwise the command would seem to hang.
@@ -131,6 +150,8 @@ final class Output {
     /// Whether everything is written at the end. A command that changes files must not fail in the middle because its
     /// report cannot be written.
     var isKeptUntilEnd = false
+    /// The program that gets the output in the place of standard output; nil for none.
+    var pager: Pager?
 
     /// - Throws: `SystemError` when it cannot be written.
     func write(_ text: String) throws {
@@ -149,7 +170,12 @@ final class Output {
     /// Writes the rest. Called at the end of each command, so that a full disk is an error and not a loss.
     func flush() throws {
         guard !buffer.isEmpty else { return }
+        defer { if pager != nil { buffer.removeAll(keepingCapacity: true) } }
+        if let pager { return try pager.write(buffer) }
         try FileDescriptor.write(buffer, toStandard: 1, path: "standard output")
         buffer.removeAll(keepingCapacity: true)
     }
+
+    /// Forgets what is not written yet: the rest of a result that was interrupted.
+    func discard() { buffer.removeAll(keepingCapacity: true) }
 }

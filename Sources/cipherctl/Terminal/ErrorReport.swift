@@ -19,9 +19,10 @@ struct ErrorReport {
 
     init(_ error: any Error) {
         exitCode = ExitCode(error)
-        switch error {
+        switch RepositoryPlace.failure(of: error) ?? error {
         case let error as CommandFailure:
-            (name, message, remedy) = (error.name, "\(error.what) \(error.why)", error.hint)
+            let sentences = [error.what, error.why].filter { !$0.isEmpty }
+            (name, message, remedy) = (error.name, sentences.joined(separator: " "), error.hint)
         case let error as ToolError:
             (name, message, remedy) = (error.stableName, ToolError.explanation(of: error), error.remedy)
         case let error as UsageError:
@@ -118,6 +119,8 @@ struct ErrorReport {
         case .SQLITE_CORRUPT where error.extendedResultCode == .SQLITE_CORRUPT_VTAB:
             "\(DatabaseError.virtualTableHint). `cipherctl verify` names a full-text index and the command for it."
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: "Run `cipherctl verify` to see what is damaged."
+        // SQLite's whole message for a table WITHOUT ROWID, or a named index, that it cannot read.
+        case .SQLITE_ERROR where error.message == "no query solution": missingCollationHint
         default: nil
         }
     }
@@ -126,6 +129,10 @@ struct ErrorReport {
     private static let fullHint =
         "Nothing was lost. Free space on the filesystem and try again. If it has space, the database is at a limit of its own: "
         + "the table has a row with the largest row id (9223372036854775807), or `PRAGMA max_page_count` was set."
+
+    private static let missingCollationHint =
+        "A key or an index of the table has a collation that only its program has, and SQLite cannot read it: "
+        + "`cipherctl verify` names it. Read the rows with the program. dump and export need no collation."
 
     private static let memoryHint =
         "There is too little memory: end other programs, or raise the limit of this one (ulimit -v, MemoryMax=), and try "

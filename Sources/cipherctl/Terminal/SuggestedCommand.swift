@@ -33,8 +33,9 @@ struct SuggestedCommand {
         let place = syntax.operands.firstIndex { $0.name == "STORE" } ?? 0
         let store = arguments.operands.indices.contains(place) ? arguments.operands[place] : nil
         // A descriptor is read once.
-        let key = KeyOptions.all.filter { $0.name != "--key-fd" }.flatMap { option in
-            arguments.value(option.name).map { [option.name, ShellWord.quoted($0)] } ?? []
+        let key = KeyOptions.all.filter { !["--key-fd", "--pin-fd"].contains($0.name) }.flatMap { option in
+            arguments.has(option.name)
+                ? [option.name] : arguments.values(option.name).flatMap { [option.name, ShellWord.quoted($0)] }
         }
         present.withLock { $0 = Present(store: store, key: key) }
     }
@@ -141,7 +142,7 @@ private struct Mention {
             if operand.name == "SQL" { return options.contains("--write") ? "\"SELECT 1\"" : "\"SQL\"" }
             return operand.isOptional ? nil : operand.name
         }
-        let hasKey = KeyOptions.all.contains { given.contains($0.name + " ") }
+        let hasKey = KeyOptions.all.contains { (given + " ").contains($0.name + " ") }
         let isKeyless = hasKey || ["--no-key", "--status", "--plain"].contains(where: given.contains)
         let needsKey = !isKeyless && !["--no-key", "--status", "--plain"].contains(where: options.contains)
         let takesKey = syntax.options.contains { $0.name == KeyOptions.all[0].name }

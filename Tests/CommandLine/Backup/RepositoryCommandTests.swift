@@ -56,6 +56,25 @@ struct RepositoryCommandTests {
         #expect(last.output.hasPrefix(String(ids[1].prefix(12))) && last.output.split(separator: "\n").count == 1)
     }
 
+    // Story: two of these ended with the text of open(2), and the third with that of statvfs(2).
+    @Test("a folder of a repository that is missing is named by a sentence, with a remedy")
+    func missingFolder() throws {
+        let none = place.path("none")
+        let cases = [
+            (["backup", "list", none], "noSuchStore"),
+            (["backup", place.path("s.db"), "--to", none, "--raw-key-file", place.key], "noSuchStore"),
+            (
+                ["backup", place.path("s.db"), "--to", none, "--create", "--dry-run", "--raw-key-file", place.key],
+                "noDirectory"
+            ),
+        ]
+        for (arguments, code) in cases {
+            let outcome = try place.run(arguments + ["--json"])
+            #expect(outcome.status == 66 && outcome.errorJSON["code"] as? String == code, "\(outcome.errors)")
+            #expect(outcome.errorJSON["hint"] is String, "\(outcome.errors)")
+        }
+    }
+
     @Test("every bad input gets its exit code and a sentence, and changes nothing")
     func badInput() throws {
         try makePlace()

@@ -58,7 +58,8 @@ struct KeyLogCommandTests {
         try place.remove("s.db-keylog")
         let found = try status()
         #expect(found.status == 2 && found.json["key_log_missing"] as? Bool == true)
-        #expect((found.json["attention"] as? [String])?.contains { $0.contains("there is no key log") } == true)
+        let attention = found.json["attention"] as? [String] ?? []
+        #expect(attention.contains { $0.contains("the key log \"s.db-keylog\" does not exist") })
         #expect(try place.run(["status", store, "--no-key"]).output.contains("key log      none"))
         let acknowledged = try place.run(["key", "log", store, "--acknowledge"])
         #expect(acknowledged.status == 0 && acknowledged.output.contains("log-acknowledged"), "\(acknowledged.errors)")

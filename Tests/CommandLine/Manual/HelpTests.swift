@@ -61,7 +61,7 @@ struct HelpTests {
             let text = try String(contentsOf: sources.appendingPathComponent(file), encoding: .utf8)
             let lines = text.split(separator: "\n").filter { !$0.drop { $0 == " " }.hasPrefix("//") }
             for match in lines.joined(separator: "\n").matches(
-                of: #/cipherctl ([a-z]+)(?: ([a-z]+))?(?: (--[a-z-]+))?/#)
+                of: #/cipherctl ([a-z][a-z-]*)(?: ([a-z]+))?(?: (--[a-z-]+))?/#)
             {
                 if ["help", "cipherctl"].contains(match.1) { continue }
                 let words = [match.1, match.2].compactMap { $0.map(String.init) }

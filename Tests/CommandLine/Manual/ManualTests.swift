@@ -134,6 +134,7 @@ struct ManualTests {
         let expected = [
             "bin/cipherctl", "share/man/man1/cipherctl.1", "share/bash-completion/completions/cipherctl",
             "share/zsh/site-functions/_cipherctl", "share/fish/vendor_completions.d/cipherctl.fish",
+            "lib/cipherstore/plugins/cipherctl-key-age", "lib/cipherstore/plugins/cipherctl-key-transit",
         ]
         let prefix = place.path("root/usr") + "/"
         let found = FolderSnapshot(path: prefix).names.filter { name in

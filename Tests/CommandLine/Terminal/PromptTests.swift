@@ -57,7 +57,7 @@ struct PromptTests {
             except OSError:
                 break
             seen += piece.decode()
-            prompt = re.search(r"(passphrase|again|do it): $", seen[position:], re.I)
+            prompt = re.search(r"(passphrase|again|do it|of 6): $", seen[position:], re.I)
             if prompt and acts:
                 act = acts.pop(0)
                 position = len(seen)
@@ -71,6 +71,10 @@ struct PromptTests {
         """#
 
     private func play(_ acts: String..., command: [String]? = nil) throws -> String {
+        try play(acts: acts, command: command)
+    }
+
+    private func play(acts: [String], command: [String]?) throws -> String {
         try place.write(Self.player, to: "player.py")
         let python = try #require(SystemProgram.find("python3"))
         let arguments = [place.path("player.py"), acts.joined(separator: "|"), try Workplace.program().path]
@@ -161,6 +165,30 @@ struct PromptTests {
         #expect(!shown.contains("errno"))
         let nothing = try play("\\n")
         #expect(nothing.contains("Nothing was typed.") && nothing.contains("status 77"), "\(nothing)")
+    }
+
+    @Test("shares of a recovery key are entered in any order, and each mistake is told at once")
+    func shares() throws {
+        let made = try place.ctl(
+            "key", "recovery", place.path("s.db"), "--shares", "3", "--threshold", "2", "--output-dir",
+            place.folder.url.path)
+        #expect(made.status == 0, "\(made.errors)")
+        let shares = try (1...3).map { number in
+            String(decoding: try place.bytes("recovery-share-\(number)-of-3.txt"), as: UTF8.self)
+                .split(separator: "\n").filter { !$0.hasPrefix("#") }.map(String.init)
+        }
+        let command = ["key", "test", place.path("s.db"), "--key-recovery-prompt"]
+        let whole = shares[2].joined(separator: " ")
+        let typed = [shares[0][1]] + shares[0][..<2] + [shares[0][3]] + shares[0][2...] + [shares[0][0], whole]
+        let shown = try play(acts: typed.map { $0 + "\\n" }, command: command)
+        #expect(shown.contains("Not accepted: line 1 has a wrong character"), "\(shown)")
+        #expect(shown.contains("Not accepted: line 3 has a wrong character"), "\(shown)")
+        #expect(shown.contains("Share 1 of 3 is entered: 1 more share is needed."), "\(shown)")
+        #expect(shown.contains("Share 1 was given already"), "\(shown)")
+        #expect(shown.contains("the key opens slot 2 (recovery)") && shown.contains("status 0, echo 1]"), "\(shown)")
+        #expect(shares.allSatisfy { $0.allSatisfy { !shown.contains($0) } })
+        let ended = try play(acts: [shares[0][0] + "\\n", "\\x04"], command: command)
+        #expect(ended.contains("The recovery shares give no key") && ended.contains("status 77, echo 1]"), "\(ended)")
     }
 
     // A terminal keeps 4,095 characters of a line and says nothing of the rest.
