@@ -196,7 +196,9 @@ import Testing
         configuration.busyMode = .timeout(5)
         let start = ContinuousClock.now
         var switches = 0
-        // A rotation that finds the database open withdraws for longer and longer.
+        // A rotation that finds the database open withdraws for longer and longer, so the moments without a connection
+        // grow until one of them was long enough.
+        var longestGap = 150
         while switches < 4, ContinuousClock.now < start + .seconds(switches == 0 ? 90 : 8) {
             let file = try Files.identity(path)
             let pool = try DatabasePool(path: path, configuration: configuration)
@@ -204,10 +206,10 @@ import Testing
             try pool.close()
             // A switch needs a moment without connections of programs that cannot be asked to pause; an opening right
             // after the file was replaced comes at the worst moment.
-            let isSwitched = try waitUntil(within: .milliseconds(Int.random(in: 0...150))) {
+            let isSwitched = try waitUntil(within: .milliseconds(Int.random(in: 0...longestGap))) {
                 try Files.identity(path) != file
             }
-            if isSwitched { switches += 1 }
+            if isSwitched { switches += 1 } else if switches == 0 { longestGap += 10 }
         }
         rotator.kill()
         // The rotations succeeded during the openings.

@@ -81,6 +81,26 @@ import Testing
         #expect(actor.ask("mark 1") == "ok")
     }
 
+    // Story: what opened the store again made an empty database in the other folder, and every access failed.
+    @Test("a store that was opened through a link stays open when the link leads elsewhere, also behind a suspension")
+    func linkChanged() throws {
+        let other = try actor("open")
+        let (link, elsewhere) = (folder.path("link"), folder.path("elsewhere"))
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: directory)
+        try FileManager.default.createDirectory(atPath: elsewhere, withIntermediateDirectories: false)
+        let linked = try ActorProcess()
+        #expect(linked.ask("open \(link)/app.db raw")?.hasPrefix("ok") == true)
+        #expect(linked.ask("mark 1") == "ok")
+        try FileManager.default.removeItem(atPath: link)
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: elsewhere)
+        #expect(linked.ask("suspend")?.hasPrefix("ok released") == true)
+        #expect(linked.ask("resume") == "ok")
+        #expect(linked.ask("mark 1") == "ok")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: elsewhere).isEmpty)
+        #expect(other.ask("close") == "ok")
+        #expect(try total(after: linked) == "ok 4")
+    }
+
     // MARK: The WAL and its index
 
     /// Closes the store and opens it in another process, which must find it sound.
@@ -138,6 +158,23 @@ import Testing
         other.end()
         // The commit in the removed WAL is lost, that of the other process is not.
         #expect(try total(after: second) == "ok 5")
+    }
+
+    // Story: another process opened the store, read and closed it. Nobody had written, and the close saved nothing.
+    @Test("a reader that has come and gone does not keep the close from copying a removed WAL")
+    func readerAfterRemoval() throws {
+        let actor = try actor("open")
+        // Otherwise the reader would find no tables of the store, and create them.
+        #expect(actor.ask("checkpoint")?.hasPrefix("ok") == true)
+        #expect(actor.ask("mark 2") == "ok")
+        for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
+        let reader = try ActorProcess()
+        #expect(reader.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(reader.ask("close") == "ok")
+        reader.end()
+        waitForNextCheck()
+        #expect(actor.ask("mark 1")?.hasPrefix("error storeMoved") == true)
+        #expect(try total(after: actor) == "ok 4")
     }
 
     // Story: writes went on, and a kill of the process lost all of them.

@@ -264,7 +264,7 @@ import Testing
             try FileManager.default.removeItem(atPath: path + name)
             let before = FolderSnapshot(of: folder)
             let answer = try stranger("error walMissing").answer
-            #expect(answer.contains("app.db\(name)") && answer.contains("Open the store once for writing"))
+            #expect(answer.contains("app.db\(name)") && answer.contains("as the owner of its folder"))
             #expect(before.changes(until: FolderSnapshot(of: folder)).isEmpty)
             try bytes.write(to: URL(fileURLWithPath: path + name))
         }

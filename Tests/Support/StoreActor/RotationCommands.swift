@@ -11,7 +11,7 @@ extension Actor {
     /// - `rotate [AIM] [OPTION...]`: AIM is `data-key`, `compromised` or `key:KEY`; options are `give-up:SECONDS`,
     ///   `end:SECONDS`, `log:BYTES`, `throttle:BYTES-A-SECOND`, `drop`, `proof:KEY` for the key that a secret manager gives,
     ///   `proof-at:FILE` where it takes its time. Answers the epochs, the longest pause in ms, rounds and attempts.
-    /// - `rotate-for-ever`: one after another, until it is killed.
+    /// - `rotate-for-ever`: one after another, until it is killed. One that finds the store in use is begun again.
     /// - `load-write FILE`, `load-read`: begin to write rows, or to read sums, on a thread; FILE gets a byte for each
     ///   commit. `load-end` answers how often, how many failed, the longest in ms, and the first failure.
     /// - `open-direct PATH KEY`, `key-add KEY`: a store without slots, and another slot.
@@ -27,7 +27,14 @@ extension Actor {
                 + "\(report.attempts)"
         },
         "rotate-for-ever": { actor, _ in
-            while true { try actor.rotation([]).run() }
+            while true {
+                do {
+                    try actor.rotation([]).run()
+                } catch let error as StoreError where error.code == .storeInUse {
+                    // Three attempts each met a connection that cannot be asked to pause.
+                    continue
+                }
+            }
         },
         "load-write": { actor, words in
             guard let store = actor.store else { throw ActorError.nothingIsOpen }

@@ -106,6 +106,7 @@ final class Actor {
         bankCommands,
         crowdCommands,
         backupCommands,
+        replicationCommands,
         yieldCommands,
         journalCommands,
         keyCommands,
