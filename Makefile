@@ -5,7 +5,7 @@ SWIFT ?= swift
 # to try a compiler that warns about more than this code was written for.
 WARNINGS ?= -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Wextra -Xcc -Werror
 # libpq, for the PostgreSQL remote and its tests; a program that uses this package decides for itself.
-TRAITS ?= --traits PostgreSQL
+TRAITS ?= --traits PostgreSQL,S3,TPM2
 BUILD = $(TRAITS) $(WARNINGS)
 # The examples and the consumer are a package of their own. It has a folder of its own: SwiftPM keeps one description of a
 # build in each, and takes that of another package for its own.
@@ -65,7 +65,8 @@ soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 obse
 	--filter 'PlantedEntryTests|ShortageTests|LockWaitTests|AdoptRefusalTests|FailedReadTests|CommandBadInputTests|KeyCommandTests' \
 	--filter 'RepositoryCommandTests|CommandLineTests[.]HistoryTests|InteroperabilityTests|ProgramKeyTests|StoreSalvageTests' \
 	--filter 'ConflictClauseTests|ChangedRowTests|LinkedColumnTests|RecordBadInputTests|SidecarParserTests' \
-	--filter 'PowerCutTests|BackupCrashTests|WALResetTests|MishapTests|CrowdTests|OpeningTests|WakeUpTests|RotationCrashTests'
+	--filter 'PowerCutTests|BackupCrashTests|WALResetTests|MishapTests|CrowdTests|OpeningTests|WakeUpTests|RotationCrashTests' \
+	--filter 'ReplicationCrashTests|ReplicaMomentTests|ReplicationTests|ReplicaObjectTests'
 
 simulation: setup  ## SCHEDULES=20000 seeded schedules of stores that sync, from FIRST=0 on, by JOBS processes (REPLAY=N, SHRINK=N)
 	$(SWIFT) build -c release --product SyncSimulator

@@ -10,95 +10,77 @@ let package = Package(
         .library(name: "KeyRotation", targets: ["KeyRotation"]),
         .library(name: "StoreTools", targets: ["StoreTools"]),
         .library(name: "StoreBackups", targets: ["StoreBackups"]),
+        .library(name: "RecoveryShares", targets: ["RecoveryShares"]),
+        // Plugins and PKCS#11 tokens as key sources.
+        .library(name: "KeyDevices", targets: ["KeyDevices"]),
         .library(name: "EncryptionConformance", targets: ["EncryptionConformance"]),
         .library(name: "ChangesetSync", targets: ["ChangesetSync"]),
-        // Empty without the trait of its name.
+        // Empty without the traits PostgreSQL and S3.
         .library(name: "PostgreSQLRemote", targets: ["PostgreSQLRemote"]),
+        .library(name: "S3Storage", targets: ["S3Storage"]),
         .executable(name: "cipherctl", targets: ["cipherctl"]),
         // Preloaded by tests into programs that are not linked with it (Docs/Testing.md).
         .library(name: "FaultShimPreload", type: .dynamic, targets: ["FaultShim"]),
     ],
     traits: [
-        .trait(
-            name: "PostgreSQL",
-            description: "A PostgreSQL server as a remote (PostgreSQLRemote). It needs libpq; nothing else here does.")
+        .trait(name: "PostgreSQL", description: "A PostgreSQL server as a remote (PostgreSQLRemote), by libpq"),
+        .trait(name: "TPM2", description: "Keyslots of a TPM 2.0 (TPM2Keys), by tpm2-tss"),
+        .trait(name: "S3", description: "Backup repositories at object storage (S3Storage), by libcurl"),
     ],
     targets: [
         .system("CSQLCipher", package: "sqlcipher", apt: "libsqlcipher-dev", brew: "sqlcipher"),
         .system("COpenSSL", package: "libcrypto", apt: "libssl-dev", brew: "openssl@3"),
-        // Only with the trait.
+        // Only cipherctl links it.
+        .system("CEditLine", package: "libedit", apt: "libedit-dev", brew: "libedit"),
+        // Only with the traits PostgreSQL and S3.
         .system("CPostgreSQL", package: "libpq", apt: "libpq-dev", brew: "libpq"),
+        .system("CCurl", package: "libcurl", apt: "libcurl4-openssl-dev", brew: "curl"),
         .target(name: "CPlatform"),
         .target(name: "StorePlatform", dependencies: ["CPlatform"]),
         .target(name: "StoreSharing", dependencies: ["StorePlatform"]),
-        .target(name: "ObjectStorage", dependencies: ["StoreCrypto", "StorePlatform"]),
+        .target(name: "ServicePlatform", dependencies: ["StorePlatform"]),
+        .target(name: "ObjectStorage", dependencies: ["StoreCrypto"]),
         .target(name: "StoreCrypto", dependencies: ["COpenSSL", "StorePlatform"]),
-        .target(name: "PageFormat", dependencies: ["StoreCrypto", "StorePlatform", "StoreSharing"]),
-        .target(name: "KeyCustody", dependencies: ["StorePlatform", "StoreSharing", "StoreCrypto"]),
+        .target(name: "PageFormat", dependencies: ["StoreCrypto", "StoreSharing"]),
+        .target(name: "KeyCustody", dependencies: ["StoreCrypto", "StoreSharing"]),
+        .target(name: "CPKCS11", linkerSettings: [.linkedLibrary("dl", .when(platforms: [.linux]))]),
+        .target(name: "KeyDevices", dependencies: ["CPKCS11", "KeyCustody"]),
+        .target(name: "CipherDatabase", dependencies: ["CSQLCipher", "KeyCustody", "PageFormat"]),
+        .target(name: "RotationCore", dependencies: ["CipherDatabase"]),
+        .target(name: "CipherSchema", dependencies: ["CipherDatabase"]),
+        .target(name: "CipherRecords", dependencies: ["CipherSchema"]),
+        .target(name: "CipherObservation", dependencies: ["CipherRecords"]),
+        .target(name: "CipherStore", dependencies: ["CipherObservation", "RotationCore"]),
+        .target(name: "KeyRotation", dependencies: ["CipherStore"]),
+        .target(name: "StoreTools", dependencies: ["CipherStore"]),
+        .target(name: "StoreBackups", dependencies: ["CipherStore", "ObjectStorage"]),
+        .target(name: "RecoveryShares", dependencies: ["CipherStore"]),
         .target(
-            name: "CipherDatabase",
-            dependencies: [
-                "CSQLCipher", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
-            ]),
-        .target(
-            name: "RotationCore",
-            dependencies: [
-                "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
-            ]),
-        .target(name: "CipherSchema", dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform"]),
-        .target(name: "CipherRecords", dependencies: ["CipherDatabase", "CipherSchema"]),
-        .target(name: "CipherObservation", dependencies: ["CipherDatabase", "CipherRecords", "StorePlatform"]),
-        .target(
-            name: "CipherStore",
-            dependencies: [
-                "CipherDatabase", "CipherObservation", "CipherRecords", "CipherSchema", "KeyCustody", "PageFormat",
-                "RotationCore", "StorePlatform", "StoreSharing", "StoreCrypto", "CSQLCipher",
-            ]),
-        .target(
-            name: "KeyRotation",
-            dependencies: [
-                "CipherDatabase", "CipherSchema", "CipherStore", "KeyCustody", "PageFormat", "RotationCore",
-                "StoreCrypto", "StorePlatform", "StoreSharing",
-            ]),
-        .target(
-            name: "StoreTools",
-            dependencies: [
-                "CipherDatabase", "CipherSchema", "CipherStore", "KeyCustody", "PageFormat", "RotationCore",
-                "StoreCrypto", "StorePlatform", "StoreSharing",
-            ]),
-        .target(
-            name: "StoreBackups",
-            dependencies: [
-                "CipherDatabase", "CipherStore", "KeyCustody", "ObjectStorage", "PageFormat", "RotationCore",
-                "StoreCrypto", "StorePlatform", "StoreSharing",
-            ]),
-        .target(
-            name: "EncryptionConformance",
-            dependencies: [
-                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
-                "StoreSharing", "StoreTools",
-            ]),
-        .target(
-            name: "ChangesetSync",
-            dependencies: [
-                "CipherDatabase", "CipherStore", "KeyCustody", "ObjectStorage", "StoreCrypto", "StorePlatform",
-            ]),
+            name: "CTPM2", cSettings: [.define("CIPHERSTORE_TPM2", .when(traits: ["TPM2"]))],
+            linkerSettings: ["tss2-esys", "tss2-mu", "tss2-tctildr"].map {
+                .linkedLibrary($0, .when(traits: ["TPM2"]))
+            }),
+        .target(name: "TPM2Keys", dependencies: ["CTPM2", "KeyCustody"]),
+        .target(name: "CQRCode"),
+        .target(name: "QRCodes", dependencies: ["CQRCode", "StoreCrypto"]),
+        .target(name: "StoreFleet", dependencies: ["StoreBackups", "StoreTools"]),
+        .target(name: "EncryptionConformance", dependencies: ["StoreTools"]),
+        .target(name: "ChangesetSync", dependencies: ["CipherStore", "ObjectStorage"]),
         .target(
             name: "PostgreSQLRemote",
-            dependencies: [
-                "ChangesetSync",
-                .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
-            ]),
+            dependencies: ["ChangesetSync", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"]))]),
+        .target(
+            name: "S3Storage",
+            dependencies: ["StoreBackups", .target(name: "CCurl", condition: .when(traits: ["S3"]))]),
         .executableTarget(
             name: "cipherctl",
             dependencies: [
-                "CipherStore", "ChangesetSync", "EncryptionConformance", "KeyCustody", "KeyRotation", "PageFormat",
-                "PostgreSQLRemote", "RotationCore", "StoreBackups", "StoreCrypto", "StorePlatform", "StoreSharing",
-                "StoreTools",
+                "CEditLine", "EncryptionConformance", "KeyDevices", "KeyRotation", "PostgreSQLRemote", "QRCodes",
+                "RecoveryShares", "S3Storage", "ServicePlatform", "StoreFleet", "TPM2Keys",
             ]),
         .executableTarget(
             name: "StoreBenchmark",
-            dependencies: ["CBaseline", "ChangesetSync", "EncryptionConformance", "KeyRotation", "PostgreSQLRemote"]),
+            dependencies: ["CBaseline", "EncryptionConformance", "KeyRotation", "PostgreSQLRemote"]),
         .target(name: "CBaseline", dependencies: ["COpenSSL", "CSQLCipher"]),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
         // Tests (Docs/Testing.md). A target names the highest layers that it imports; the lower ones come with them.
@@ -106,9 +88,13 @@ let package = Package(
         .support("FaultShim"),
         .executableTarget(
             name: "StoreActor",
-            dependencies: ["ChangesetSync", "FaultShim", "KeyRotation", "PostgreSQLRemote", "TestKit"],
+            dependencies: [
+                "ChangesetSync", "FaultShim", "KeyRotation", "PostgreSQLRemote", "StoreBackups", "TestKit",
+            ],
             path: "Tests/Support/StoreActor"),
         .support("CTestKit"),
+        // Servers of object storage.
+        .support("ObjectServers"),
         // Stores that sync, by seeded schedules.
         .support("SyncSimulation", ["CipherObservation", "ChangesetSync", "TestKit"]),
         .support("SeededRandom"),
@@ -122,9 +108,11 @@ let package = Package(
         .support("CallWatch"),
         .unit("StorePlatform"),
         .unit("StoreSharing", ["TestKit"]),
+        .unit("ServicePlatform", ["TestKit"]),
         .unit("StoreCrypto"),
         .unit("PageFormat", ["CSQLCipher"]),
         .unit("KeyCustody"),
+        .unit("KeyDevices", ["TestKit"]),
         .unit("CipherDatabase", ["CipherSchema", "TestHarness", "TestKit"]),
         .unit("CipherRecords", ["CipherObservation"]),
         .unit("CipherObservation"),
@@ -133,15 +121,20 @@ let package = Package(
         .unit("KeyRotation", ["TestKit", "StoreActor"]),
         .unit("StoreTools", ["KeyRotation", "TestKit"]),
         .unit("StoreBackups", ["TestKit"]),
+        .unit("RecoveryShares", ["TestKit"]),
+        .unit("QRCodes", ["TestKit"]),
+        .unit("TPM2Keys"),
+        .unit("StoreFleet"),
         .unit("EncryptionConformance", ["KeyRotation", "TestKit"]),
         .unit("ChangesetSync", ["SyncSimulation", "TestKit"]),
         .unit(
             "PostgreSQLRemote",
             ["TestKit", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"]))]),
+        .unit("S3Storage", ["ObjectServers", "StoreBackups", "TestKit"]),
         .kind("MultiProcess", ["TestKit", "StoreActor"]),
-        .kind("Conformance", ["KeyRotation", "StoreTools", "TestKit", "StoreActor"]),
-        .kind("Crash", ["TestKit", "StoreActor"]),
-        .kind("CommandLine", ["StoreBackups", "StoreTools", "TestKit", "StoreActor", "cipherctl"]),
+        .kind("Conformance", ["KeyRotation", "RecoveryShares", "StoreTools", "TestKit", "StoreActor"]),
+        .kind("Crash", ["StoreBackups", "TestKit", "StoreActor"]),
+        .kind("CommandLine", ["ObjectServers", "StoreBackups", "StoreTools", "TestKit", "StoreActor", "cipherctl"]),
         .kind("Property", ["TestKit"]),
         .kind("Tidy", ["StoreCrypto", "TestHarness"]),
     ],

@@ -2,17 +2,17 @@
 enum ImportFence {
     /// The layers of Docs/Architecture.md, lowest first. A target imports targets of lower layers only.
     static let layers: [Set<String>] = [
-        ["CSQLCipher", "COpenSSL", "CPostgreSQL", "CPlatform"],
+        ["CSQLCipher", "CCurl", "COpenSSL", "CPKCS11", "CPostgreSQL", "CPlatform", "CEditLine", "CQRCode", "CTPM2"],
         ["StorePlatform"],
-        ["StoreSharing", "StoreCrypto"],
-        ["KeyCustody", "ObjectStorage", "PageFormat"],
-        ["CipherDatabase"],
+        ["ServicePlatform", "StoreSharing", "StoreCrypto"],
+        ["KeyCustody", "ObjectStorage", "PageFormat", "QRCodes"],
+        ["CipherDatabase", "KeyDevices", "TPM2Keys"],
         ["CipherSchema"],
         ["RotationCore", "CipherRecords"],
         ["CipherObservation"],
         ["CipherStore"],
-        ["KeyRotation", "StoreBackups", "StoreTools", "ChangesetSync"],
-        ["EncryptionConformance", "PostgreSQLRemote"],
+        ["KeyRotation", "RecoveryShares", "StoreBackups", "StoreTools", "ChangesetSync"],
+        ["EncryptionConformance", "PostgreSQLRemote", "S3Storage", "StoreFleet"],
         ["cipherctl", "StoreBenchmark", "StoreDemo", "Workbench"],
     ]
 
@@ -26,8 +26,16 @@ enum ImportFence {
             ]
         ),
         (["COpenSSL"], ["Sources/StoreCrypto/", "Tests/"]),
+        (["CPKCS11"], ["Sources/KeyDevices/PKCS11/"]),
+        (["CEditLine"], ["Sources/cipherctl/Shell/"]),
         (["CPostgreSQL"], ["Sources/PostgreSQLRemote/Server/"]),
-        (["CPlatform", "Glibc", "Musl", "Darwin", "Bionic"], ["Sources/StorePlatform/", "Tests/"]),
+        (
+            ["CPlatform", "Glibc", "Musl", "Darwin", "Bionic"],
+            ["Sources/StorePlatform/", "Sources/ServicePlatform/", "Tests/"]
+        ),
+        (["CQRCode"], ["Sources/QRCodes/"]),
+        (["CTPM2"], ["Sources/TPM2Keys/"]),
+        (["CCurl"], ["Sources/S3Storage/Transfer/"]),
     ]
 
     static func findings(in tree: SourceTree) -> [Finding] {
