@@ -31,15 +31,15 @@ SYNC_SECONDS ?= $$(( $(MINUTES) * 60 ))
 # Checks the fences; `make test` does too, and who has just run it may leave this empty.
 FENCES ?= $(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(BUILD)
 # What `make lint` checks beside Swift.
-SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync .ci/conformance .ci/fuzz .ci/simulation .ci/refused
+SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/deb .ci/deb-day .ci/docs .ci/demo-sync .ci/conformance .ci/fuzz .ci/simulation .ci/refused
 # Where `make install` puts things.
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test conformance soak simulation fuzz lint demo demo-sync examples readme consumer bench bench-sharing bench-rotation bench-observation bench-sync bench-conformance tsan asan docs install clean help
+.PHONY: setup build check test conformance soak simulation fuzz lint demo demo-sync examples readme consumer bench bench-sharing bench-rotation bench-observation bench-sync bench-conformance tsan asan docs deb install clean help
 
-setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
-	@.ci/setup
+setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); SQLCIPHER=newest builds that of Debian unstable
+	@.ci/setup $(if $(filter newest,$(SQLCIPHER)),--newest)
 
 build: setup  ## build the library, cipherctl and the tests
 	$(SWIFT) build --build-tests $(BUILD)
@@ -159,6 +159,9 @@ bench-conformance: setup  ## HMAC by libcrypto alone, verify and the conformance
 	$(SWIFT) build -c release --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --conformance \
 		$(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(RUNS),--runs $(RUNS))
+
+deb: setup  ## build the packages of Debian: cipherctl without need of Swift, and its services (.build/deb)
+	.ci/deb "$(SWIFT)" $(TRAITS)
 
 install: setup  ## install cipherctl, its manual page and completions (PREFIX=/usr/local, DESTDIR= for packages)
 	$(SWIFT) build -c release --product cipherctl
