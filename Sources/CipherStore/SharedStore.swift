@@ -52,6 +52,9 @@ public final class SharedStore: DatabaseWriter {
     /// The epoch of the store's data key: 1 at first, incremented by each rotation.
     public var epoch: UInt64 { connections.keeper.identity.epoch }
 
+    /// The files of the store, as links led when it was opened.
+    package var paths: StorePaths { connections.paths }
+
     var suspension: DatabaseSuspension { connections.suspension }
     /// The keys of the store, for their administration.
     var fileKey: FileKey { connections.fileKey }

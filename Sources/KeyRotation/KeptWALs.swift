@@ -25,7 +25,14 @@ struct KeptWALs {
         let names = copies.map { "\"\($0)\"" }.joined(separator: ", ")
         let kind = copies.count == 1 ? "is a copy of a damaged WAL" : "are copies of damaged WALs"
         return "\(names) \(kind). Commits may be there that the store does not have, and only the present key reads "
-            + "them."
+            + "them.\(owners)"
+    }
+
+    /// The other users who own copies: a member of the group may have put another file there.
+    private var owners: String {
+        let found = Set(copies.compactMap { (try? Files.ownStatus(of: $0))??.owner })
+        let others = found.subtracting([ProcessInspector.effectiveUser]).sorted().map { "user \($0)" }
+        return others.isEmpty ? "" : " It belongs to \(CountText.list(others))."
     }
 
     /// The command that reads the newest copy.

@@ -78,7 +78,7 @@ extension StoreError {
     static func restless(_ path: String) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: it was written to continuously.",
-            why: "The remaining changes did not fit into a pause, or a program that does not pause wrote after it.",
+            why: "Writers changed more than a pause can carry over, or a program without a lease wrote in the pause.",
             remedy: "Allow a longer pause, or rotate when less is written. Nothing was changed.")
     }
 
@@ -93,8 +93,8 @@ extension StoreError {
                 ? "Run it as root: the error then names the process. "
                 : holders.allSatisfy(\.isIdentified) ? "" : unidentified)
                 + "Close the database there. It may be a shell, a backup tool, a program with a DatabasePool or "
-                + "DatabaseQueue, or a store that was suspended inside an access: let that access end, and continue the "
-                + "process if it is stopped. Nothing was changed.")
+                + "DatabaseQueue, or a store whose lock file was removed. It may also be a store that was suspended inside "
+                + "an access: let that access end, and continue the process if it is stopped. Nothing was changed.")
     }
 
     static func outrun(_ path: String, walBytes: Int, limitBytes: Int) -> StoreError {
@@ -128,7 +128,7 @@ extension StoreError {
     static func newKeyNotProved(_ path: String) -> StoreError {
         StoreError(
             .invalidKey, what: "\"\(path)\" was not rotated: the new key was not given a second time.",
-            why: "The source that was asked to confirm it gave another key.",
+            why: "The key source gave another key the second time.",
             remedy: "Store the new key first, so that it is what the source gives. Nothing was changed.")
     }
 

@@ -26,7 +26,7 @@ struct RotationPreflight {
         self.options = options
         self.checksMode = checksMode
         self.isCancelled = isCancelled
-        paths = StorePaths(store.path)
+        paths = store.paths
     }
 
     /// Makes the plan and throws an error for its first obstacle.

@@ -218,8 +218,8 @@ extension DatabaseSwitch.Step {
         case (.completed, .rotation): .rotationCompleted
         case (.walReplaced, .recovery): .recoveryWALReplaced
         case (.renamed, .recovery): .recoveryRenamed
-        case (.durable, .recovery): .recoveryMoved
-        case (.invalidated, .recovery): .recoveryDurable
+        case (.durable, .recovery): .recoveryDurable
+        case (.invalidated, .recovery): .recoveryInvalidated
         case (.proved, _), (.invalidated, .rotation), (.announced, .recovery), (.completed, .recovery): nil
         }
     }

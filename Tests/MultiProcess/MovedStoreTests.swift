@@ -64,7 +64,7 @@ import Testing
         #expect(actor.ask("mark 1") == "ok")
         // Under its second name it is a store without its sidecar, which cannot be opened by accident.
         let other = try ActorProcess()
-        #expect(other.ask("open \(folder.path("link.db")) raw")?.hasPrefix("error saltMissing") == true)
+        #expect(other.ask("open \(folder.path("link.db")) raw")?.hasPrefix("error hardLinked") == true)
     }
 
     @Test("a store that was replaced during a suspension throws storeMoved behind it, before any access")
@@ -147,17 +147,60 @@ import Testing
         #expect(actor.ask("mark 1")?.hasPrefix("error storeMoved") == true)
         #expect(try total(after: actor) == "ok 4")
 
+        let stock = try ActorProcess()
+        #expect(stock.ask("open \(path) raw")?.hasPrefix("ok") == true && stock.ask("stock-key") == "ok")
         let second = try ActorProcess()
         #expect(second.ask("open \(path) raw")?.hasPrefix("ok") == true)
         #expect(second.ask("mark 1") == "ok")
         for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
-        let other = try ActorProcess()
-        #expect(other.ask("open \(path) raw")?.hasPrefix("ok") == true)
-        #expect(other.ask("mark 1") == "ok" && other.ask("checkpoint")?.hasPrefix("ok") == true)
+        #expect(stock.ask("stock-write \(path) stock emptying") == "ok")
         #expect(second.ask("mark 1")?.hasPrefix("error storeMoved") == true)
-        other.end()
-        // The commit in the removed WAL is lost, that of the other process is not.
+        stock.end()
+        // The commit in the removed WAL is lost, that of the other program is not.
         #expect(try total(after: second) == "ok 5")
+    }
+
+    // Story: the opener got in, and neither its commits nor those of the removed WAL were all there at the end.
+    @Test("an opening that finds neither -wal nor -shm beside a process that has the store open is refused")
+    func openedAfterRemoval() throws {
+        let actor = try actor("open")
+        #expect(actor.ask("mark 2") == "ok")
+        for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
+        let other = try ActorProcess()
+        for command in ["open", "open-read-only"] {
+            let answer = other.ask("\(command) \(path) raw") ?? "died"
+            let holder = "process \(actor.processIdentifier)"
+            #expect(answer.hasPrefix("error storeInUse") && answer.contains(holder), "\(answer)")
+        }
+        #expect(actor.ask("close") == "ok")
+        #expect(other.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(try total(after: other) == "ok 4")
+    }
+
+    // Story: the suspension closed the connections without a checkpoint; the resumption opened a new, empty WAL. 6 rows
+    // became 3.
+    @Test("commits whose WAL was removed are copied by a suspension too", arguments: [["-wal"], ["-wal", "-shm"]])
+    func removedBeforeSuspension(endings: [String]) throws {
+        let actor = try actor("open")
+        #expect(actor.ask("checkpoint")?.hasPrefix("ok") == true)
+        #expect(actor.ask("mark 2") == "ok")
+        for ending in endings { try FileManager.default.removeItem(atPath: path + ending) }
+        #expect(actor.ask("suspend")?.hasPrefix("ok") == true && actor.ask("resume") == "ok")
+        #expect(actor.ask("total") == "ok 4")
+        #expect(actor.ask("mark 1") == "ok")
+        #expect(try total(after: actor) == "ok 5")
+    }
+
+    // Story: a snapshot kept SQLite's close from copying anything, and the close said nothing.
+    @Test("a close that a snapshot keeps from copying a removed WAL fails, and succeeds after the snapshot")
+    func snapshotAtClose() throws {
+        let actor = try actor("open")
+        #expect(actor.ask("mark 2") == "ok" && actor.ask("snapshot") == "ok" && actor.ask("mark 2") == "ok")
+        for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
+        let answer = actor.ask("close") ?? "died"
+        #expect(answer.hasPrefix("error storeMoved") && answer.contains("snapshot"), "\(answer)")
+        #expect(actor.ask("snapshot-end") == "ok")
+        #expect(try total(after: actor) == "ok 6")
     }
 
     // Story: another process opened the store, read and closed it. Nobody had written, and the close saved nothing.
@@ -167,10 +210,10 @@ import Testing
         // Otherwise the reader would find no tables of the store, and create them.
         #expect(actor.ask("checkpoint")?.hasPrefix("ok") == true)
         #expect(actor.ask("mark 2") == "ok")
-        for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
         let reader = try ActorProcess()
-        #expect(reader.ask("open \(path) raw")?.hasPrefix("ok") == true)
-        #expect(reader.ask("close") == "ok")
+        #expect(reader.ask("open \(path) raw")?.hasPrefix("ok") == true && reader.ask("stock-key") == "ok")
+        for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
+        #expect(reader.ask("stock-hold \(path)") == "ok" && reader.ask("stock-close") == "ok")
         reader.end()
         waitForNextCheck()
         #expect(actor.ask("mark 1")?.hasPrefix("error storeMoved") == true)

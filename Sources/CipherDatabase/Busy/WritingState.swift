@@ -19,5 +19,5 @@ final class WritingState {
     var checkpointer: Checkpointer?
     /// Counts the commits for the monitor of other connections' commits; nil for a database that no other connection
     /// can change.
-    @exclusivity(unchecked) var link: ProcessLink?
+    @exclusivity(unchecked) var link: MonitorLink?
 }

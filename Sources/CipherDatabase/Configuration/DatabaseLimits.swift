@@ -35,11 +35,17 @@ enum DatabaseLimits {
     static let restartPauseMicroseconds: UInt32 = 100
     /// Frames after which a checkpoint that another writer prevented is tried again.
     static let framesBeforeRetry = 50
+    /// How often a close repeats an interrupted checkpoint, without which commits are lost.
+    static let interruptedCheckpoints = 100
     /// How long a writer trusts that the WAL and its index are in place, in nanoseconds.
     static let walCheckInterval: UInt64 = 2_000_000
     /// How long an opening waits for a process that is ending and still has the WAL open, and how often it checks.
     static let emptiedWALWait = Duration.seconds(2)
     static let emptiedWALPause = Duration.milliseconds(2)
+    /// How long an opening that finds no WAL waits for a process that has the database open to make one, and how often it
+    /// checks.
+    static let removedWALWait = Duration.seconds(3)
+    static let removedWALPause = Duration.milliseconds(10)
     /// How often a snapshot pool is begun again because others have committed meanwhile: before they have to wait, and
     /// by a database that only reads.
     static let snapshotAttempts = 8

@@ -47,9 +47,9 @@ package protocol ConnectionObserver: AnyObject {
 final class ObserverKeeper: @unchecked Sendable {
     @exclusivity(unchecked) var observer: (any ConnectionObserver)?
     /// For the commits of other connections; nil for a database that no other connection can change.
-    let link: ProcessLink?
+    let link: MonitorLink?
 
-    init(link: ProcessLink? = nil) { self.link = link }
+    init(link: MonitorLink? = nil) { self.link = link }
 }
 
 extension Database {

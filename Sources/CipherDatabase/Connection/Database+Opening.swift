@@ -68,6 +68,8 @@ extension Database {
         key: KeyOrigin = .fromPrepareDatabase, wal: Bool = false
     ) throws -> Database {
         try SQLiteLibrary.requireCipher()
+        // As links led when the database was opened first. They may lead elsewhere for a later connection.
+        let path = fileKey.opening.paths?.database ?? path
         func attempt() throws -> Database {
             try openNow(
                 path: path, label: label, configuration: configuration, fileKey: fileKey, role: role, key: key, wal: wal

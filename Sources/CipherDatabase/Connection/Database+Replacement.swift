@@ -50,4 +50,13 @@ extension DatabaseError {
                 "this connection met a damaged page, and another one was opened in its place. Prepare the statement "
                 + "again in the next access; `cipherctl verify` lists the damaged pages")
     }
+
+    /// A use of something that belongs to a connection of an empty file, which another connection has filled.
+    static func fileWasCreated() -> DatabaseError {
+        DatabaseError(
+            resultCode: .SQLITE_MISUSE,
+            message:
+                "this connection was opened before the file had a page, and another one was opened in its place. Prepare the "
+                + "statement again in the next access")
+    }
 }

@@ -251,6 +251,10 @@ public final class Database {
     ) -> any Error {
         // A refusal that C code ignored must not be taken for another error's reason.
         if let refusal = connectionKey.takeRefusal(), code.primaryResultCode == .SQLITE_AUTH { return refusal }
+        if hooks.isDeniedBySuspension {
+            hooks.isDeniedBySuspension = false
+            if code.primaryResultCode == .SQLITE_AUTH { return DatabaseError.suspended(sql: sql) }
+        }
         if code == .SQLITE_CONSTRAINT_COMMITHOOK, let veto = transaction.veto.take() {
             transaction.isVetoed = true
             return veto

@@ -3,20 +3,6 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Where the key of a connection comes from.
-package enum KeyOrigin: Sendable {
-    /// From the functions of ``Configuration/prepareDatabase(_:)``.
-    case fromPrepareDatabase
-    /// From a key source that was read already; a store that does not exist is created with these settings.
-    case secret(Secret, creatingWith: CipherSettings)
-    /// From the file key, which has the keys of an earlier opening (``FileKey/successor()``); nothing is created.
-    case knownKeys
-    /// A random one that is not stored, for a temporary file; keys that preparing functions set are not used.
-    case throwaway
-
-    var isFromPrepareDatabase: Bool { if case .fromPrepareDatabase = self { true } else { false } }
-}
-
 /// The keys of one connection, from its first pragma until it is closed.
 ///
 /// While a connection is prepared this type collects key and settings, supplies the salt and records it. Afterwards it
@@ -53,6 +39,8 @@ final class ConnectionKey {
     /// The settings that pragmas have requested since the key was settled.
     private var asked: PendingCipherSettings?
     private var refusal: (any Error)?
+    /// The salt that was generated for a new file, until page 1 is there.
+    private var newFileSalt: Salt?
 
     init(handle: ConnectionHandle, fileKey: FileKey, configuration: Configuration) {
         self.handle = handle
@@ -62,11 +50,25 @@ final class ConnectionKey {
 
     /// The suspension of the file.
     var suspension: DatabaseSuspension { fileKey.opening.suspension }
+    /// Reports what the owner of the file must know.
+    func notice(_ text: String) { fileKey.opening.notice(text) }
     /// Who the connection is in the history of changes.
     var author: HistoryIdentity { fileKey.opening.author }
 
     /// Whether the connection encrypts what it writes.
     var isKeyed: Bool { if case .unkeyed = phase { false } else { true } }
+
+    /// Whether the file had no page 1 when this was last examined.
+    var awaitsFirstPage: Bool { newFileSalt != nil }
+
+    /// Whether another connection has written page 1 of a new file first: under another salt, so that this connection can
+    /// read no page.
+    func hasOtherSalt() -> Bool {
+        guard let salt = newFileSalt, let first = handle.readFile(Salt.byteCount, at: 0), first.count == Salt.byteCount
+        else { return false }
+        if first == salt.bytes { newFileSalt = nil }
+        return first != salt.bytes
+    }
 
     /// The error of the last refusal, returned once.
     func takeRefusal() -> (any Error)? {
@@ -155,6 +157,7 @@ final class ConnectionKey {
             if pending.saltOrigin == .file && pending.needsSidecar { throw fileKey.standardFile() }
             let key = try fileKey.pageKey(of: secret, salt: salt, settings: pending.settings)
             try setKey(secret, key)
+            if pending.isNewFile && pending.saltOrigin == .generated && !pending.needsSidecar { newFileSalt = salt }
             // An existing file whose salt the user has set: page 1 proves the salt, so it is recorded.
             if pending.needsSidecar && !pending.isNewFile { try fileKey.recordFound(key) }
         } else {
@@ -402,65 +405,5 @@ final class ConnectionKey {
         // A raw key is given with its salt later, when the salt is settled.
         guard secret.isPassphrase else { return handle.setRawKey(secret, salt: nil) }
         return secret.withBytes { handle.setKey($0) }
-    }
-}
-
-extension ConnectionHandle {
-    /// Sets the key of its pages in SQLCipher as a raw keyspec, and after it the cipher settings.
-    ///
-    /// The keyspec `x'<64 hex digits><32 hex digits>'` needs no derivation and overrides any salt that is set
-    /// otherwise.
-    /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
-    func setRawKey(_ key: PageKey) -> ResultCode {
-        let code = key.keyspec.withBytes { setKey($0) }
-        guard code == .SQLITE_OK else { return code }
-        for (setting, value) in key.settings.pragmas {
-            let code = runPragma("PRAGMA \(setting.rawValue) = \(value)")
-            guard code == .SQLITE_OK else { return code }
-        }
-        return .SQLITE_OK
-    }
-
-    /// Sets a raw key in SQLCipher that has no salt yet: SQLCipher reads the salt from the file, or from a pragma.
-    func setRawKey(_ secret: Secret, salt: Salt?) -> ResultCode {
-        secret.keyspec(salt: salt).withBytes { setKey($0) }
-    }
-
-    /// Runs a pragma of the library to its end.
-    func runPragma(_ sql: String) -> ResultCode {
-        let (code, compiled, _) = prepare(sql, persistent: false)
-        guard code == .SQLITE_OK, let compiled else { return code }
-        let statement = StatementHandle(compiled)
-        defer { statement.finalize() }
-        var step: CInt
-        repeat { step = statement.step() } while step == ResultCode.SQLITE_ROW.rawValue
-        return step == ResultCode.SQLITE_DONE.rawValue ? .SQLITE_OK : ResultCode(rawValue: step)
-    }
-
-    /// The first column of a pragma's first row.
-    func pragmaValue(_ sql: String) -> String? { pragmaAnswer(sql).value }
-
-    /// The first column of a pragma's first row, and the code of its statement: an interrupted one has no row either.
-    func pragmaAnswer(_ sql: String) -> (code: ResultCode, value: String?) {
-        let (code, compiled, _) = prepare(sql, persistent: false)
-        guard code == .SQLITE_OK, let compiled else { return (code, nil) }
-        let statement = StatementHandle(compiled)
-        defer { statement.finalize() }
-        let step = ResultCode(rawValue: statement.step())
-        return (step, step == .SQLITE_ROW ? statement.stringOrNil(at: 0) : nil)
-    }
-}
-
-extension CipherSettings {
-    /// The pragmas that differ from SQLCipher 4's defaults. A raw key does not depend on the rounds of the KDF. They
-    /// are set so that `PRAGMA kdf_iter` returns those of the passphrase.
-    var pragmas: [(CipherPragma.Setting, String)] {
-        var pragmas: [(CipherPragma.Setting, String)] = []
-        if pageBytes != CipherSettings.sqlCipher4.pageBytes { pragmas.append((.pageBytes, String(pageBytes))) }
-        if hmacHash != .sha512 { pragmas.append((.hmacHash, "HMAC_\(hmacHash.rawValue.uppercased())")) }
-        if kdfHash != .sha512 { pragmas.append((.kdfHash, "PBKDF2_HMAC_\(kdfHash.rawValue.uppercased())")) }
-        if kdfRounds != CipherSettings.sqlCipher4.kdfRounds { pragmas.append((.kdfRounds, String(kdfRounds))) }
-        if plaintextHeaderBytes != 0 { pragmas.append((.plaintextHeader, String(plaintextHeaderBytes))) }
-        return pragmas
     }
 }

@@ -289,6 +289,15 @@ struct FileDiagnosis {
         return DatabaseHeader(first)?.journalMode == .rollback
     }
 
+    /// Whether the header says that the database is in WAL mode.
+    ///
+    /// - Parameter default: The answer for a file whose header does not show it, unless that is empty.
+    func isInWALMode(otherwise default: Bool) throws -> Bool {
+        let (first, fileBytes) = try beginning()
+        guard fileBytes > 0 else { return false }
+        return DatabaseHeader(first)?.journalMode.map { $0 == .writeAheadLog } ?? `default`
+    }
+
     /// Whether SQLite will play a rollback journal back into the file.
     func mayBePlayedBack() throws -> Bool {
         try !file.hidesJournal && Files.byteCount(StorePaths(path).journal) ?? 0 > 0

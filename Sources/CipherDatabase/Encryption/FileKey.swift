@@ -62,7 +62,7 @@ package final class FileKey: Sendable {
 
     /// - Parameters:
     ///   - path: The database file, or a path that ``MemoryPath`` recognizes as a database without a file.
-    ///   - keys: Keys of its sidecar that are known already; connections are given them by ``KeyOrigin/held``.
+    ///   - keys: Keys of its sidecar that are known already; connections are given them by ``KeyOrigin/knownKeys``.
     ///   - acceptsFormerSidecar: Whether a sidecar is accepted that is older than the one that the store has recorded.
     package init(
         path: String, configuration: Configuration, holding keys: SidecarKeys? = nil, acceptsFormerSidecar: Bool = false
@@ -85,7 +85,7 @@ package final class FileKey: Sendable {
     /// A new file key of the same file with the same suspension, notices and keys, and nothing else. It is for reopening
     /// a store whose file was replaced, without a derivation and without reading its key source.
     ///
-    /// Its connections are opened with ``KeyOrigin/held``. They read the sidecar again. The master key of a store with
+    /// Its connections are opened with ``KeyOrigin/knownKeys``. They read the sidecar again. The master key of a store with
     /// slots opens the data key of any later epoch, even if slots were added or removed, until a rotation renews the
     /// master key. A direct store has only the former data key. If the keys do not fit then, opening throws
     /// `keyRotated`.
@@ -282,7 +282,11 @@ package final class FileKey: Sendable {
             if settings != nil { throw standardFile() }
             return .pending(PendingCipherSettings(isNewFile: false, salt: salt, saltOrigin: .file))
         case .plaintextHeader:
-            if settings != nil { throw saltMissing() }
+            if settings != nil {
+                // A second name of a store has no sidecar beside it.
+                try diagnosis.requireOneName()
+                throw saltMissing()
+            }
             return .pending(PendingCipherSettings(isNewFile: false, salt: nil, saltOrigin: .unknown))
         }
     }

@@ -198,7 +198,7 @@ package final class FileOpening: Sendable {
     /// - Parameter hasOthers: Whether other connections have a file open that is, or was, at the path.
     func connect(_ path: String, readonly: Bool, hasOthers: Bool) throws -> ConnectionHandle {
         try paths?.requireShortPath()
-        try requireUsableCompanions()
+        let isFirst = try requireUsableCompanions()
         let missing = try provideFile(readonly: readonly, hasOthers: hasOthers)
         do {
             let handle = try ConnectionHandle.open(
@@ -206,6 +206,7 @@ package final class FileOpening: Sendable {
             do {
                 try requireOpened(handle)
                 if filtersJournal { try settleJournal(handle) }
+                if isFirst { try requireNoRemovedWAL(handle) }
             } catch {
                 handle.close()
                 throw error
@@ -220,12 +221,17 @@ package final class FileOpening: Sendable {
         }
     }
 
-    private func requireUsableCompanions() throws(StoreError) {
-        guard let paths, !isImmutable else { return }
+    /// - Returns: Whether this is the first connection of the opening.
+    private func requireUsableCompanions() throws(StoreError) -> Bool {
+        guard let paths, !isImmutable else { return false }
         let companions = CompanionFiles(paths)
-        guard !state.withLock({ $0.hasProvedCompanions }) else { return try companions.requireOwn() }
+        if state.withLock({ $0.hasProvedCompanions }) {
+            try companions.requireOwn()
+            return false
+        }
         try companions.requireUsable()
         state.withLock { $0.hasProvedCompanions = true }
+        return true
     }
 
     /// The reason why SQLite's own opening of the database or a file beside it was refused on this thread; nil for another
@@ -257,6 +263,14 @@ package final class FileOpening: Sendable {
             let journal = try RollbackJournal(beside: paths.database)
         else { return handle.hideJournal() }
         try journal.requireTrusted()
+    }
+
+    /// Refuses an opening where the WAL was removed from processes that have the store open.
+    private func requireNoRemovedWAL(_ handle: ConnectionHandle) throws {
+        guard let paths,
+            try FileDiagnosis(handle, path: paths.database).isInWALMode(otherwise: filtersJournal)
+        else { return }
+        try RemovedWAL(paths).refuse()
     }
 
     /// Creates the file of a new database before SQLite does, which would let the umask determine its permissions.

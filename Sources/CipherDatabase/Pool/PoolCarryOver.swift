@@ -11,7 +11,7 @@ package struct PoolCarryOver: Sendable {
     let observers: ObserverKeeper
 
     /// For the commits of other connections.
-    package var processLink: ProcessLink? { observers.link }
+    package var monitorLink: MonitorLink? { observers.link }
 
     /// Statistics of the writes, over all pools that shared this state.
     package var writeStatistics: WriteStatistics { writeTurn?.statistics ?? WriteStatistics() }

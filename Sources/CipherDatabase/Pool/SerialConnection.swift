@@ -231,6 +231,7 @@ final class SerialConnection: @unchecked Sendable {
 
     private func beginAccess() {
         user.store(CurrentThread.id, ordering: .relaxed)
+        if db.connectionKey.awaitsFirstPage { replaceIfOtherSalt() }
         db.beginAccess()
         if let watch { db.access.watchedRead = watch.begin(on: self, named: db.label) }
     }
@@ -251,9 +252,20 @@ final class SerialConnection: @unchecked Sendable {
         let former = db
         let isUnusable = reopen != nil && !former.isClosed && former.handle.isInAutocommit && !former.canReadPages()
         former.health.mayBeUnusable = false
-        guard isUnusable, let reopen, let next = try? reopen(former) else { return }
+        if isUnusable { replace(because: .connectionWasReplaced()) }
+    }
+
+    /// Opens another connection in the place of one that was opened on a new file, if another one has made page 1 since.
+    private func replaceIfOtherSalt() {
+        guard !db.isClosed, db.handle.isInAutocommit, db.connectionKey.hasOtherSalt() else { return }
+        replace(because: .fileWasCreated())
+    }
+
+    private func replace(because reason: DatabaseError) {
+        let former = db
+        guard let reopen, let next = try? reopen(former) else { return }
         life.withLock { _ in db = next }
-        former.discard(because: DatabaseError.connectionWasReplaced())
+        former.discard(because: reason)
     }
 
     /// Runs an access of a task on this thread, which holds the connection.
@@ -330,7 +342,8 @@ final class SerialConnection: @unchecked Sendable {
     /// - Parameters:
     ///   - isPause: Whether the connection is opened again soon: the WAL is left as it is, and the holder row is kept.
     ///   - willClose: Runs right before, as part of the last access.
-    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while its statements are alive; it stays open then.
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while its statements are alive, ``StoreError`` `storeMoved` where it would lose
+    ///   the commits of a removed WAL; it stays open then.
     func close(isPause: Bool = false, willClose: () -> Void = {}) throws {
         if isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         if ForkWatch.count != forkCount { return try db.close() }
@@ -343,11 +356,12 @@ final class SerialConnection: @unchecked Sendable {
             defer { db.endAccess(allowsOpenTransaction: true) }
             db.rollbackIfNeeded()
             willClose()
-            // First, so that no thread interrupts a connection that is being closed.
-            life.withLock { $0.isOpen = false }
-            if isPause && !db.isClosed { db.handle.setCheckpointOnClose(false) }
-            db.writing.keepsWriteTurn = isPause
             do {
+                if !db.isClosed { try db.saveRemovedWAL() }
+                // First, so that no thread interrupts a connection that is being closed.
+                life.withLock { $0.isOpen = false }
+                if isPause && !db.isClosed { db.handle.setCheckpointOnClose(false) }
+                db.writing.keepsWriteTurn = isPause
                 try db.close()
             } catch {
                 life.withLock { $0.isOpen = true }

@@ -106,9 +106,9 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     /// The link for the commits of other connections, of a file that they can change.
-    private static func link(_ fileKey: FileKey, _ writeTurn: WriteTurn?) -> ProcessLink? {
+    private static func link(_ fileKey: FileKey, _ writeTurn: WriteTurn?) -> MonitorLink? {
         guard let paths = fileKey.paths, !fileKey.opening.isImmutable else { return nil }
-        return ProcessLink(paths: paths, suspension: fileKey.opening.suspension, writeTurn: writeTurn)
+        return MonitorLink(paths: paths, suspension: fileKey.opening.suspension, writeTurn: writeTurn)
     }
 
     deinit { checkpointer.close() }

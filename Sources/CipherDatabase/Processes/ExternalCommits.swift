@@ -1,5 +1,5 @@
 /// The commits of other connections.
-package enum ExternalChange: Sendable {
+package enum PollFinding: Sendable {
     case nothing
     /// Anything: nothing is recorded, or not all of it.
     case everything
@@ -54,7 +54,7 @@ package struct ExternalCommits {
     /// The finding of a poll in its transaction.
     private struct Finding {
         let version: Int64
-        var change = ExternalChange.nothing
+        var change = PollFinding.nothing
         var history: SeenHistory?
     }
 
@@ -62,7 +62,7 @@ package struct ExternalCommits {
     ///
     /// - Returns: What other connections have committed since the last poll.
     /// - Throws: ``DatabaseError``; the next poll finds what this one has missed.
-    package mutating func poll(_ db: Database) throws -> ExternalChange {
+    package mutating func poll(_ db: Database) throws -> PollFinding {
         // Before the snapshot: after a commit in between, the next poll reads once more than necessary, and misses nothing.
         let position = db.commitPosition
         if case .version(_, let known?) = seen, known == position { return .nothing }
@@ -164,7 +164,7 @@ extension Database {
     }
 
     /// The commits, and the part of the history that shows them.
-    fileprivate func externalChanges(since known: SeenHistory?) throws -> (ExternalChange, SeenHistory?) {
+    fileprivate func externalChanges(since known: SeenHistory?) throws -> (PollFinding, SeenHistory?) {
         guard let catalog = try historyCatalog() else { return (.everything, nil) }
         guard let known else { return (.everything, try seenHistory()) }
         let limit = DatabaseLimits.listedExternalChanges
@@ -184,7 +184,7 @@ extension Database {
 
     private func recorded(
         _ known: SeenHistory, _ latest: SeenHistory?, _ entries: [HistoryEntry], changedTables: Set<String> = []
-    ) -> ExternalChange {
+    ) -> PollFinding {
         guard let latest else { return .everything }
         var (tables, coversAll) = (latest.tables, latest.coversAllTables)
         if known.generation != latest.generation {
@@ -251,7 +251,7 @@ private struct SeenHistory {
     }
 }
 
-extension ExternalChange {
+extension PollFinding {
     /// Whether it touches a region, as far as that is known.
     package func touches(_ region: DatabaseRegion) -> Bool {
         switch self {

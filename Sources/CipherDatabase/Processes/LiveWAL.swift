@@ -145,6 +145,14 @@ extension LiveWAL.Fault {
         }
     }
 
+    /// The error of a close that could not copy all commits.
+    func unsaved(frames: Int) -> StoreError {
+        StoreError(
+            .storeMoved, what: "The store was not closed: \(CountText.text(frames, "page")) of commits would be lost.",
+            why: "\(error.what) A snapshot, or another process that has the removed file open, reads former commits.",
+            remedy: "End every snapshot and every other process that has the store open, then close it again.")
+    }
+
     private static let reopen =
         "Close the store in every process, and open it again. Never remove the files of a store that is open."
 }
@@ -168,6 +176,25 @@ extension Database {
         if let fault = gating.wal?.fault(handle, always: always) { throw fault.error }
     }
 
+    /// Copies the commits of a WAL that has lost its name into the database, before the writing connection is closed: no
+    /// later opening finds them. A snapshot or another process may keep the close from doing it.
+    ///
+    /// - Throws: ``StoreError`` `storeMoved` where not all of them could be copied.
+    func saveRemovedWAL() throws {
+        guard !configuration.readonly, !health.hasFailedToSync, let fault = gating.wal?.fault(handle, always: true),
+            fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true
+        else { return }
+        var result = handle.checkpointPassively()
+        // SQLite keeps an interruption by a suspension for the next call, which forgets it at its end.
+        for _ in 0..<DatabaseLimits.interruptedCheckpoints where result.code == .SQLITE_INTERRUPT {
+            result = handle.checkpointPassively()
+        }
+        gating.wal?.didCopyFrames()
+        guard result.code == .SQLITE_OK, result.checkpointedFrames >= result.walFrames else {
+            throw fault.unsaved(frames: result.walFrames - result.checkpointedFrames)
+        }
+    }
+
     /// Decides before the connection is closed whether that may copy the WAL into the database.
     ///
     /// If the names are gone and nobody has written the database, copying keeps the commits that this process still
@@ -176,5 +203,18 @@ extension Database {
         guard let fault = gating.wal?.fault(handle, always: true) else { return }
         if fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true { return }
         handle.setCheckpointOnClose(false)
+        if hasUncopiedFrames(fault) {
+            connectionKey.notice(
+                "\"\(path)\": commits of a WAL that was removed, replaced or cut are lost. The close did not copy them: that "
+                    + "would overwrite later writes of another process, or they are not complete.")
+        }
+    }
+
+    private func hasUncopiedFrames(_ fault: LiveWAL.Fault) -> Bool {
+        switch fault {
+        case .indexTruncated: false
+        case .walTruncated(_, _, _, let isCopied): !isCopied
+        case .missing, .replaced: handle.walIndex.map { $0.checkpointedFrames < $0.frames } ?? false
+        }
     }
 }

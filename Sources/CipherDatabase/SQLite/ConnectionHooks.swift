@@ -13,6 +13,8 @@ final class ConnectionHooks {
     @exclusivity(unchecked) var hasWaited = false
     /// Whether the library is compiling a statement, and will check it before it runs.
     @exclusivity(unchecked) var isCompiling = false
+    /// Whether a statement was denied because a suspension had begun, until the error is made.
+    @exclusivity(unchecked) var isDeniedBySuspension = false
     /// Called while another connection holds a lock; returns whether to try again. The number counts earlier tries.
     var isBusy: ((Int) -> Bool)?
     /// Called after each commit of the main database in WAL mode; the number is the length of the WAL in frames.
@@ -293,6 +295,7 @@ private func authorizerCallback(
     if let gate = hooks.gate, gate.isSuspended, !hooks.isCompiling, !gate.isInCall, hooks.isInternal?() != true,
         effects.mayWrite || StatementEffects.changesRows(action)
     {
+        hooks.isDeniedBySuspension = true
         return SQLITE_DENY
     }
     if let own = hooks.ownRequest(action, first, second, schema, by: source), authorize(own) != .allow {

@@ -65,7 +65,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// The known facts about the commits of other connections.
     var external = ExternalCommits()
     /// Looks for them; nil while nobody wants to know.
-    var monitor: ProcessMonitor?
+    var monitor: CommitMonitor?
 
     /// One observer and how long it is notified.
     final class Observation {
@@ -535,9 +535,9 @@ private enum Brokers {
 extension ObservationBroker {
     /// Begins to poll for commits of other connections, where an observer wants to know of them.
     func followExternalCommits(_ observer: any TransactionObserver, on db: Database) {
-        guard let observer = observer as? any RegionObserver, let link = db.processLink else { return }
+        guard let observer = observer as? any RegionObserver, let link = db.monitorLink else { return }
         if let monitor, !monitor.isStopped { return monitor.add(observer) }
-        let monitor = ProcessMonitor(link)
+        let monitor = CommitMonitor(link)
         monitor.add(observer)
         // After the registration of the monitor: its first poll sees every commit in between.
         external.begin(db)
@@ -570,7 +570,7 @@ extension ObservationBroker {
         report(isSchemaChanged ? .everything : change, poll, on: db)
     }
 
-    private func report(_ change: ExternalChange, _ poll: ExternalPoll, on db: Database) {
+    private func report(_ change: PollFinding, _ poll: ExternalPoll, on db: Database) {
         for observation in observations where observation.isExternalCommitObserver {
             (observation.observer as? any ExternalCommitObserver)?.didCommitExternally()
         }

@@ -1,5 +1,8 @@
 import CipherDatabase
 
+/// A request that tables can be joined to.
+public protocol JoinableRequest<RowDecoder>: TypedRequest, RelationRequest {}
+
 // The association calls of requests, record types and tables.
 
 extension JoinableRequest {

@@ -30,9 +30,6 @@ public protocol AggregatingRequest: RelationRequest {}
 /// A request of the rows of a table.
 public protocol TableRequest: RelationRequest {}
 
-/// A request that tables can be joined to.
-public protocol JoinableRequest<RowDecoder>: TypedRequest, RelationRequest {}
-
 /// A request or an association: what they have in common, for extensions of one's own.
 ///
 /// ```swift

@@ -70,14 +70,14 @@ extension Database {
     package func requestStatistics() throws -> RequestStatistics { try records().statistics }
 
     /// The state that the record layer keeps for this connection.
-    func records() throws -> RecordStorage {
+    func records() throws -> RequestCache {
         let generation = try schemaGeneration()
-        if let storage = features[RecordStorage.key] {
+        if let storage = features[RequestCache.key] {
             storage.compare(generation)
             return storage
         }
-        let storage = RecordStorage(generation: generation)
-        features.add(storage, for: RecordStorage.key, at: .close)
+        let storage = RequestCache(generation: generation)
+        features.add(storage, for: RequestCache.key, at: .close)
         return storage
     }
 

@@ -13,6 +13,7 @@ package struct BackupMoment: Sendable {
 extension SharedStore {
     /// Runs a backup as one access: a switch to a new key waits for its end, as for that of any long read.
     package func withBackupKeys<T>(_ body: (DatabasePool, SidecarKeys) throws -> T) throws -> T {
+        try connections.keeper.requireInPlace()
         guard let keys = fileKey.keys else { throw StoreError.noBackupKeys(path) }
         return try access { try body($0, keys) }
     }
@@ -29,7 +30,7 @@ extension SharedStore {
     ) throws -> T {
         let view = try pool.makePageSnapshot(watch.lockWait)
         defer { try? view.close() }
-        let sidecar = try Self.sidecar(keys, of: view, at: path)
+        let sidecar = try Self.sidecar(keys, of: view, at: paths.database)
         let moment = BackupMoment(view: view, sidecar: sidecar, sidecarBytes: try sidecar.encoded(keys: keys))
         let result: T
         do {
@@ -44,8 +45,7 @@ extension SharedStore {
     }
 
     /// The sidecar that belongs to the frozen pages: the present one, without a rotation that is in progress.
-    private static func sidecar(_ keys: SidecarKeys, of view: PageSnapshot, at path: String) throws -> Sidecar {
-        let database = StorePaths(path).database
+    private static func sidecar(_ keys: SidecarKeys, of view: PageSnapshot, at database: String) throws -> Sidecar {
         let files = SidecarFiles(databasePath: database)
         guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else {
             throw StoreError.noBackupKeys(database)

@@ -2,7 +2,6 @@ import CipherDatabase
 import Foundation
 import KeyCustody
 import PageFormat
-import RotationCore
 import StoreCrypto
 import StorePlatform
 import Synchronization

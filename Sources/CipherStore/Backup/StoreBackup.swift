@@ -17,7 +17,7 @@ struct StoreBackup {
     let target: BackupBundle
     let watch: BackupWatch
 
-    private var paths: StorePaths { StorePaths(store.path) }
+    private var paths: StorePaths { store.paths }
 
     /// The data that was copied while the store could not be switched to a new key.
     private struct Copy {

@@ -47,6 +47,7 @@ public struct StoreKeys: Sendable {
     @discardableResult
     public func test(_ source: KeySource) throws -> Slot? {
         try store.requireOpen()
+        try store.connections.keeper.requireInPlace()
         let opened = try KeyAdministration.unlock(databasePath: databasePath, with: source.read())
         return opened.keys.openedBy.map(Slot.init)
     }
@@ -174,10 +175,11 @@ public struct StoreKeys: Sendable {
 
     // MARK: Steps
 
-    private var databasePath: String { StorePaths(store.path).database }
+    private var databasePath: String { store.paths.database }
 
     private func administration(changing: Bool = false) throws -> KeyAdministration {
         try store.requireOpen()
+        try store.connections.keeper.requireInPlace()
         if changing && store.configuration.readonly {
             throw DatabaseError(
                 resultCode: .SQLITE_READONLY,

@@ -7,7 +7,7 @@ import Synchronization
 /// The lease of an open store through suspensions and switches to new keys: it is released and acquired again, and the
 /// store is compared with its former state.
 final class LeaseKeeper: Sendable {
-    private let paths: StorePaths
+    let paths: StorePaths
     private let isReadonly: Bool
     /// Whether no lease is used: a backup is read without one.
     private let isImmutable: Bool
@@ -85,6 +85,20 @@ final class LeaseKeeper: Sendable {
         } else if identity.isDirect {
             throw StoreError.rotated(paths.database, from: identity.epoch, to: epoch)
         }
+    }
+
+    /// Refuses to go on where the path names another file than the one that is open, or was open last: its keys are not those
+    /// of the open one. The caller needs no lease.
+    ///
+    /// - Throws: `StoreError` `storeMoved`.
+    func requireInPlace() throws {
+        let (identity, file) = state.withLock { ($0.identity, $0.file) }
+        // Before the sidecar, in which a switch to a new key is announced before the file is replaced.
+        let present = try Files.identity(paths.database)
+        if present == file { return }
+        guard present != nil, let sidecar = SidecarFiles(databasePath: paths.database).read().newestClaimed,
+            sidecar.storeID == identity.storeID, sidecar.state == .switching || sidecar.epoch != identity.epoch
+        else { throw StoreError.moved(paths.database) }
     }
 
     /// Records that this process has changed the scheme of the store.

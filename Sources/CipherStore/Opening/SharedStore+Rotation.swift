@@ -17,18 +17,14 @@ extension SharedStore {
                 why: "A shared store always has one.", remedy: "Restore it from a backup of the store.")
         }
         // Another store may have taken the name: its keys, and its pages, are not those of this one.
-        let database = StorePaths(path).database
-        let present = SidecarFiles(databasePath: database).read().newestClaimed
-        guard try Files.identity(database) != nil, present.map({ $0.storeID == sidecar.storeID }) ?? true else {
-            throw StoreError.moved(database)
-        }
+        try connections.keeper.requireInPlace()
         return (keys, sidecar)
     }
 
     /// The secret that opened the store; nil if only its keys are known, and if it has lost its keyslot.
     package func rotationSecret() throws -> Secret? {
         guard let secret = fileKey.secret,
-            let sidecar = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed
+            let sidecar = SidecarFiles(databasePath: paths.database).read().newestClaimed
         else { return nil }
         return try fileKey.sidecarCache?.keys(of: sidecar, for: secret) == nil ? nil : secret
     }
@@ -36,7 +32,7 @@ extension SharedStore {
     /// Adopts the keys of the next epoch, which may not be derivable from the former ones. So the rotated store can be
     /// used further when its master key was renewed.
     package func adoptRotatedKeys(_ keys: RotationKeys) {
-        let files = SidecarFiles(databasePath: StorePaths(path).database)
+        let files = SidecarFiles(databasePath: paths.database)
         guard let choice = try? files.choose(files.read(), unlock: { _ in keys.next }) else { return }
         fileKey.changeKeys(choice.keys, choice.sidecar)
     }

@@ -210,7 +210,7 @@ extension StoreConnections {
 
     /// Runs a block on the writing connection if that may be used now: no connection is opened for it while the store
     /// is yielded or suspended.
-    func accessForMonitor(_ body: (Database) -> Void) -> ProcessLink.Access {
+    func accessForMonitor(_ body: (Database) -> Void) -> MonitorLink.Access {
         if gate.enter(), let pool = current {
             defer { leave(StoreAccess(pool)) }
             pool.writeWithoutTransaction(body)
@@ -226,7 +226,7 @@ extension StoreConnections {
     }
 
     /// The connections could not be opened before: tries it again, as any access does.
-    private func reopenForMonitor(_ body: (Database) -> Void) -> ProcessLink.Access {
+    private func reopenForMonitor(_ body: (Database) -> Void) -> MonitorLink.Access {
         do {
             let access = try enter()
             defer { leave(access) }

@@ -85,6 +85,10 @@ extension StoreConnections {
                     state.failure = nil
                 }
             }
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_INTERRUPT {
+            // A suspension has interrupted the opening: the waiters check again.
+            fail(CancellationError())
+            throw CancellationError()
         } catch {
             fail(error)
             throw error
@@ -109,7 +113,8 @@ extension StoreConnections {
             try completeSwitch(with: fileKey) { [self] in isOvertaken }
             try keeper.verify()
             return try DatabasePool(
-                path: database, configuration: configuration, fileKey: fileKey, key: .knownKeys, carryOver: carryOver)
+                path: paths.database, configuration: configuration, fileKey: fileKey, key: .knownKeys,
+                carryOver: carryOver)
         }
         pool.keep(keeper)
         do {
@@ -135,7 +140,7 @@ extension StoreConnections {
         // Overtaken by a suspension: the waiters check again.
         waiters.wake(error is CancellationError ? nil : error)
         for begin in postponed { begin() }
-        carryOver.processLink?.becomeAvailable()
+        carryOver.monitorLink?.becomeAvailable()
     }
 
     // MARK: Admission
@@ -156,6 +161,6 @@ extension StoreConnections {
             state.withLock { $0.isFlushing = false }
         }
         waiters.wake()
-        carryOver.processLink?.becomeAvailable()
+        carryOver.monitorLink?.becomeAvailable()
     }
 }

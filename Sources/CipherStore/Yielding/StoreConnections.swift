@@ -23,8 +23,8 @@ final class StoreConnections: @unchecked Sendable {
     let isEnding = Atomic<Bool>(false)
     let configuration: Configuration
     let path: String
-    /// The path without links, as they led when the store was opened. They may lead elsewhere later.
-    let database: String
+    /// The files, without links, as they led when the store was opened. They may lead elsewhere later.
+    let paths: StorePaths
     private let watcher: YieldWatcher?
     /// The pool, for the accesses that the gate has admitted.
     @exclusivity(unchecked) var current: DatabasePool?
@@ -56,8 +56,7 @@ final class StoreConnections: @unchecked Sendable {
     init(pool: DatabasePool, fileKey: FileKey, keeper: LeaseKeeper, listens: Bool) {
         self.keeper = keeper
         path = pool.path
-        let paths = StorePaths(pool.path)
-        database = paths.database
+        paths = keeper.paths
         configuration = pool.configuration
         suspension = fileKey.opening.suspension
         current = pool
@@ -65,7 +64,7 @@ final class StoreConnections: @unchecked Sendable {
         watcher = listens ? YieldWatcher(lockFile: paths.lock) : nil
         // If the store is not closed explicitly, its lease is released after the last of its connections.
         pool.keep(keeper)
-        carryOver.processLink?.connectStore { [weak self] in self?.accessForMonitor($0) ?? .unavailable }
+        carryOver.monitorLink?.connectStore { [weak self] in self?.accessForMonitor($0) ?? .unavailable }
         watcher?.start(for: self)
     }
 

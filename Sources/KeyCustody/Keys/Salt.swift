@@ -8,7 +8,7 @@ import StorePlatform
 /// without it a passphrase opens nothing. Descriptions do not contain it.
 ///
 /// The salt of a new store is made when the store's first connection finds no sidecar and an empty file
-/// (`FileKey.planWithoutSidecar`). `SidecarCache` writes it into both copies of the sidecar before the first page exists
+/// (`FileKey.resolve`). `SidecarCache` writes it into both copies of the sidecar before the first page exists
 /// (`create`, `record`), by `SidecarFiles`.
 public struct Salt: Hashable, Sendable {
     /// Number of bytes of every salt.

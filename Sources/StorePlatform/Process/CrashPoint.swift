@@ -124,10 +124,10 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The copy has the database's name; the folder is not yet synced.
     case recoveryRenamed
     /// The copy has replaced the database durably.
-    case recoveryMoved
+    case recoveryDurable
     /// The first page of the former database, where it was still there, is overwritten; the sidecar still says that the
     /// switch is under way.
-    case recoveryDurable
+    case recoveryInvalidated
 
     /// The pending key of a rotation is durable; nothing is copied.
     case rotationBegun

@@ -130,7 +130,7 @@ import Testing
     @Test("an observer is woken although another thread still holds what the former one used")
     func lateRelease() throws {
         let store = try open()
-        func isWatching() -> Bool { store.unsafeReentrantWrite { $0.processLink?.holderRow()?.isWatching == true } }
+        func isWatching() -> Bool { store.unsafeReentrantWrite { $0.monitorLink?.holderRow()?.isWatching == true } }
         func observe() throws -> AnyDatabaseCancellable {
             try DatabaseRegionObservation(tracking: Table("t")).start(in: store) { _ in }
         }

@@ -15,7 +15,7 @@ struct RecoveryCrashTests {
     /// The crash points of a rotation that is completed.
     static let completingPlaces = [
         "recoveryBegun", "temporaryFileWritten", "fileRenamed", "recoveryWALReplaced", "recoveryRenamed",
-        "recoveryMoved", "recoveryDurable", "temporaryFileWritten:2", "fileRenamed:2", "sidecarMainWritten",
+        "recoveryDurable", "recoveryInvalidated", "temporaryFileWritten:2", "fileRenamed:2", "sidecarMainWritten",
         "temporaryFileWritten:3", "fileRenamed:3", "sidecarWritten",
     ]
 

@@ -3,7 +3,7 @@ import CipherSchema
 
 /// The facts that a connection keeps of one record type: table, key, and the statements that store its records.
 ///
-/// A value belongs to one schema: ``RecordStorage`` forgets it when the schema changes.
+/// A value belongs to one schema: ``RequestCache`` forgets it when the schema changes.
 final class RecordTable {
     let name: String
     let key: SchemaFacts.Key
@@ -88,7 +88,7 @@ final class RecordTable {
             return try keep(lazy, action, names).idleStatement(db)
         }
         let lazy = LazyStatement(sql: try makeSQL())
-        if statements.count >= RecordStorage.mostRequests { statements.removeAll() }
+        if statements.count >= RequestCache.mostRequests { statements.removeAll() }
         statements[key] = lazy
         return try keep(lazy, action, names).idleStatement(db)
     }

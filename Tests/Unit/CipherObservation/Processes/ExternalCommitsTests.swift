@@ -25,7 +25,7 @@ import Testing
     }
 
     /// A change as text: the recorded tables, what was recorded, and the tables of which much was.
-    private func text(_ change: ExternalChange) -> String {
+    private func text(_ change: PollFinding) -> String {
         switch change {
         case .nothing: "nothing"
         case .everything: "everything"

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Connects the monitor of external commits to the present writing connection and its holder row. It outlives the
 /// connections of a shared store that yields.
-package final class ProcessLink: Sendable {
+package final class MonitorLink: Sendable {
     /// How an access for the monitor ended.
     package enum Access: Sendable {
         case done
@@ -104,7 +104,7 @@ package final class ProcessLink: Sendable {
 
 extension Database {
     /// The link for the monitor of other connections' commits; nil for a database that no other connection can change.
-    package var processLink: ProcessLink? { writing.link }
+    package var monitorLink: MonitorLink? { writing.link }
 
     /// The error of a database whose path names another file now, or none; nil where it is in its place.
     package var lossOfFile: StoreError? {

@@ -1,8 +1,8 @@
 import CipherDatabase
 
 /// The state that the record layer keeps for one connection, for as long as the schema stays the same.
-final class RecordStorage: ConnectionFeature {
-    static let key = FeatureKey<RecordStorage>(.records)
+final class RequestCache: ConnectionFeature {
+    static let key = FeatureKey<RequestCache>(.records)
 
     /// The most requests of different shapes that are kept: at this number all are dropped.
     static let mostRequests = 500

@@ -28,8 +28,8 @@ package struct ProcessMonitorCounts: Sendable, Equatable {
 /// One thread sleeps until a process that uses the library notifies it of a commit. Another sleeps until the WAL is
 /// written, for programs that do not use the library: it then waits for the commit, which comes after. From time to time
 /// the first thread also polls by itself: for commits that neither a notice nor the watch on the WAL has reported.
-final class ProcessMonitor: Sendable {
-    private let link: ProcessLink
+final class CommitMonitor: Sendable {
+    private let link: MonitorLink
     private let row: HolderRow?
     private let files: FileWatch?
     private let stopped = Atomic<Bool>(false)
@@ -49,7 +49,7 @@ final class ProcessMonitor: Sendable {
     }
 
     /// Registers for commit notifications. ``start()`` begins to poll for them.
-    init(_ link: ProcessLink) {
+    init(_ link: MonitorLink) {
         self.link = link
         row = link.holderRow()
         files = FileWatch()
@@ -60,7 +60,7 @@ final class ProcessMonitor: Sendable {
     /// Starts the threads, which keep the monitor until it is stopped.
     func start() {
         link.setMonitor { [weak self] in self?.wake() }
-        Self.startThread("CipherStore.ProcessMonitor") { [self] in followNotices() }
+        Self.startThread("CipherStore.CommitMonitor") { [self] in followNotices() }
         if let files { Self.startThread("CipherStore.FileMonitor") { [self] in followFiles(files) } }
     }
 
