@@ -10,7 +10,9 @@ import StoreCrypto
 /// ```swift
 /// let repository = try BackupRepository(creatingAt: "/backup")
 /// try repository.backUp(store)
-/// try repository.restore(repository.backups().last!.id, to: path, unlockedBy: .keyFile(path: "app.key"))
+/// if let newest = try repository.backups().last {
+///     try repository.restore(newest, to: path, unlockedBy: .keyFile(path: "app.key"))
+/// }
 /// ```
 public struct BackupRepository: Sendable {
     package let place: any BackupPlace

@@ -1,6 +1,5 @@
 import CipherDatabase
 import CipherStore
-import RotationCore
 import Foundation
 import PageFormat
 import StorePlatform

@@ -48,7 +48,7 @@ struct RepositoryBackup {
         }
         let known = try parent.map { try KnownPages($0, in: repository, watch.check) } ?? KnownPages()
         let pages = try PageCollection(
-            of: moment.view, at: store.path, known: known, into: repository, watch
+            of: moment.view, at: store.paths.database, known: known, into: repository, watch
         ).run()
         CrashPoint.reach(.backupVerified)
         var logNotices: [String] = []
@@ -68,13 +68,27 @@ struct RepositoryBackup {
         try watch.check()
         let id = try repository.store(.backup, record.sealed(key.dataKey))
         CrashPoint.reach(.backupPublished)
+        let others = try othersObjects(of: record)
         let damaged = found.damaged.map { "The object \($0.name) of the repository \($0.why)." }
         return RepositoryBackupReport(
             id: id, parent: parent?.id, facts: record.facts, newPages: pages.newPages, newBytes: pages.newBytes,
             duration: .now - start,
-            notices: known.notices + damaged + logNotices
-                + [KeyLog(databasePath: StorePaths(store.path).database).note(.backupMade)]
+            notices: known.notices + damaged + others + logNotices
+                + [KeyLog(databasePath: store.paths.database).note(.backupMade)]
                 .compactMap(\.self))
+    }
+
+    /// A notice about objects of the backup that another user has stored: in a folder with the sticky bit he may remove
+    /// them, and equal bytes are not stored twice.
+    private func othersObjects(of record: BackupRecord) throws -> [String] {
+        let blobs = [record.map, record.sidecar, record.keyLog].filter { $0 != .none }.map { ObjectKind.blob.name($0) }
+        let names = blobs + record.packs.map { ObjectKind.pack.name($0) }
+        let others = try names.filter { try repository.place.isUnproven($0) }
+        guard let first = others.first else { return [] }
+        return [
+            "\(CountText.text(others.count, "object")) of the backup may be of another user, such as \(first): that user can "
+                + "remove them, and the backup is lost then. For a backup of your own, use a repository that you alone may write."
+        ]
     }
 
     /// The next number in the order of backups.
@@ -90,7 +104,7 @@ struct RepositoryBackup {
     ///
     /// - Parameter onNotice: Receives a sentence where the file that has its name is none.
     private func storeKeyLog(onNotice: (String) -> Void) throws -> ObjectHash {
-        let log = KeyLog(databasePath: StorePaths(store.path).database)
+        let log = KeyLog(databasePath: store.paths.database)
         guard try Files.kindOfName(log.path) == .regular else { return .none }
         let lines: [UInt8]
         do {

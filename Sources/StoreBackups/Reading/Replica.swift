@@ -106,7 +106,11 @@ extension BackupRepository {
     }
 
     func unproven(_ name: ReplicaName) -> StoreError {
-        damaged("its object \(name.object) may be of another user, who needs no key to write one")
+        StoreError(
+            .backupDamaged, what: "The last moment in \"\(place.description)\" is not certain.",
+            why: "Its object \(name.object) may be of another user, who needs no key to write one.",
+            remedy: "Restore a time before it (`--at`), or an ordinary backup (`--backup`). Or let that user remove it."
+        )
     }
 
     /// Reads the fields of fixed width of an object.

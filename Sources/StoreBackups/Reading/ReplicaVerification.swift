@@ -9,6 +9,7 @@ extension BackupRepository {
     ) throws -> [ObjectHash: Int] {
         var packs: [ObjectHash: Int] = [:]
         for replica in try replicas() {
+            result.unproven += replica.leftOut.map(\.object)
             for segment in replica.unconnected {
                 result.problems.append(
                     .init(

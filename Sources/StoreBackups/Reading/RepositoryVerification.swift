@@ -29,6 +29,9 @@ public struct RepositoryVerification: Sendable {
     public internal(set) var bases = 0
     public internal(set) var segments = 0
     public internal(set) var problems: [Problem] = []
+    /// The objects that were not verified, because another user may have written them and no key has authenticated them.
+    /// Their claims about other objects prove nothing.
+    public internal(set) var unproven: [String] = []
 }
 
 extension BackupRepository {
@@ -51,21 +54,28 @@ extension BackupRepository {
         defer { lock.release() }
         let found = try records()
         var result = RepositoryVerification()
-        result.backups = found.backups.count + found.damaged.count
-        result.problems = found.damaged.map {
+        result.unproven = found.damaged.filter(\.isUnproven).map(\.name)
+        result.problems = found.damaged.filter { !$0.isUnproven }.map {
             .init(object: $0.name, sentence: "The object \($0.name) \($0.why).", backups: [])
         }
+        var authentic: Set<ObjectHash> = []
         if let source {
-            let found = try authentication(of: found.backups, by: source.read())
-            result.authentic = found.authentic.count
-            result.problems += found.problems
-            guard result.authentic > 0 || result.backups == 0 || !result.problems.isEmpty else {
+            let tried = try authentication(of: found.backups, by: source.read())
+            authentic = tried.authentic
+            result.authentic = authentic.count
+            let unproven = Set(found.backups.filter(\.isUnproven).map { ObjectKind.backup.name($0.id) })
+            result.problems += tried.problems.filter { !unproven.contains($0.object) }
+            guard result.authentic > 0 || found.backups.isEmpty || !result.problems.isEmpty else {
                 throw opensNothing("Give a key of that time, or verify without a key: that compares all hashes.")
             }
         }
-        try verifyBlobs(found.backups, &result, isCancelled)
+        let counted = found.backups.filter { !$0.isUnproven || authentic.contains($0.id) }
+        result.unproven += found.backups.filter { $0.isUnproven && !authentic.contains($0.id) }
+            .map { ObjectKind.backup.name($0.id) }
+        result.backups = counted.count + found.damaged.filter { !$0.isUnproven }.count
+        try verifyBlobs(counted, &result, isCancelled)
         var users: [ObjectHash: [StoredBackup]] = [:]
-        for backup in found.backups { for pack in backup.record.packs { users[pack, default: []].append(backup) } }
+        for backup in counted { for pack in backup.record.packs { users[pack, default: []].append(backup) } }
         var pageBytes = users.mapValues { $0.first?.pageBytes ?? 0 }
         pageBytes.merge(try verifyReplicas(&result, isCancelled)) { one, _ in one }
         result.packs = pageBytes.count

@@ -1,6 +1,5 @@
 import CipherStore
 import PageFormat
-import RotationCore
 import StoreCrypto
 import StorePlatform
 

@@ -311,12 +311,16 @@ final class ReplicationSession {
     }
 
     /// Stores one object, and makes it the head.
+    ///
+    /// - Throws: `ReplicationGap` where another user has taken the name; as ``ship()``.
     private func store(_ object: ReplicaObject, _ end: FramePosition) throws {
         let (bytes, hash) = try object.encoded()
         unconfirmed = object.name.isBase ? nil : (object, end)
         if try repository.place.put(object.name.object, bytes) == .alreadyPresent {
             guard try repository.place.get(object.name.object, limitBytes: bytes.count) == bytes else {
-                throw conflict(object.name)
+                unconfirmed = nil
+                throw try repository.place.isUnproven(object.name.object)
+                    ? ReplicationGap(since: last?.until ?? 0) : conflict(object.name)
             }
         }
         unconfirmed = nil
@@ -357,7 +361,7 @@ final class ReplicationSession {
         return basedAt + age <= .now || bytesSinceBase > max(ReplicationLimits.bytesBeforeBase, 2 * database)
     }
 
-    /// Stores the whole database as it is now. Writers continue, checkpoints wait.
+    /// Stores the whole database as it is now. Writers continue, and the checkpoints of open connections wait.
     ///
     /// - Parameter gapSince: Until when the replica is complete, if commits after that are missing; 0 if none is.
     func makeBase(gapSince: UInt64) throws -> ReplicationBase {
@@ -381,13 +385,12 @@ final class ReplicationSession {
         ) { [self] in
             if isCancelled() { throw CancellationError() }
             onTick()
+            try hold.admitOpeners()
             try poll()
         }
         let result = try collection.run(after: former?.base)
-        if !found.isLive {
-            // Without an index nothing keeps a connection that was opened meanwhile from copying frames.
-            guard try hold.databaseModified == modified else { throw changedMeanwhile() }
-        }
+        // A connection that was opened meanwhile may have copied frames.
+        guard try hold.databaseModified == modified else { throw changedMeanwhile() }
         let storeID = sidecar.claimed.storeID
         var object = ReplicaObject(
             name: ReplicaName(storeID, base: try repository.nextBase(of: storeID), segment: 0),

@@ -211,6 +211,17 @@ final class WALHold {
         hasCheckpointLock = true
     }
 
+    /// Holds the checkpoint lock only as long as a connection is open: the first one to be opened needs the lock, to make the
+    /// index anew. It may copy frames then, which shows in ``databaseModified``.
+    func admitOpeners() throws {
+        switch try liveIndex() {
+        case .none, .changing: try allowCheckpoints()
+        case .settled:
+            guard !hasCheckpointLock, let index else { return }
+            hasCheckpointLock = try index.tryLock(WALLockByte.checkpoint, .exclusive)
+        }
+    }
+
     func allowCheckpoints() throws {
         guard let index, hasCheckpointLock else { return }
         try index.unlock(WALLockByte.checkpoint)

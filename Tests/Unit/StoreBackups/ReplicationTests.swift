@@ -132,6 +132,26 @@ private func now() -> UInt64 { UInt64(WallClock.millisecondsSince1970) }
         #expect(try fixture.repository.replicationStatus(of: fixture.path).pendingFrames == 0)
     }
 
+    // Story: the file ended the replicator, which took it for that of another process.
+    @Test("a running replication makes a new base where another user has taken the name of a segment to come")
+    func plantedNextName() throws {
+        let fixture = try RepositoryFixture(rows: 20)
+        defer { try? fixture.store.close() }
+        let running = RunningReplication(fixture.path, fixture.repository)
+        // Not the next name: a segment without a commit may be stored at this moment.
+        let planted = fixture.place + "/" + (try fixture.replica().lastName(ofBase: 1).next.next.object)
+        #expect(FileManager.default.createFile(atPath: planted, contents: nil) && chmod(planted, 0o666) == 0)
+        #expect(
+            try waitUntil {
+                try fixture.change(oneIn: 2)
+                return running.bases == 2
+            })
+        running.stop()
+        #expect(running.gaps == 1)
+        passTime(2)
+        #expect(try fixture.restored(at: nil) == RepositoryFixture.content(fixture.store))
+    }
+
     // Story: a restoration to a moment before a long outage had commits of 12 s later. One poll had found more than a segment
     // holds, and the first of these segments names no commit.
     @Test("a moment has no commit that a later poll has found, however many segments these fill")

@@ -61,10 +61,14 @@ struct RepositoryFixture {
     /// Stores a copy of the record of a backup with another sequence number, as somebody without the key can.
     ///
     /// - Parameter owner: The user who owns its file; nil for this user, and its mode then lets every user write it.
-    func forge(_ id: ObjectHash, sequence: UInt64, owner: uid_t?) throws -> ObjectHash {
+    ///
+    /// - Parameter facts: The facts to claim; nil for the genuine ones.
+    func forge(
+        _ id: ObjectHash, sequence: UInt64, facts: BackupFacts? = nil, owner: uid_t?
+    ) throws -> ObjectHash {
         let record = try backup(id).record
         let forged = BackupRecord(
-            facts: record.facts, sequence: sequence, wal: record.wal, parent: record.parent, map: record.map,
+            facts: facts ?? record.facts, sequence: sequence, wal: record.wal, parent: record.parent, map: record.map,
             sidecar: record.sidecar, keyLog: record.keyLog, library: record.library, packs: record.packs)
         let new = try repository.store(.backup, forged.sealed(DataKey.random()))
         let file = place + "/" + ObjectKind.backup.name(new)

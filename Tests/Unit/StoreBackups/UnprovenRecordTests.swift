@@ -39,6 +39,34 @@ import Testing
         #expect(try fixture.repository.verify().problems.isEmpty)
     }
 
+    // Story: a copy of a record with another page size made the verification call the packs of all backups damaged, and its
+    // hint was to remove them.
+    @Test("what one says of the packs of others is not believed by a verification", arguments: writers, [false, true])
+    func forgedPageSize(owner: uid_t?, hasKey: Bool) throws {
+        let (fixture, ids) = try made(2)
+        let facts = try fixture.backup(ids[1]).record.facts
+        let other = BackupFacts(
+            storeID: facts.storeID, epoch: facts.epoch, generation: facts.generation, created: facts.created,
+            pageBytes: 8192, pages: facts.pages)
+        let forged = try fixture.forge(ids[1], sequence: 99, facts: other, owner: owner)
+        let result = try fixture.repository.verify(unlockedBy: hasKey ? TestKeys.source("raw") : nil)
+        #expect(result.problems.isEmpty && result.backups == 2, "\(result.problems)")
+        #expect(result.unproven == [ObjectKind.backup.name(forged)])
+        try fixture.store.close()
+    }
+
+    // Story: a member of the group stored the sidecar of a store in advance, and removed it after the backup.
+    @Test("a backup that uses objects of another user says so", arguments: writers)
+    func objectsOfOthers(owner: uid_t?) throws {
+        let (fixture, _) = try made(1)
+        #expect(try fixture.repository.backUp(fixture.store).notices.isEmpty)
+        let pack = try #require(try fixture.files(.pack).first)
+        #expect(owner.map { chown(pack, $0, $0) } ?? chmod(pack, 0o666) == 0)
+        let notices = try fixture.repository.backUp(fixture.store).notices
+        #expect(notices.contains { $0.contains("another user") && $0.contains("1 object") }, "\(notices)")
+        try fixture.store.close()
+    }
+
     // Story: a member of the group gave the name of the key log to the victim's key file, and read it in the repository; a
     // forged record that came the same way had the victim as its owner.
     @Test("a file that has the name of the key log is not copied, only entries of a log are")
