@@ -3,6 +3,15 @@ import CipherDatabase
 /// The work of one transaction: what ``Replica`` does to the base and to the state.
 ///
 /// All changes of the base come first, also revivals; then the program's tables follow, once (``finish()``).
+///
+/// | extended in | for |
+/// |---|---|
+/// | `Program/Work+Recording.swift` | a commit of the program; its bulk forms are `InsertedRows` and `UpdatedRows` |
+/// | `Join/Work+Join.swift` | commits of others: received, joined; `Join/BulkInsertion.swift` is its bulk form |
+/// | `Join/Work+Revival.swift`, `Join/Work+Members.swift` | rows that come back; commits that change the members |
+/// | `Foreign/ForeignWrites.swift` | rows that a program without the library has written |
+/// | `Snapshot/Work+Snapshot.swift` | the rows of a head in place of its commits |
+/// | `Program/`, `Repository/` | tables that come and go; what the program asks the repository |
 final class Work {
     let db: Database
     let settings: Replica.Settings

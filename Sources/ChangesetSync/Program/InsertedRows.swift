@@ -39,19 +39,8 @@ extension BaseTable {
 }
 
 extension Work {
-    /// Records what a block of the program has changed.
-    ///
-    /// - Returns: The commit; nil if nothing has changed.
-    func record(_ changes: CapturedChanges, meta: String) throws -> EncodedCommit? {
-        if let only = changes.insertions, try canBeRanges(only) { return try recordInsertions(only, meta) }
-        if let only = changes.updates {
-            let (isRecorded, commit) = try recordUpdates(only, meta)
-            if isRecorded { return commit }
-        }
-        return try record(changes.rows(), meta: meta)
-    }
-
-    private func canBeRanges(_ touched: Capture.Touched) throws -> Bool {
+    /// Whether a block has only inserted rows whose keys are stored as ranges.
+    func canBeRanges(_ touched: Capture.Touched) throws -> Bool {
         let (table, keys) = (touched.table, touched.former.inserted)
         guard touched.definition.isRowID, let first = keys.first?.lowerBound, let last = keys.last?.upperBound,
             !table.hasCounters, references.ofChild[table.n] == nil || db.isConfiguredForForeignKeys,
@@ -60,7 +49,7 @@ extension Work {
         return try base.stored.lookAhead(table.n, from: RowKey(first), to: RowKey(last))
     }
 
-    private func recordInsertions(_ touched: Capture.Touched, _ meta: String) throws -> EncodedCommit? {
+    func recordInsertions(_ touched: Capture.Touched, _ meta: String) throws -> EncodedCommit? {
         let table = touched.table
         defer { base.stored.forgetLookAhead(table.n) }
         var rows = InsertedRows(table, touched.definition, author: try index.authorID(state.author))

@@ -2,7 +2,7 @@ import CipherDatabase
 import StoreCrypto
 
 /// The result of comparing the rows of a store with what its commits say.
-public struct RepositoryVerification: Hashable, Sendable {
+public struct SyncVerification: Hashable, Sendable {
     public enum Difference: Hashable, Sendable {
         /// No commit has the row: it was written outside of commits.
         case unrecorded(table: String, key: [DatabaseValue])
@@ -25,12 +25,12 @@ extension ChangesetRepository {
     /// Reads all rows, compares them with what the commits say, and makes a digest for the comparison with other devices.
     ///
     /// - Throws: `DatabaseError`.
-    public func verify() throws -> RepositoryVerification {
+    public func verify() throws -> SyncVerification {
         try looking { work in
             var verifier = try Verifier(work)
             try verifier.readBase()
             try verifier.readTables()
-            return RepositoryVerification(
+            return SyncVerification(
                 head: work.state.head?.description, digest: try verifier.digest(), differences: verifier.differences)
         }
     }
@@ -43,7 +43,7 @@ private struct Verifier: ~Copyable {
 
     private let work: Work
     private var content: ContentDigest
-    private(set) var differences: [RepositoryVerification.Difference] = []
+    private(set) var differences: [SyncVerification.Difference] = []
 
     init(_ work: Work) throws {
         self.work = work
@@ -52,7 +52,7 @@ private struct Verifier: ~Copyable {
 
     mutating func digest() throws -> String { try CommitHash(bytes: content.current())?.description ?? "" }
 
-    private mutating func note(_ difference: RepositoryVerification.Difference) {
+    private mutating func note(_ difference: SyncVerification.Difference) {
         if differences.count < Self.mostDifferences { differences.append(difference) }
     }
 

@@ -8,7 +8,7 @@ import Synchronization
 /// ```swift
 /// let repository = try ChangesetRepository(dbWriter)
 /// let player = try repository.commit { db in try Player(name: "Ann").inserted(db) }
-/// try repository.sync(remote, named: "folder")
+/// try await SyncManager(repository, folder: "/mnt/share").sync()
 /// ```
 ///
 /// The rows are the join of all commits that were pulled. Any process that has the store open may use the repository.
@@ -36,7 +36,7 @@ public final class ChangesetRepository: @unchecked Sendable {
     let clock: @Sendable () -> HybridTime
     /// The version of the schema whose tables are tracked.
     private var trackedSchema: Int32?
-    private let limits = Mutex(HistoryLimits())
+    private let limits = Mutex(SyncHistoryLimits())
 
     /// Makes the tables of the repository if there are none, and tracks tables with the rows that they have.
     ///
@@ -85,7 +85,7 @@ public final class ChangesetRepository: @unchecked Sendable {
     public var reader: any DatabaseReader { writer }
 
     /// How long the store keeps deletions and the changes of commits. They are those of this object, and not stored.
-    public var historyLimits: HistoryLimits {
+    public var historyLimits: SyncHistoryLimits {
         get { limits.withLock { $0 } }
         set { limits.withLock { $0 = newValue } }
     }

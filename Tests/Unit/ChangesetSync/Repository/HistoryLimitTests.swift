@@ -31,7 +31,7 @@ struct HistoryLimitTests {
 
         init(_ pool: DatabasePool, _ repository: ChangesetRepository) {
             (self.pool, self.repository) = (pool, repository)
-            var limits = HistoryLimits()
+            var limits = SyncHistoryLimits()
             limits.commits = 5
             limits.commitsBetweenSnapshots = 20
             repository.historyLimits = limits

@@ -3,7 +3,7 @@ import CipherDatabase
 /// How long a store keeps what its rows do not need, and when a remote gets a snapshot.
 ///
 /// No row is lost by any of it, and no member has to agree: a member that was away longer joins a snapshot.
-public struct HistoryLimits: Hashable, Sendable {
+public struct SyncHistoryLimits: Hashable, Sendable {
     /// How long a store knows that a row was deleted. An update that arrives later brings the row back on the device of its
     /// author.
     public var deletions: Duration = .seconds(30 * 86_400)
@@ -45,7 +45,7 @@ extension ChangesetRepository {
 
     /// - Parameter former: The time of the last call. Ages are those at this time, so that one wrong clock, once, forgets
     ///   nothing.
-    private func forgetOld(_ limits: HistoryLimits, _ now: Int64, _ former: Int64) throws {
+    private func forgetOld(_ limits: SyncHistoryLimits, _ now: Int64, _ former: Int64) throws {
         func limit(_ age: Duration) -> Int64 {
             let milliseconds = max(0, min(now, former) - Int64(clamping: Int(age / .milliseconds(1))))
             return Int64(HybridTime(wallClock: milliseconds).rawValue)
