@@ -51,7 +51,10 @@ package struct KnownBug: Equatable, Sendable {
         let library = library == .sqlite ? "SQLite" : "SQLCipher"
         return Finding(
             .note, name, "\(name), \(library) before \(fixedIn): \(what) (\(source))",
-            remedy: "update the library, or check whether your distribution has fixed its version")
+            remedy: "update the library, or check whether your distribution has fixed its version"
+                + (name == "WAL-reset"
+                    ? ". On Debian, `make setup SQLCIPHER=newest` in the sources of CipherStore builds the newest one"
+                    : ""))
     }
 
     // MARK: The table

@@ -237,6 +237,10 @@ private struct StoreCheckup {
     private func walFiles() -> [Finding] {
         let missing = [paths.wal, paths.sharedMemory].filter { !Files.exists($0) }
         if missing.isEmpty { return lockFile() }
+        if let removed = (try? RemovedWAL(paths).fault()) ?? nil {
+            return [Finding(.problem, "walRemoved", "\(removed.what) \(removed.why)", remedy: removed.remedy)]
+                + lockFile()
+        }
         let names = missing.map { "\"\(Files.name(of: $0))\"" }.joined(separator: " and ")
         return [
             Finding(

@@ -204,7 +204,7 @@ enum RepositoryWork {
                 isCancelled: { Interruption.hasArrived })
         }
         bar.end()
-        for problem in result.problems { console.note(text(of: problem)) }
+        noteFaults(result, console)
         try console.report(
             json: .object([
                 "repository": .string(place), "backups": .int(result.backups),
@@ -218,6 +218,7 @@ enum RepositoryWork {
                             "backups": .array(problem.backups.map { .string("\($0)") }),
                         ])
                     }),
+                "unproven": .array(result.unproven.map { .string($0) }),
             ]),
             lines: [
                 "\(result.problems.isEmpty ? "verified" : "damaged ")     \(place)",
@@ -232,13 +233,21 @@ enum RepositoryWork {
                     : []) + [
                     "problems     \(result.problems.count)"
                 ])
-        guard !result.problems.isEmpty else { return .ok }
+        guard !result.problems.isEmpty else { return result.unproven.isEmpty ? .ok : .needsAttention }
         throw CommandFailure(
             .damagedData, "backupDamaged", what: "The repository \"\(place)\" is damaged.",
             why: "\(CountText.text(result.problems.count, "problem")) found: the notes name the objects.",
             hint:
                 "Remove each damaged object by hand, then back up the stores: pages that they still have are stored again."
         )
+    }
+
+    private static func noteFaults(_ result: RepositoryVerification, _ console: Console) {
+        for problem in result.problems { console.note(text(of: problem)) }
+        guard !result.unproven.isEmpty else { return }
+        console.note(
+            "not verified, because another user may have written them: \(CountText.list(result.unproven)). Restorations leave "
+                + "them out. If that user did not make backups here, let him remove them.")
     }
 
     private static func text(of problem: RepositoryVerification.Problem) -> String {

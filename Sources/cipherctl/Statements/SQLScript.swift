@@ -127,6 +127,9 @@ struct LineReader {
 
 /// A file that several readers of pieces hold.
 final class InputFile {
+    /// The longest script, in bytes: it is read as a whole.
+    private static let mostBytes = 1_000_000_000
+
     private let file: FileDescriptor
 
     /// - Parameter path: `-` for standard input.
@@ -134,6 +137,7 @@ final class InputFile {
         if path == "-" {
             file = try FileDescriptor(duplicating: 0, path: "standard input")
         } else {
+            try OtherUserLink.refuse(path)
             file = try FileDescriptor(opening: path, .readOnly)
         }
     }
@@ -142,12 +146,15 @@ final class InputFile {
 
     /// The rest of the file as text.
     ///
-    /// - Throws: ``UsageError`` if it is not UTF-8; `SystemError`.
+    /// - Throws: ``UsageError`` if it is not UTF-8, or too long; `SystemError`.
     func text() throws -> String {
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 65_536)
         while case let count = try piece.withUnsafeMutableBytes({ try read(into: $0) }), count > 0 {
             bytes += piece[..<count]
+            if bytes.count > Self.mostBytes {
+                throw UsageError("The SQL text is longer than 1 GB.", hint: "Give it in several files.")
+            }
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw UsageError("The SQL text is not UTF-8.", hint: "Convert it, as with iconv -t utf-8.")

@@ -196,7 +196,7 @@ struct SyncVerifyCommand: SyncCommand {
     }
 }
 
-extension RepositoryVerification.Difference {
+extension SyncVerification.Difference {
     fileprivate var parts: (kind: String, table: String, key: [DatabaseValue]) {
         switch self {
         case .unrecorded(let table, let key): ("unrecorded", table, key)
