@@ -259,6 +259,17 @@ struct FenceTests {
         #expect(try PlantedTree.places(files, SuiteFence.findings) == found)
     }
 
+    @Test("two public types of one name are found, in whatever modules")
+    func typeNames() throws {
+        let files = [
+            "Sources/A/One.swift": "public struct Limits: Sendable {}\nstruct Name {}\n",
+            "Sources/B/Two.swift":
+                "// public enum Limits\npublic final class Limits {}\npublic enum Other { public struct Limits {} }\n",
+            "Sources/C/Three.swift": "public struct Name {\n    public struct Limits {}\n}\n",
+        ]
+        #expect(try PlantedTree.places(files, NameFence.findings) == ["Sources/B/Two.swift:2"])
+    }
+
     @Test("two tests of one title are found")
     func testTitles() throws {
         let files = [

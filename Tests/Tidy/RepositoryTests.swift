@@ -80,6 +80,9 @@ struct RepositoryTests {
     @Test("no two suites or tests have one name, and each kind of tests has a README")
     func suiteNames() throws { try expectNone(SuiteFence.findings) }
 
+    @Test("no two public types have one name")
+    func typeNames() throws { try expectNone(NameFence.findings) }
+
     @Test("Docs/Testing.md names tests, scripts and targets that exist")
     func testing() throws { try expectNone(TestingFence.findings) }
 }
