@@ -161,11 +161,16 @@ import Testing
     }
 
     // Story: the opener got in, and neither its commits nor those of the removed WAL were all there at the end.
-    @Test("an opening that finds neither -wal nor -shm beside a process that has the store open is refused")
-    func openedAfterRemoval() throws {
+    @Test(
+        "an opening that finds neither -wal nor -shm, or empty ones, beside a process that has the store open is refused",
+        arguments: [false, true])
+    func openedAfterRemoval(leavesEmpty: Bool) throws {
         let actor = try actor("open")
         #expect(actor.ask("mark 2") == "ok")
-        for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
+        for ending in ["-wal", "-shm"] {
+            try FileManager.default.removeItem(atPath: path + ending)
+            if leavesEmpty { #expect(FileManager.default.createFile(atPath: path + ending, contents: nil)) }
+        }
         let other = try ActorProcess()
         for command in ["open", "open-read-only"] {
             let answer = other.ask("\(command) \(path) raw") ?? "died"
@@ -189,6 +194,31 @@ import Testing
         #expect(actor.ask("total") == "ok 4")
         #expect(actor.ask("mark 1") == "ok")
         #expect(try total(after: actor) == "ok 5")
+    }
+
+    // Story: the snapshot's connection made a new WAL, which the next opener took for that of the store.
+    @Test("a new connection of a process whose WAL was removed makes no other one, and gets storeMoved")
+    func newConnection() throws {
+        let actor = try actor("open")
+        #expect(actor.ask("checkpoint")?.hasPrefix("ok") == true)
+        #expect(actor.ask("mark 2") == "ok")
+        for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + ending) }
+        let answer = actor.ask("snapshot") ?? "died"
+        #expect(answer.hasPrefix("error storeMoved"), "\(answer)")
+        #expect(!FileManager.default.fileExists(atPath: path + "-wal"))
+        #expect(try total(after: actor) == "ok 4")
+    }
+
+    // Story: the snapshot read the other store.
+    @Test("a snapshot of a store whose name another file has is refused")
+    func snapshotOfReplaced() throws {
+        let actor = try actor("open")
+        #expect(actor.ask("checkpoint")?.hasPrefix("ok") == true)
+        try FileManager.default.copyItem(atPath: path, toPath: path + ".new")
+        #expect(Foundation.rename(path + ".new", path) == 0)
+        let answer = actor.ask("snapshot") ?? "died"
+        #expect(answer.hasPrefix("error storeMoved"), "\(answer)")
+        _ = actor.ask("close")
     }
 
     // Story: a snapshot kept SQLite's close from copying anything, and the close said nothing.

@@ -21,6 +21,7 @@ private struct OpeningRetry {
     private var polling = Polling(first: DatabaseLimits.switchLookTime, until: .now + DatabaseLimits.switchWait)
     private var replacements = DatabaseLimits.replacementsWhileOpening
     private var hasSeenEnd = false
+    private var hasSeenNewFile = false
 
     init(fileKey: FileKey, waitsForSwitch: Bool) {
         self.fileKey = fileKey
@@ -35,6 +36,10 @@ private struct OpeningRetry {
             return replacements >= 0
         case .rotationPending where waitsForSwitch:
             return waitForSwitch()
+        case .wrongKey where fileKey.hasSeenNewFile && !hasSeenNewFile:
+            // Another connection has made page 1 since, under another salt.
+            hasSeenNewFile = true
+            return true
         default: return false
         }
     }
@@ -108,6 +113,7 @@ extension Database {
             db.armGate()
             db.gating.checksFile = db.connectionKey.isKeyed && !fileKey.isInMemory
             db.noteJournalMode()
+            if db.gating.checksFile { fileKey.opening.noteFiles(isWAL: db.gating.wal != nil) }
         } catch {
             // A store that is refused is left unchanged, its WAL included.
             db.handle.setCheckpointOnClose(false)

@@ -35,6 +35,8 @@ package final class FileKey: Sendable {
         var hasCreated = false
         /// Whether a connection of this file key has created the store.
         var didCreate = false
+        /// Whether the file had no byte when a key was given, so that a salt was generated.
+        var hasSeenNewFile = false
         /// The keys that the secret has opened before the first connection, for ``resolve(_:file:creatingWith:)``.
         var unlocked: Unlocked?
     }
@@ -269,6 +271,7 @@ package final class FileKey: Sendable {
             }
             let salt = try Salt.random()
             guard let settings else {
+                state.withLock { $0.hasSeenNewFile = true }
                 return .pending(PendingCipherSettings(isNewFile: true, salt: salt, saltOrigin: .generated))
             }
             try StorePaths(diagnosis.path).requireNoRemains()
@@ -411,6 +414,8 @@ package final class FileKey: Sendable {
     }
 
     /// Whether a connection of this file key has created the store, as ``logCreation()`` has found.
+    var hasSeenNewFile: Bool { state.withLock { $0.hasSeenNewFile } }
+
     package var hasCreatedStore: Bool { state.withLock { $0.didCreate } }
 
     /// Records in the key log, once, a creation that a connection of this file key has completed. If that fails, the

@@ -35,6 +35,15 @@ package final class FileOpening: Sendable {
         var hasProvedCompanions = false
         /// Whether a suspension has ended the present wait.
         var wasEndedBySuspension = false
+        /// The files of the first connection.
+        var files: OpenFiles?
+    }
+
+    /// The files of the first connection; WAL and index are nil outside of WAL mode.
+    private struct OpenFiles {
+        let database: FileIdentity?
+        let wal: FileIdentity?
+        let index: FileIdentity?
     }
 
     /// - Parameter path: The database file, or a path that ``MemoryPath`` recognizes as a database without a file.
@@ -199,6 +208,7 @@ package final class FileOpening: Sendable {
     func connect(_ path: String, readonly: Bool, hasOthers: Bool) throws -> ConnectionHandle {
         try paths?.requireShortPath()
         let isFirst = try requireUsableCompanions()
+        try requireSameFiles()
         let missing = try provideFile(readonly: readonly, hasOthers: hasOthers)
         do {
             let handle = try ConnectionHandle.open(
@@ -263,6 +273,34 @@ package final class FileOpening: Sendable {
             let journal = try RollbackJournal(beside: paths.database)
         else { return handle.hideJournal() }
         try journal.requireTrusted()
+    }
+
+    /// Notes the files that the first connection has open.
+    func noteFiles(isWAL: Bool) {
+        guard let paths, !isImmutable else { return }
+        func identity(_ path: String) -> FileIdentity? { ((try? Files.ownStatus(of: path)) ?? nil)?.identity }
+        state.withLock { state in
+            guard state.files == nil else { return }
+            state.files = OpenFiles(
+                database: identity(paths.database), wal: isWAL ? identity(paths.wal) : nil,
+                index: isWAL ? identity(paths.sharedMemory) : nil)
+        }
+    }
+
+    /// Refuses a later connection where a name leads to another file, or to none: SQLite would read that one, or make a new
+    /// one beside the other connections.
+    ///
+    /// - Throws: ``StoreError`` `storeMoved`; `SystemError`.
+    private func requireSameFiles() throws {
+        guard let paths, let files = state.withLock({ $0.files }) else { return }
+        guard try Files.ownStatus(of: paths.database)?.identity == files.database else {
+            throw StoreError.moved(paths.database)
+        }
+        for (path, known) in [(paths.wal, files.wal), (paths.sharedMemory, files.index)] {
+            guard let known else { continue }
+            guard let present = try Files.ownStatus(of: path) else { throw LiveWAL.Fault.missing(path).error }
+            if present.identity != known { throw LiveWAL.Fault.replaced(path, isUnused: false).error }
+        }
     }
 
     /// Refuses an opening where the WAL was removed from processes that have the store open.

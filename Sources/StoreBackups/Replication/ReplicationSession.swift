@@ -64,7 +64,9 @@ final class ReplicationSession {
             hold.release()
             throw StoreError(
                 .storeInUse, what: "\"\(path)\" is replicated to \"\(repository.place.description)\" already.",
-                why: "Another process does it.", remedy: "End that process, or leave it running.")
+                why: "Another process holds the lock of this replica: one that replicates, or one of a user who may "
+                    + "write the repository.",
+                remedy: "If no replicator runs, find out who has the file `lock` of the repository open.")
         }
         (self.hold, self.sidecar, self.repository, self.isCancelled) = (hold, sidecar, repository, isCancelled)
         self.onTick = onTick

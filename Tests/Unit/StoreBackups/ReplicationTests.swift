@@ -202,6 +202,21 @@ private func now() -> UInt64 { UInt64(WallClock.millisecondsSince1970) }
         #expect(try fixture.restored(at: nil) == content)
     }
 
+    @Test("a store without a WAL is opened while it is replicated")
+    func openedWithoutWAL() throws {
+        let fixture = try RepositoryFixture(rows: 10)
+        try fixture.store.close()
+        for ending in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: fixture.path + ending) }
+        let running = RunningReplication(fixture.path, fixture.repository)
+        let store = try SharedStore.open(at: fixture.path, unlockedBy: TestKeys.source("raw"))
+        try store.write { try $0.execute(sql: "INSERT INTO note (body) VALUES (1)") }
+        let content = try RepositoryFixture.content(store)
+        #expect(waitUntil { (try? fixture.repository.replicationStatus(of: fixture.path).pendingFrames) == 0 })
+        running.stop()
+        try store.close()
+        #expect(try fixture.restored(at: nil) == content)
+    }
+
     @Test("commits that a reset overwrote before they were shipped are a gap, and a new base follows")
     func gap() throws {
         let fixture = try RepositoryFixture(rows: 30)

@@ -1,5 +1,7 @@
 import CipherDatabase
 import Foundation
+import StorePlatform
+import Synchronization
 import TestKit
 import Testing
 
@@ -18,6 +20,26 @@ import Testing
             if form == "plaintext header" { try db.execute(sql: "PRAGMA cipher_plaintext_header_size = 32") }
         }
         return try DatabaseQueue(path: folder.path(name), configuration: configuration)
+    }
+
+    // Story: one in two of such openings failed with wrongKey.
+    @Test("queues that open one new file at the same moment all open it", arguments: ["raw key", "plaintext header"])
+    func atOnce(form: String) throws {
+        for round in 0..<10 {
+            let failures = Mutex<[String]>([])
+            DispatchQueue.concurrentPerform(iterations: 4) { index in
+                do {
+                    let queue = try queue(form, "\(round).db")
+                    try queue.write { try $0.execute(sql: "CREATE TABLE IF NOT EXISTS t (a)") }
+                    try queue.close()
+                } catch let error as StoreError {
+                    failures.withLock { $0.append("\(error)") }
+                } catch {
+                    // SQLITE_BUSY, and SQLITE_NOTADB once: the next access has another connection.
+                }
+            }
+            #expect(failures.withLock { $0 }.isEmpty)
+        }
     }
 
     // Story: each had made a salt of its own. The second one said "no such table", then "file is not a database".

@@ -96,7 +96,7 @@ import Testing
             Issue.record("it opens")
         } catch let error as StoreError {
             #expect(error.code == .wrongKey)
-            #expect(error.remedy.contains("removed or changed") && error.remedy.contains("`cipherctl key list`"))
+            #expect(error.remedy.contains("removed its slot") && error.remedy.contains("`cipherctl key list`"))
             #expect(!error.remedy.contains("restore"), "\(error.remedy)")
         }
     }
