@@ -42,8 +42,8 @@ enum DatabaseLimits {
     /// How long an opening waits for a process that is ending and still has the WAL open, and how often it checks.
     static let emptiedWALWait = Duration.seconds(2)
     static let emptiedWALPause = Duration.milliseconds(2)
-    /// How long an opening that finds an empty WAL waits for a process that has the database open without its index, and how
-    /// often it checks.
+    /// How long an opening that finds no WAL waits for a process that has the database open to make one, and how often it
+    /// checks.
     static let removedWALWait = Duration.seconds(5)
     static let removedWALPause = Duration.milliseconds(10)
     /// How often a snapshot pool is begun again because others have committed meanwhile: before they have to wait, and
