@@ -50,7 +50,7 @@ public final class StoreReplication {
     /// - Parameters:
     ///   - path: The database file of a store with a sidecar.
     ///   - repository: Where the replica is kept; it may have backups and other replicas.
-    ///   - onEvent: Called on the thread of ``run(isCancelled:)``.
+    ///   - onEvent: Called on the thread of ``run(onPoll:isCancelled:)``.
     public init(
         of path: String, to repository: BackupRepository, options: Options = Options(),
         onEvent: @escaping (Event) -> Void = { _ in }
