@@ -146,9 +146,9 @@ extension LiveWAL.Fault {
     }
 
     /// The error of a close that could not copy all commits.
-    func unsaved(frames: Int) -> StoreError {
+    var unsaved: StoreError {
         StoreError(
-            .storeMoved, what: "The store was not closed: \(CountText.text(frames, "page")) of commits would be lost.",
+            .storeMoved, what: "The store was not closed: commits would be lost.",
             why: "\(error.what) A snapshot, or another process that has the removed file open, reads former commits.",
             remedy: "End every snapshot and every other process that has the store open, then close it again.")
     }
@@ -182,7 +182,7 @@ extension Database {
     /// - Throws: ``StoreError`` `storeMoved` where not all of them could be copied.
     func saveRemovedWAL() throws {
         guard !configuration.readonly, !health.hasFailedToSync, let fault = gating.wal?.fault(handle, always: true),
-            fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true
+            fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true, hasUncopiedFrames(fault)
         else { return }
         var result = handle.checkpointPassively()
         // SQLite keeps an interruption by a suspension for the next call, which forgets it at its end.
@@ -190,9 +190,7 @@ extension Database {
             result = handle.checkpointPassively()
         }
         gating.wal?.didCopyFrames()
-        guard result.code == .SQLITE_OK, result.checkpointedFrames >= result.walFrames else {
-            throw fault.unsaved(frames: result.walFrames - result.checkpointedFrames)
-        }
+        guard result.code == .SQLITE_OK, result.checkpointedFrames >= result.walFrames else { throw fault.unsaved }
     }
 
     /// Decides before the connection is closed whether that may copy the WAL into the database.
