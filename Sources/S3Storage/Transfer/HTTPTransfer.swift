@@ -187,7 +187,10 @@
             guard code == CURLE_OK else { throw TransferFailure.other(String(cString: curl_easy_strerror(code))) }
         }
 
-        func set(_ option: CURLoption, _ value: Int) throws { try check(ccurl_set_long(easy, option, value)) }
+        /// The constants of libcurl are of C's type int in some versions, and of long in others.
+        func set(_ option: CURLoption, _ value: some BinaryInteger) throws {
+            try check(ccurl_set_long(easy, option, Int(value)))
+        }
 
         func set(_ option: CURLoption, _ value: String) throws { try check(ccurl_set_text(easy, option, value)) }
 
