@@ -179,7 +179,8 @@ package struct BackupBundle: Sendable {
     }
 
     private var hasManifest: Bool {
-        guard (try? Files.kind(manifestPath)) == .regular else { return false }
+        guard ((try? Files.kindOfName(manifestPath)) ?? nil) != nil else { return false }
+        // Another user of the folder may have put a pipe or a folder there.
         guard let bytes = try? Files.contents(of: manifestPath, limitBytes: StoreLimits.manifestBytes) else {
             return true
         }

@@ -111,6 +111,25 @@ struct ReadBackupTests {
         #expect(try place.ctl("restore", bundle, place.path("r.db")).status == 0)
     }
 
+    // Story: with a pipe in the place of the manifest, `sql --write` wrote into the backup.
+    @Test("it is not written either where something that cannot be read has the name of its manifest")
+    func plantedManifest() throws {
+        let manifest = bundle + "/manifest.json"
+        let plants: [(String) throws -> Void] = [
+            { try #require(mkfifo($0, 0o600) == 0) },
+            { try FileManager.default.createDirectory(atPath: $0, withIntermediateDirectories: false) },
+            { try FileManager.default.createSymbolicLink(atPath: $0, withDestinationPath: "nowhere") },
+        ]
+        for plant in plants {
+            try FileManager.default.removeItem(atPath: manifest)
+            try plant(manifest)
+            let outcome = try place.run([
+                "sql", bundle + "/store.db", "DELETE FROM t", "--write", "--raw-key-file", place.key, "--json",
+            ])
+            #expect(outcome.status == 77 && outcome.errors.contains("backupReadOnly"), "\(outcome.errors)")
+        }
+    }
+
     @Test("a statement that would write it says that a backup is never written")
     func writingStatement() throws {
         let before = try content()
