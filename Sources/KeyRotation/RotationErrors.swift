@@ -11,8 +11,11 @@ extension StoreError {
     static func rotationRuns(_ path: String, by rotator: StoreHolder?, _ owner: @autoclosure () -> String) -> StoreError
     {
         StoreError(
-            .storeInUse, what: "The keys of \"\(path)\" are being changed already.",
-            why: rotator.map { "\(capitalized($0)) is rotating it." } ?? "\(owner()) is changing them.",
+            .storeInUse,
+            what: rotator == nil
+                ? "The lock for changes of the keys of \"\(path)\" did not become free in time."
+                : "The keys of \"\(path)\" are being changed already.",
+            why: rotator.map { "\(capitalized($0)) is rotating it." } ?? "\(owner()) holds it.",
             remedy: "Wait until it ends, or end it. A process that dies releases the lock.")
     }
 

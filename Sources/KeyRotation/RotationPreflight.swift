@@ -71,6 +71,7 @@ struct RotationPreflight {
     /// - Parameter measures: Whether the speed is measured, which takes a moment.
     func plan(measures: Bool = true) throws -> RotationPlan {
         let (keys, sidecar) = try store.requireRotationKeys()
+        try store.requireFilesInPlace()
         try LiveFiles.descriptor(of: paths.database).requireContent()
         let directory = Files.directory(of: paths.database)
         let free = try Files.freeBytes(at: directory)

@@ -291,7 +291,7 @@ package final class FileOpening: Sendable {
     /// one beside the other connections.
     ///
     /// - Throws: ``StoreError`` `storeMoved`; `SystemError`.
-    private func requireSameFiles() throws {
+    package func requireSameFiles() throws {
         guard let paths, let files = state.withLock({ $0.files }) else { return }
         guard try Files.ownStatus(of: paths.database)?.identity == files.database else {
             throw StoreError.moved(paths.database)

@@ -24,8 +24,8 @@ struct LiveWAL {
     private var index: FileIdentity?
     /// When the last check found nothing, by the monotonic clock; 0 before the first one.
     private var checkedAt: UInt64 = 0
-    /// When the database file had changed last, at the last check that found nothing.
-    private var databaseModified: Duration?
+    /// The database file at the last check that found nothing.
+    private var databaseStatus: FileStatus?
 
     init(database: String) { self.database = database }
 
@@ -42,19 +42,20 @@ struct LiveWAL {
             return nil
         }
         checkedAt = now
-        databaseModified = try? Files.ownStatus(of: database)?.modified
+        databaseStatus = try? Files.ownStatus(of: database)
         return nil
     }
 
     /// Notes that this process has copied frames into the database file, after the check that comes before that.
     mutating func didCopyFrames() {
-        if let status = try? Files.ownStatus(of: database) { databaseModified = status.modified }
+        guard let status = try? Files.ownStatus(of: database), status.identity == databaseStatus?.identity else { return }
+        databaseStatus = status
     }
 
-    /// Whether no process has written into the database file since the last check that found nothing.
+    /// Whether no process has written or replaced the database file since the last check that found nothing.
     var isDatabaseUnchanged: Bool {
-        guard let databaseModified, let status = try? Files.ownStatus(of: database) else { return false }
-        return status.modified == databaseModified
+        guard let databaseStatus, let status = try? Files.ownStatus(of: database) else { return false }
+        return status.identity == databaseStatus.identity && status.modified == databaseStatus.modified
     }
 
     private mutating func find(_ handle: ConnectionHandle) throws(SystemError) -> Fault? {
@@ -204,7 +205,7 @@ extension Database {
         if hasUncopiedFrames(fault) {
             connectionKey.notice(
                 "\"\(path)\": commits of a WAL that was removed, replaced or cut are lost. The close did not copy them: that "
-                    + "would overwrite later writes of another process, or they are not complete.")
+                    + "would overwrite later writes of another process, the database was replaced, or they are not complete.")
         }
     }
 

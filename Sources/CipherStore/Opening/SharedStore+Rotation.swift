@@ -21,6 +21,13 @@ extension SharedStore {
         return (keys, sidecar)
     }
 
+    /// Refuses to copy the files that have the names now where the open connections have other ones.
+    ///
+    /// - Throws: `StoreError` `storeMoved`; as an access.
+    package func requireFilesInPlace() throws {
+        try access { [connections] _ in try connections.fileKey.opening.requireSameFiles() }
+    }
+
     /// The secret that opened the store; nil if only its keys are known, and if it has lost its keyslot.
     package func rotationSecret() throws -> Secret? {
         guard let secret = fileKey.secret,

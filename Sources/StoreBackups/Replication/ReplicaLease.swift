@@ -28,12 +28,7 @@ final class ReplicaLease: Sendable {
             until: .now + ReplicationLimits.leaseWait, isCancelled: isCancelled)
         while true {
             if let lease = try attempt(for: paths) { return lease }
-            guard try polling.next() else {
-                throw StoreError(
-                    .storeInUse, what: "The lease of \"\(paths.database)\" could not be acquired in time.",
-                    why: "Another process is switching the store to a new key.",
-                    remedy: "Let it finish, or end it. A process that dies releases its locks.")
-            }
+            guard try polling.next() else { throw StoreError.leaseTimeout(paths) }
         }
     }
 

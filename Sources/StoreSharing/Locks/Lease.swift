@@ -38,7 +38,7 @@ package final class Lease: Sendable {
             until: deadline ?? .now + SharingLimits.leaseWait, isCancelled: isCancelled)
         while true {
             if case .taken(let lease) = try attempt(for: paths, label: label, readonly: readonly) { return lease }
-            guard try polling.next() else { throw timeout(paths) }
+            guard try polling.next() else { throw StoreError.leaseTimeout(paths) }
         }
     }
 
@@ -63,18 +63,25 @@ package final class Lease: Sendable {
         return .taken(Lease(lock, holderRow))
     }
 
-    private static func timeout(_ paths: StorePaths) -> StoreError {
-        let file = try? LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: true)
-        return StoreError(
-            .storeInUse,
-            what: "The lease of \"\(paths.database)\" could not be acquired in time.",
-            why: "\(file?.nameOwner(of: .intent) ?? "Another process") is switching the store to a new key.",
-            remedy: "Let it finish, end it, or wait longer. A process that dies releases its locks.")
-    }
-
     /// Releases the lease. A second call does nothing.
     package func release() {
         lock.release()
         holderRow?.release()
+    }
+}
+
+extension StoreError {
+    /// The error of a process that did not get a lease in time.
+    ///
+    /// Any user who may open the lock file can hold the locks that keep it out, so that the holder need not be a rotation.
+    package static func leaseTimeout(_ paths: StorePaths) -> StoreError {
+        let file = try? LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: true)
+        let isIntended = (try? file?.isHeld(.intent, against: .shared)) ?? nil
+        let owner = file?.nameOwner(of: isIntended == true ? .intent : .lease) ?? "Another process"
+        return StoreError(
+            .storeInUse, what: "The lease of \"\(paths.database)\" could not be acquired in time.",
+            why: "\(owner) holds the lock of a switch to a new key.",
+            remedy: "Let it finish, end it, or wait longer. If no process is named, repeat it as root. A process that dies "
+                + "releases its locks.")
     }
 }

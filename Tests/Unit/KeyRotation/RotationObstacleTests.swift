@@ -60,6 +60,38 @@ import Testing
         #expect(other.ask("close") == "ok")
     }
 
+    // Story: the rotation read the names, found a WAL of another process, and called a sound page not authentic.
+    @Test("a rotation of a store whose WAL was removed or replaced says so before it copies", arguments: [false, true])
+    func removedWAL(isReplaced: Bool) throws {
+        let store = try open()
+        try store.write { try $0.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (1)") }
+        #expect(rename(path + "-wal", path + ".away") == 0)
+        if isReplaced { try Data(repeating: 7, count: 4096).write(to: URL(fileURLWithPath: path + "-wal")) }
+        let error = #expect(throws: StoreError.self) { try KeyRotation(store, options: quick).run() }
+        #expect(error?.code == .storeMoved && error?.what.contains("-wal") == true, "\(error as Any)")
+        #expect(rename(path + ".away", path + "-wal") == 0)
+        #expect(try KeyRotation(store, options: quick).run().toEpoch == 2)
+        #expect(try store.read { try Int.fetchOne($0, sql: "SELECT a FROM t") } == 1)
+        try store.close()
+    }
+
+    // Story: a member of the group held the lock, and each error spoke of a rotation that did not run.
+    @Test("an error about a held lock names the process, and speaks of no rotation that does not run")
+    func heldLocks() throws {
+        let store = try open()
+        defer { try? store.close() }
+        let file = try LockFile(path: store.paths.lock, likeFile: path)
+        let intent = try #require(try file.tryLock(.intent, .exclusive))
+        let lease = StoreError.leaseTimeout(store.paths)
+        #expect(lease.why == "Another thread of this process holds the lock of a switch to a new key.", "\(lease)")
+        intent.release()
+        let admin = try #require(try file.tryLock(.admin, .exclusive))
+        defer { admin.release() }
+        let error = #expect(throws: StoreError.self) { try KeyRotation(store, options: quick).run() }
+        #expect(error?.code == .storeInUse && error?.what.contains("did not become free") == true, "\(error as Any)")
+        #expect(error?.why == "Another thread of this process holds it.", "\(error as Any)")
+    }
+
     /// Raises the page count of the database to a length that it has as a hole.
     private func stretch(to bytes: Int) throws {
         let file = try FileHandle(forUpdating: URL(fileURLWithPath: path))
