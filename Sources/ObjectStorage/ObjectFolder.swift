@@ -108,7 +108,8 @@ package struct ObjectFolder: ObjectStore {
                 return FoundObject(bytes: bytes, status: status)
             }
         } catch {
-            guard error.isPermission else { throw error }
+            // Its owner may refuse it by the mode, or by a lease of the system (fcntl F_SETLEASE).
+            guard error.isPermission || error.isLocked else { throw error }
             isReadable = false
         }
         guard let status = try folder.status(of: fileName) else { return nil }

@@ -20,8 +20,9 @@ package struct FolderStore: ObjectStore {
 
     package func put(_ name: String, _ bytes: [UInt8]) throws -> PutOutcome { try objects.put(name, bytes) }
 
+    /// An object that another user keeps from being read is damaged: it must not end an exchange.
     package func get(_ name: String, limitBytes: Int) throws -> [UInt8]? {
-        try objects.get(name, limitBytes: limitBytes)
+        try objects.getWithStatus(name, limitBytes: limitBytes).map { $0.bytes ?? [] }
     }
 
     package func list(_ prefix: String) throws -> [ListedObject] { try objects.list(prefix) }
