@@ -27,10 +27,11 @@ package enum AtomicFile {
     ///   the temporary name to another file.
     /// - Parameter didReplace: Called when the new content is in place, and before that is durable.
     package static func write(
-        _ bytes: [UInt8], to path: String, likeFile reference: String?, didReplace: () -> Void = {}
+        _ bytes: [UInt8], to path: String, likeFile reference: String?,
+        permissions: UInt32 = FileAttributes.privatePermissions, didReplace: () -> Void = {}
     ) throws(SystemError) {
         let (folder, name) = try open(path)
-        let staged = try stage(bytes, in: folder, for: name, likeFile: reference)
+        let staged = try stage(bytes, in: folder, for: name, likeFile: reference, permissions: permissions)
         CrashPoint.reach(.temporaryFileWritten)
         do throws(SystemError) {
             try requireNamed(staged.name, staged.identity, in: folder)

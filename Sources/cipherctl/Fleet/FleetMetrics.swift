@@ -74,8 +74,10 @@ struct FleetMetrics {
             try console.output.write(collection.text)
             return .ok
         }
-        try AtomicFile.createEmpty(at: path, likeFile: nil, permissions: Self.textfileMode)
-        try AtomicFile.write(Array(collection.text.utf8), to: path, likeFile: path)
+        // Another user of the folder may have put a link or a pipe there: that has no mode to keep.
+        let isThere = try Files.kindOfName(path) == .regular
+        try AtomicFile.write(
+            Array(collection.text.utf8), to: path, likeFile: isThere ? path : nil, permissions: Self.textfileMode)
         return .ok
     }
 }
