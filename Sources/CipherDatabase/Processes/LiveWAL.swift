@@ -48,7 +48,9 @@ struct LiveWAL {
 
     /// Notes that this process has copied frames into the database file, after the check that comes before that.
     mutating func didCopyFrames() {
-        guard let status = try? Files.ownStatus(of: database), status.identity == databaseStatus?.identity else { return }
+        guard let status = try? Files.ownStatus(of: database), status.identity == databaseStatus?.identity else {
+            return
+        }
         databaseStatus = status
     }
 
@@ -205,7 +207,8 @@ extension Database {
         if hasUncopiedFrames(fault) {
             connectionKey.notice(
                 "\"\(path)\": commits of a WAL that was removed, replaced or cut are lost. The close did not copy them: that "
-                    + "would overwrite later writes of another process, the database was replaced, or they are not complete.")
+                    + "would overwrite later writes of another process, the database was replaced, or they are not complete."
+            )
         }
     }
 

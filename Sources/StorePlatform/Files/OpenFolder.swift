@@ -290,13 +290,13 @@ package final class OpenFolder: Sendable {
         let place = try folder.checked(newName, "linkat")
         guard linkat(descriptor.number, name, folder.descriptor.number, newName, 0) == 0 else {
             let failure = SystemError("linkat", place)
-            guard failure.errorNumber == EPERM, let owner = try status(of: name)?.owner, owner != ProcessInspector.effectiveUser else {
-                throw failure
-            }
+            guard failure.errorNumber == EPERM, let owner = try status(of: name)?.owner,
+                owner != ProcessInspector.effectiveUser
+            else { throw failure }
             throw SystemError(
                 call: failure.call, path: place, errorNumber: EPERM,
-                detail: "\"\(name)\" belongs to user \(owner), and the system gives no second name to a file of another user "
-                    + "(fs.protected_hardlinks): remove it, or let its owner do that")
+                detail: "\"\(name)\" belongs to user \(owner), and the system gives no second name to a file of "
+                    + "another user (fs.protected_hardlinks): remove it, or let its owner do that")
         }
     }
 

@@ -81,7 +81,7 @@ extension StoreError {
         return StoreError(
             .storeInUse, what: "The lease of \"\(paths.database)\" could not be acquired in time.",
             why: "\(owner) holds the lock of a switch to a new key.",
-            remedy: "Let it finish, end it, or wait longer. If no process is named, repeat it as root. A process that dies "
-                + "releases its locks.")
+            remedy: "Let it finish, end it, or wait longer. If no process is named, repeat it as root. A process that "
+                + "dies releases its locks.")
     }
 }
