@@ -39,21 +39,33 @@ extension KeyAdministration {
         let derived = try secret.dataKey(salt: present.sidecar.salt, settings: present.sidecar.settings)
         let direct = SidecarKeys.direct(derived)
         try change(removesSecrets: true, recording: Self.events) { sidecar in
-            guard let dataKey = try keys.dataKey(of: sidecar), dataKey.isEqual(to: derived) else {
-                throw StoreError(
-                    .wrongKey, what: "\"\(databasePath)\" was not converted to a direct store.",
-                    why:
-                        "The new key is not the data key, with which its pages are encrypted: a direct store has no "
-                        + "other key.",
-                    remedy: "Give the data key, whose digits `cipherctl key reveal` prints, as a raw key of 32 bytes. "
-                        + "Once the store is direct, `cipherctl rotate --backup DIR --new-key-file F` can give it a passphrase."
-                )
-            }
+            try requireDataKey(derived, of: sidecar)
             var next = sidecar
             next.scheme = .direct
             return (next, direct)
         }
         return holding(direct)
+    }
+
+    /// Proves that a secret gives the data key of the store, so that it could be the one key of a direct store.
+    ///
+    /// - Throws: ``StoreError`` `wrongKey`; ``CryptoError``.
+    package func requireDataKey(from secret: Secret) throws {
+        let sidecar = try choice().sidecar
+        try requireDataKey(secret.dataKey(salt: sidecar.salt, settings: sidecar.settings), of: sidecar)
+    }
+
+    private func requireDataKey(_ derived: DataKey, of sidecar: Sidecar) throws {
+        guard let dataKey = try keys.dataKey(of: sidecar), dataKey.isEqual(to: derived) else {
+            throw StoreError(
+                .wrongKey, what: "\"\(databasePath)\" was not converted to a direct store.",
+                why:
+                    "The new key is not the data key, with which its pages are encrypted: a direct store has no "
+                    + "other key.",
+                remedy: "Give the data key, whose digits `cipherctl key reveal` prints, as a raw key of 32 bytes. "
+                    + "Once the store is direct, `cipherctl rotate --backup DIR --new-key-file F` can give it a passphrase."
+            )
+        }
     }
 
     /// The change of the scheme, and the slots that were added with it.

@@ -47,6 +47,12 @@ final class AdoptedFile {
         }
     }
 
+    /// - Throws: `StoreError` `storeInUse` when a connection has the file open.
+    func requireUnused() throws {
+        try lock()
+        unlock()
+    }
+
     func unlock() { try? descriptor.unlock(SQLiteLockByte.all) }
 
     /// Copies the file, except its first page, into a new file, which becomes durable and gets the same users.

@@ -66,44 +66,65 @@ public struct StoreAdoption: StoreTool {
     ///   ``ToolError`` `adoptionInterrupted` and `incomplete` describe the state and the remaining steps.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
-        let target = AdoptionTarget(path)
-        let place = TargetPlace(path: target.path, run: run)
-        let kind = try Self.examine(target)
-        if case .standard = kind { try target.requireFreeBackup(version: sqlCipherVersion) }
-        try OtherUserLink.refuse(path)
-        let key = try key.unlocked()
-        let found = try prove(key, kind, target)
+        let subject = try subject()
+        let place = TargetPlace(path: subject.target.path, run: run)
         // A file that cannot be adopted gets no lock file.
-        let result = try place.withOpeningLock(likeFile: target.path) {
-            try replace(target, kind, key, found, place, run)
-        }
-        let store = try complete(result, key, run)
+        let result = try place.withOpeningLock(likeFile: subject.target.path) { try replace(subject, place, run) }
+        let store = try complete(result, subject.key, run)
         defer { try? store.close() }
         for notice in store.notices { run.notice(notice) }
         DoubleQuotedStrings.report(store, run)
-        try convert(store, key, run)
+        try convert(store, subject.key, run)
         return Report(
             path: path, storeID: store.storeID, contentHash: result?.hash, original: result?.original,
             leftOut: result?.leftOut ?? [], damagedIndexes: result?.damagedIndexes ?? [], duration: .now - start,
             notices: run.notices)
     }
 
+    /// Checks the file, the key and the users of the file, and changes nothing. An adoption also reads every page.
+    ///
+    /// - Returns: Whether a store has replaced the file already, so that ``StoreTool/run(isCancelled:progress:onNotice:)``
+    ///   would complete an earlier adoption.
+    /// - Throws: As ``perform(_:)`` before it changes the file.
+    public func rehearse() throws -> Bool {
+        let subject = try subject()
+        guard case .standard = subject.kind else { return true }
+        try AdoptedFile(subject.target.path).requireUnused()
+        return false
+    }
+
+    /// A file that may be adopted.
+    private struct Subject {
+        let target: AdoptionTarget
+        let kind: AdoptionTarget.Kind
+        /// It opens the file.
+        let key: UnlockedKey
+        let found: CipherProbe.Found?
+    }
+
+    private func subject() throws -> Subject {
+        let target = AdoptionTarget(path)
+        let kind = try Self.examine(target)
+        if case .standard = kind { try target.requireFreeBackup(version: sqlCipherVersion) }
+        try OtherUserLink.refuse(path)
+        let key = try key.unlocked()
+        return Subject(target: target, kind: kind, key: key, found: try prove(key, kind, target))
+    }
+
     /// Puts the store in the place of the file; the caller holds the lock of openings.
     ///
     /// - Returns: nil where an earlier adoption has done so.
-    private func replace(
-        _ target: AdoptionTarget, _ kind: AdoptionTarget.Kind, _ key: UnlockedKey, _ found: CipherProbe.Found?,
-        _ place: TargetPlace, _ run: ToolRun
-    ) throws -> FileAdoption.Result? {
-        guard try Self.examine(target) == kind else {
+    private func replace(_ subject: Subject, _ place: TargetPlace, _ run: ToolRun) throws -> FileAdoption.Result? {
+        let target = subject.target
+        guard try Self.examine(target) == subject.kind else {
             throw AdoptedFile.inUse(target.path, "It changed a moment ago.")
         }
         try place.removeAbandoned(.adopting, whose: "a killed adoption had left")
         try run.check()
-        guard case .standard(let salt) = kind else { return nil }
+        guard case .standard(let salt) = subject.kind else { return nil }
         return try FileAdoption(
-            target: target, salt: salt, key: key, found: found, version: sqlCipherVersion, program: configuration,
-            run: run
+            target: target, salt: salt, key: subject.key, found: subject.found, version: sqlCipherVersion,
+            program: configuration, run: run
         ).adopt()
     }
 

@@ -10,7 +10,7 @@ struct AdoptCommand: Command {
         operands: [OperandSyntax("DB", "the database; no process may have it open")],
         options: [
             OptionSyntax("--compatibility", value: "1|2|3|4", "the version of SQLCipher that made it; 4 unless given"),
-            Scheme.option("direct unless given"), .json, .quiet, .progress,
+            Scheme.option("direct unless given"), FleetOptions.dryRun, .json, .quiet, .progress,
         ] + KeyOptions.newStore,
         examples: [
             "cipherctl adopt app.db",
@@ -50,6 +50,7 @@ struct AdoptCommand: Command {
         var tool = StoreAdoption(path, key: ToolKey(new: arguments, asksTwice: false))
         tool.sqlCipherVersion = version
         tool.scheme = scheme
+        if arguments.has("--dry-run") { return try rehearse(tool, console) }
         let report = try console.run(tool, "adopting")
         let isCompletion = report.completedEarlierAdoption
         var lines = ["\(isCompletion ? "completed" : "adopted")     \(path)", "store id    \(report.storeID)"]
@@ -84,6 +85,23 @@ struct AdoptCommand: Command {
             ]),
             lines: lines)
         return report.leftOut.isEmpty && damaged.isEmpty ? .ok : .needsAttention
+    }
+}
+
+extension AdoptCommand {
+    /// Says whether the adoption could begin. The file stays as it is.
+    private func rehearse(_ tool: StoreAdoption, _ console: Console) throws -> ExitCode {
+        let completes = try tool.rehearse()
+        let original = completes || version == 4 ? nil : "\(path).sqlcipher\(version)"
+        try console.report(
+            json: .object([
+                "store": .string(path), "dry_run": .bool(true), "scheme": .string(scheme.rawValue),
+                "compatibility": .int(version), "completes_earlier_adoption": .bool(completes),
+                "original": .optional(original, JSON.string),
+            ]),
+            lines: ["would \(completes ? "complete the adoption of" : "adopt") \(path): the key opens it"]
+                + (original.map { ["would keep  the original as \($0)"] } ?? []))
+        return .ok
     }
 }
 

@@ -53,7 +53,7 @@ struct KeyChangeCommand: Command {
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [
             OptionSyntax("--slot", value: "N", "the slot to change; without it the one that the given key opens"),
-            .label, .kdf, .yes, .json, .quiet,
+            .label, .kdf, FleetOptions.dryRun, .yes, .json, .quiet,
         ] + KeyOptions.all + KeyOptions.new,
         examples: [
             "cipherctl key change app.db",
@@ -89,6 +89,7 @@ struct KeyChangeCommand: Command {
             let others = access.sidecar.slots.filter { $0.id != id }.map(\.kind)
             try KeyAccess.requireKeyBesidesDevices(path, others, arguments)
         }
+        if arguments.has("--dry-run") { return try rehearse(id, access) }
         let slot = try access.change(bringing: new) { try $0.change(id, to: new.slot()) }
         try console.report(
             json: .object(["store": .string(path), "changed": SlotReport.json(slot)]),
@@ -98,6 +99,19 @@ struct KeyChangeCommand: Command {
                     "if others may know that secret: cipherctl rotate --compromised (cipherctl help keys)",
                     hasKey: access.openedBy?.id != id),
             ])
+        return .ok
+    }
+}
+
+extension KeyChangeCommand {
+    /// Says which secret would be replaced, after both keys were read and checked. The keys stay as they are.
+    private func rehearse(_ id: UInt64, _ access: KeyAccess) throws -> ExitCode {
+        guard let slot = try access.sidecar.slotted?.table.find(id) else { return .failed }
+        try access.console.report(
+            json: .object([
+                "store": .string(path), "dry_run": .bool(true), "would_change": SlotReport.json(slot),
+            ]),
+            lines: ["would change \(SlotReport.name(slot)): its present secret would no longer open the store"])
         return .ok
     }
 }

@@ -59,6 +59,37 @@ struct RehearsalTests {
         #expect(planned.status == 0 && (planned.json["slots_left"] as? [Any])?.count == 1, "\(planned.errors)")
     }
 
+    @Test("key change and key convert check both keys, and name the keyslots that would be lost")
+    func keyChanges() throws {
+        let key = ["--raw-key-file", place.key]
+        let other = place.path("other.key")
+        try Workplace.write([UInt8](repeating: 7, count: 32), to: other)
+        let changed = try rehearse("key", "change", store, "--new-raw-key-file", other, "--json", key[0], key[1])
+        #expect((changed.json["would_change"] as? [String: Any])?["slot"] as? Int == 1, "\(changed.output)")
+        #expect(try rehearse("key", "change", store, "--new-raw-key-file", place.key, key[0], key[1]).status == 64)
+        let wrong = try rehearse("key", "convert", store, "--to", "direct", "--new-raw-key-file", other, key[0], key[1])
+        #expect(wrong.status == 77 && wrong.errors.contains("not the data key"), "\(wrong.errors)")
+        let revealed = try place.ctl("key", "reveal", store, "--json", "--yes")
+        let digits = try #require(revealed.json["key"] as? String, "\(revealed.errors)")
+        let bytes = stride(from: 0, to: 64, by: 2).compactMap { UInt8(digits.dropFirst($0).prefix(2), radix: 16) }
+        try Workplace.write(bytes, to: other)
+        let direct = try rehearse(
+            "key", "convert", store, "--to", "direct", "--new-raw-key-file", other, "--json", key[0], key[1])
+        #expect(direct.status == 0 && (direct.json["would_remove"] as? [Any])?.count == 1, "\(direct.errors)")
+    }
+
+    @Test("adopt says whether the key opens the file, and who has it open")
+    func adoption() throws {
+        try AdoptionFixture(place).makeStandard("std.db")
+        let key = ["--raw-key-file", place.key]
+        let planned = try rehearse("adopt", place.path("std.db"), "--json", key[0], key[1])
+        #expect(planned.status == 0, "\(planned.errors)")
+        #expect(planned.json["completes_earlier_adoption"] as? Bool == false)
+        try Workplace.write([UInt8](repeating: 7, count: 32), to: place.path("other.key"))
+        #expect(try rehearse("adopt", place.path("std.db"), "--raw-key-file", place.path("other.key")).status == 77)
+        #expect(try rehearse("adopt", store, key[0], key[1]).status == 64)
+    }
+
     @Test("backup says what it would copy, and refuses a folder that is there")
     func backup() throws {
         let key = ["--raw-key-file", place.key]
