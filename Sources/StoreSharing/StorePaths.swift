@@ -21,6 +21,7 @@ package struct StorePaths: Sendable {
     package var rotationCopy: String { database + "-rotating" }
     /// The database of a store that is being destroyed.
     package var destroying: String { database + "-destroying" }
-    package var sidecar: String { database + "-sidecar" }
+    package static let sidecarEnding = "-sidecar"
+    package var sidecar: String { database + Self.sidecarEnding }
     package var sidecarBackup: String { database + "-sidecar.bak" }
 }

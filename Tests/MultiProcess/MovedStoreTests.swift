@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import StorePlatform
+import Synchronization
 import TestKit
 import Testing
 
@@ -227,6 +228,57 @@ import Testing
         #expect(answer.hasPrefix("error storeMoved") && answer.contains("snapshot"), "\(answer)")
         #expect(actor.ask("snapshot-end") == "ok")
         #expect(try total(after: actor) == "ok 6")
+    }
+
+    // Story: SQLite gave the removed index to the new connections. Two processes overwrote each other's commits.
+    @Test("a store whose index was removed is not opened again beside a snapshot of the same process")
+    func openedBesideSnapshot() throws {
+        let other = try actor("open")
+        let source = TestKeys.source("raw")
+        func count(_ store: SharedStore) throws -> Int? {
+            try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") }
+        }
+        let store = try SharedStore.open(at: path, unlockedBy: source)
+        let snapshot = try store.makeSnapshot()
+        for isMadeAgain in [false, true] {
+            if isMadeAgain {
+                #expect(other.ask("close") != nil && other.ask("open \(path) raw")?.hasPrefix("ok") == true)
+            } else {
+                try FileManager.default.removeItem(atPath: path + "-shm")
+            }
+            try store.close()
+            for _ in 1...2 {
+                #expect(storeError { _ = try SharedStore.open(at: path, unlockedBy: source) } == .storeMoved)
+            }
+            if isMadeAgain { #expect(other.ask("mark 2") == "ok") }
+        }
+        try snapshot.close()
+        let again = try SharedStore.open(at: path, unlockedBy: source)
+        // Each opening of the other process has written a row, too.
+        #expect(try count(again) == 5)
+        try again.close()
+    }
+
+    @Test("a close says nothing of lost commits where the WAL went with the database, or only the index was removed")
+    func noticesAtClose() throws {
+        for (round, move) in ["directory", "files", "index"].enumerated() {
+            let notices = Mutex<[String]>([])
+            var configuration = Configuration()
+            configuration.onNotice = { text in notices.withLock { $0.append(text) } }
+            let place = folder.path("place\(round)")
+            try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: false)
+            let store = try SharedStore.open(
+                at: place + "/a.db", unlockedBy: TestKeys.source("raw"), configuration: configuration)
+            try store.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+            switch move {
+            case "directory": try rename(place, place + "-away")
+            case "files":
+                for ending in ["", "-wal", "-shm"] { try rename("\(place)/a.db\(ending)", "\(place)/b.db\(ending)") }
+            default: try FileManager.default.removeItem(atPath: place + "/a.db-shm")
+            }
+            try? store.close()
+            #expect(notices.withLock { $0.filter { $0.contains("are lost") } } == [], "\(move)")
+        }
     }
 
     // Story: another process opened the store, read and closed it. Nobody had written, and the close saved nothing.

@@ -154,6 +154,22 @@ import Testing
         }
     }
 
+    // Story: the process was stopped with the lock of openings, and every opening of another one failed after a minute.
+    @Test("a process that creates and migrates a store is stopped by its terminal behind the migration")
+    func stoppedWhileMigrating() throws {
+        let (migrating, marker) = (try ActorProcess(), folder.path("begun"))
+        #expect(migrating.ask("job-control") == "ok")
+        migrating.send("migrate-long \(path) raw \(marker)")
+        #expect(waitUntil(within: .seconds(60)) { FileManager.default.fileExists(atPath: marker) })
+        kill(migrating.processIdentifier, SIGTSTP)
+        #expect(waitUntil(within: .seconds(120)) { migrating.isStopped })
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        try store.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        try store.close()
+        kill(migrating.processIdentifier, SIGCONT)
+        #expect(migrating.answer() == "ok")
+    }
+
     // Ctrl-Z and fg resumed a store that its program had suspended.
     @Test("a suspension that the program asked for outlasts a stop by the terminal")
     func ownSuspension() throws {

@@ -113,7 +113,7 @@ extension Database {
             db.armGate()
             db.gating.checksFile = db.connectionKey.isKeyed && !fileKey.isInMemory
             db.noteJournalMode()
-            if db.gating.checksFile { fileKey.opening.noteFiles(isWAL: db.gating.wal != nil) }
+            if db.gating.checksFile { try fileKey.opening.noteFiles(isWAL: db.gating.wal != nil) }
         } catch {
             // A store that is refused is left unchanged, its WAL included.
             db.handle.setCheckpointOnClose(false)

@@ -328,12 +328,27 @@ package final class FileKey: Sendable {
         // The keys are those of a store that an interrupted adoption announced; the file is what it was.
         if try copies.isAnnouncement && diagnosis.mayBeStandard() { throw standardFile() }
         do {
-            guard let store = try sidecarCache.unlock(holding: held.keys, copies) else { throw saltMissing() }
+            guard let store = try sidecarCache.unlock(holding: held.keys, copies) else {
+                return try keyWithoutSidecar(held, sidecarCache)
+            }
             return try accept(store, diagnosis)
         } catch let error as StoreError where error.code == .wrongKey {
             guard let former = held.sidecar else { throw error }
             return try keyAfterConversion(copies.newestClaimed, of: former, sidecarCache, held.keys)
         }
+    }
+
+    /// The page key of a store that lost both copies of its sidecar while this process had its keys. Page 1 proves it.
+    private func keyWithoutSidecar(_ held: HeldKeys, _ sidecarCache: SidecarCache) throws -> PageKey {
+        guard let former = held.sidecar, former.state == .ready, let dataKey = try held.keys.dataKey(of: former) else {
+            throw saltMissing()
+        }
+        sidecarCache.accept(former, held.keys)
+        opening.report([
+            "both copies of its sidecar are gone, and this process has the keys in memory. Call `store.keys.restoreSidecar()` "
+                + "before it closes the store"
+        ])
+        return PageKey(dataKey, salt: former.salt, settings: former.settings)
     }
 
     /// The page key of a store that was converted from direct to slots: its sidecar keys have changed, its page key has
@@ -379,6 +394,8 @@ package final class FileKey: Sendable {
             // Another process opens, changes or rotates the store. It or the next opening does the same.
         } catch is CancellationError {
             // The opening is no longer needed; the next one tries again.
+        } catch is DatabaseError where opening.suspension.isSuspended {
+            opening.report(["its sidecar has one good copy. The next opening of the store writes the other one"])
         } catch {
             // The store opens nevertheless; the next opening tries again.
             opening.report(["the copies of the sidecar could not be made identical: \(error)"])

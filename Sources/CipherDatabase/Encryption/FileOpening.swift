@@ -276,15 +276,38 @@ package final class FileOpening: Sendable {
     }
 
     /// Notes the files that the first connection has open.
-    func noteFiles(isWAL: Bool) {
-        guard let paths, !isImmutable else { return }
+    ///
+    /// - Throws: ``StoreError`` `storeMoved` where the connection uses another index than the one that has the name.
+    func noteFiles(isWAL: Bool) throws {
+        guard let paths, !isImmutable, state.withLock({ $0.files == nil }) else { return }
         func identity(_ path: String) -> FileIdentity? { ((try? Files.ownStatus(of: path)) ?? nil)?.identity }
-        state.withLock { state in
-            guard state.files == nil else { return }
-            state.files = OpenFiles(
-                database: identity(paths.database), wal: isWAL ? identity(paths.wal) : nil,
-                index: isWAL ? identity(paths.sharedMemory) : nil)
+        let files = OpenFiles(
+            database: identity(paths.database), wal: isWAL ? identity(paths.wal) : nil,
+            index: isWAL ? identity(paths.sharedMemory) : nil)
+        if isWAL, let database = files.database {
+            try Self.requireNamedIndex(files.index, of: database, paths.sharedMemory)
         }
+        state.withLock { state in
+            if state.files == nil { state.files = files }
+        }
+    }
+
+    /// The last index of each database that this process has opened.
+    private static let indexes = Mutex<[FileIdentity: FileIdentity]>([:])
+
+    /// Refuses a connection that SQLite gave the removed index of an older connection: all connections of a process to a
+    /// file share one index, and a snapshot keeps it.
+    ///
+    /// - Parameter index: The index that has the name; nil where none has it.
+    private static func requireNamedIndex(
+        _ index: FileIdentity?, of database: FileIdentity, _ path: String
+    ) throws(StoreError) {
+        // Only where the index has changed, the open files are listed.
+        if let former = indexes.withLock({ $0[database] }), former != index {
+            let isFormer = index.map { OpenFolder.hasOpened($0) == false } ?? (OpenFolder.hasOpened(former) == true)
+            if isFormer { throw LiveWAL.Fault.sharedIndex(path) }
+        }
+        indexes.withLock { $0[database] = index }
     }
 
     /// Refuses a later connection where a name leads to another file, or to none: SQLite would read that one, or make a new

@@ -60,6 +60,15 @@ struct LiveWAL {
         return status.identity == databaseStatus.identity && status.modified == databaseStatus.modified
     }
 
+    /// Whether the WAL that is open still has the name beside the database that is open, wherever both were moved. Then its
+    /// commits are found by the next opening.
+    var isBesideDatabase: Bool {
+        guard let log, let database = databaseStatus?.identity, let place = OpenFolder.path(ofOpen: database) else {
+            return false
+        }
+        return OpenFolder.path(ofOpen: log) == place + "-wal"
+    }
+
     private mutating func find(_ handle: ConnectionHandle) throws(SystemError) -> Fault? {
         let paths = (log: database + "-wal", index: database + "-shm")
         // Without a file there was never an index in it: another locking mode keeps it in memory.
@@ -156,6 +165,15 @@ extension LiveWAL.Fault {
             remedy: "End every snapshot and every other process that has the store open, then close it again.")
     }
 
+    /// The error of a connection that SQLite gave the removed index of an older connection of this process.
+    static func sharedIndex(_ path: String) -> StoreError {
+        StoreError(
+            .storeMoved, what: "\"\(path)\" is not the file that this process has open.",
+            why: "A snapshot or another connection of this process has the removed or replaced one open. SQLite gives "
+                + "that to each new connection of the process.",
+            remedy: "Close every snapshot and every other connection of this process to the store. Then open it again.")
+    }
+
     private static let reopen =
         "Close the store in every process, and open it again. Never remove the files of a store that is open."
 }
@@ -185,7 +203,8 @@ extension Database {
     /// - Throws: ``StoreError`` `storeMoved` where not all of them could be copied.
     func saveRemovedWAL() throws {
         guard !configuration.readonly, !health.hasFailedToSync, let fault = gating.wal?.fault(handle, always: true),
-            fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true, hasUncopiedFrames(fault)
+            fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true, hasUncopiedFrames(fault),
+            gating.wal?.isBesideDatabase == false
         else { return }
         var result = handle.checkpointPassively()
         // SQLite keeps an interruption by a suspension for the next call, which forgets it at its end.
@@ -204,7 +223,7 @@ extension Database {
         guard let fault = gating.wal?.fault(handle, always: true) else { return }
         if fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true { return }
         handle.setCheckpointOnClose(false)
-        if hasUncopiedFrames(fault) {
+        if hasUncopiedFrames(fault), gating.wal?.isBesideDatabase == false {
             connectionKey.notice(
                 "\"\(path)\": commits of a WAL that was removed, replaced or cut are lost. The close did not copy them: that "
                     + "would overwrite later writes of another process, the database was replaced, or they are not complete."

@@ -74,7 +74,8 @@ extension StoreError {
         StoreError(
             .saltMissing, what: "\"\(path)\" has no sidecar that its key opens.",
             why: "A backup holds the sidecar too; without it a passphrase opens nothing.",
-            remedy: "Open the store for writing again: that repairs the sidecar, or reports what is wrong with it.")
+            remedy: "Call `store.keys.restoreSidecar()` in a program that has the store open, before it closes the "
+                + "store. If a copy of the sidecar is there, an opening for writing repairs the other one.")
     }
 }
 

@@ -62,8 +62,11 @@ final class StagedBundle {
             // It may have the name without being durable. A backup that is reported as failed must not exist: the same
             // command, run again, would be refused. So the rename is undone; where that fails, the backup is reported
             // as made.
-            if try !Files.entryExists(bundle.folder) { try? AtomicFile.move(target, to: bundle.folder) }
-            if try Files.entryExists(bundle.folder) { throw error }
+            if try isNamed(target), try !Files.entryExists(bundle.folder) {
+                try? AtomicFile.move(target, to: bundle.folder)
+            }
+            // Another user may have renamed it meanwhile.
+            guard try isNamed(target) else { throw error }
             notice =
                 "the backup \"\(target)\" is complete, but the system did not confirm that its name is on the disk (\(error)): "
                 + "verify it before you rely on it (cipherctl backup verify)"
@@ -73,6 +76,11 @@ final class StagedBundle {
         directory.releaseRenamed()
         CrashPoint.reach(.backupPublished)
         return notice
+    }
+
+    /// Whether a path names the folder itself.
+    private func isNamed(_ path: String) throws(SystemError) -> Bool {
+        try Files.ownStatus(of: path)?.identity == directory.folder.status().identity
     }
 
     private static func requireFree(_ folder: String) throws {

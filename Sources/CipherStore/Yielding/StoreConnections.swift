@@ -217,12 +217,23 @@ final class StoreConnections: @unchecked Sendable {
         carryOver.release()
     }
 
-    /// The error of an access that was admitted and then found its connection closed.
+    /// The error of an access that found its connection closed, or waited for one that the close has ended; that of one
+    /// whose files were removed or replaced.
     func explain(_ error: any Error) -> any Error {
-        guard isEnding.load(ordering: .acquiring), (error as? DatabaseError)?.resultCode == .SQLITE_MISUSE else {
+        let failure = (error as? DatabaseError)?.resultCode
+        if isEnding.load(ordering: .acquiring) {
+            let isEndedByClose = error is CancellationError && !Task.isCancelled
+            if isEndedByClose || failure == .SQLITE_MISUSE { return storeClosed }
+        }
+        guard let failure, [.SQLITE_IOERR, .SQLITE_NOTADB, .SQLITE_CORRUPT].contains(failure.primaryResultCode),
+            openPool != nil
+        else { return error }
+        do {
+            try fileKey.opening.requireSameFiles()
+            return error
+        } catch {
             return error
         }
-        return storeClosed
     }
 
     var storeClosed: StoreError {

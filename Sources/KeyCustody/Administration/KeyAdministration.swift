@@ -293,7 +293,8 @@ package struct KeyAdministration: Sendable {
     static func noSidecar(_ databasePath: String) -> StoreError {
         StoreError(
             .noSuchStore, what: "\"\(databasePath)\" has no sidecar.", why: "No copy of it was found.",
-            remedy: "Check the path. The keys of a database that is not a store are not kept anywhere.")
+            remedy: "If a program has the store open, let it call `store.keys.restoreSidecar()` before it closes the "
+                + "store. Otherwise put a copy back from a backup, or check the path: only a store has keys.")
     }
 }
 

@@ -129,6 +129,8 @@ extension SystemError {
     package var isReaderGone: Bool { errorNumber == EPIPE }
     /// Whether another holder has the lock.
     package var isLocked: Bool { [EAGAIN, EACCES].contains(errorNumber) }
+    /// Whether another process keeps the file from being opened by a lease of the system (`fcntl F_SETLEASE`).
+    package var isLeased: Bool { errorNumber == EWOULDBLOCK }
     /// Whether a file was not written because it has a second name.
     package var isSecondName: Bool { errorNumber == EMLINK }
     /// Whether the file exists although it must not.

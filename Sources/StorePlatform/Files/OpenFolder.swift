@@ -151,6 +151,20 @@ package final class OpenFolder: Sendable {
         openFiles?.first { $0.identity == identity }?.linkCount
     }
 
+    /// The present path of a file that this process has open; nil where it has no name, or the system does not tell.
+    package static func path(ofOpen identity: FileIdentity) -> String? {
+        let list = "/proc/self/fd"
+        guard let names = try? Files.names(inDirectory: list) else { return nil }
+        for name in names {
+            var found = stat()
+            guard let number = Int32(name), fstat(number, &found) == 0, FileStatus(found).identity == identity else {
+                continue
+            }
+            return found.st_nlink > 0 ? ProcessInspector.target(of: list + "/" + name) : nil
+        }
+        return nil
+    }
+
     /// Whether another user than root may give the name of a file to another file: one who may write the folder, unless
     /// it has the sticky bit.
     static func lendsNames(ofFileAt path: String) -> Bool {

@@ -12,8 +12,10 @@ import Synchronization
 package enum JobControl {
     /// The descriptor from which the handler's bytes are read; nil before the first ``begin()``.
     private static let reader = Mutex<Int32?>(nil)
-    /// Held during each stop, and by code that must not be stopped in the middle.
+    /// Held during each stop, and while ``holds`` is above 0.
     private static let stopping = DispatchSemaphore(value: 1)
+    /// How many pieces of code must not be stopped in the middle.
+    private static let holds = Mutex(0)
     private static let endedStops = Atomic<Int>(0)
 
     /// From here on SIGTSTP does not stop the process by itself. A signal that the program ignores stays ignored.
@@ -85,8 +87,41 @@ package enum JobControl {
         return try body()
     }
 
-    /// Keeps the process from being stopped by SIGTSTP until ``allowStops()``.
-    static func holdStops() { stopping.wait() }
+    /// Keeps the process from being stopped by SIGTSTP until ``allowStops()``. Calls may overlap and be nested. The first one
+    /// waits for a stop that is under way.
+    static func holdStops() {
+        if tryToHoldStops() { return }
+        stopping.wait()
+        // While there are holds, they have it.
+        holds.withLock { $0 = 1 }
+    }
 
-    static func allowStops() { stopping.signal() }
+    /// - Returns: False while a stop is under way.
+    fileprivate static func tryToHoldStops() -> Bool {
+        holds.withLock { count in
+            if count == 0, stopping.wait(timeout: .now()) != .success { return false }
+            count += 1
+            return true
+        }
+    }
+
+    static func allowStops() {
+        holds.withLock { count in
+            count -= 1
+            if count == 0 { stopping.signal() }
+        }
+    }
+}
+
+/// Keeps the process from being stopped by SIGTSTP while it has a lock for which all others wait.
+package final class StopHold: Sendable {
+    /// Waits for a stop that is under way.
+    package init() { JobControl.holdStops() }
+
+    /// - Returns: nil while a stop is under way. The suspension before it may wait for the caller.
+    package init?(unlessStopping: Void) {
+        guard JobControl.tryToHoldStops() else { return nil }
+    }
+
+    deinit { JobControl.allowStops() }
 }

@@ -185,7 +185,7 @@ extension ProcessInspector {
         return numbers.map { Opening(process: process, descriptor: $0) }
     }
 
-    private static func target(of link: String) -> String? {
+    static func target(of link: String) -> String? {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink(link, &buffer, buffer.count)
         guard count > 0 else { return nil }

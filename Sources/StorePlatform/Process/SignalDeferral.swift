@@ -49,11 +49,14 @@ package enum InterruptionSignals {
 /// reading at the terminal only stops are deferred; nothing depends on the others. One at a time: a second deferral
 /// waits for the end of the first.
 package final class SignalDeferral: Sendable {
+    /// Held by the present deferral.
+    private static let turn = DispatchSemaphore(value: 1)
     private let isWatching: Bool
     private let isEnded = Atomic<Bool>(false)
 
     /// Begins. It waits for a stop that is under way, and so until the process continues.
     package init() {
+        Self.turn.wait()
         JobControl.holdStops()
         let isFree = Terminal.signalWatch.wait(timeout: .now()) == .success
         isWatching = isFree && cplatform_signal_watch_begin(true) == 0
@@ -71,5 +74,6 @@ package final class SignalDeferral: Sendable {
             Terminal.signalWatch.signal()
         }
         JobControl.allowStops()
+        Self.turn.signal()
     }
 }

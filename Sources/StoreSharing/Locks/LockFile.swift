@@ -78,12 +78,15 @@ package final class LockFile: Sendable {
     func tryLock(
         _ byte: LockByte, _ kind: LockKind, afterOpening: () -> Void
     ) throws(SystemError) -> HeldLock? {
+        // All openings wait for this lock: a process that has it must not be stopped by the terminal, as with Ctrl-Z.
+        let hold = byte == .opening && kind == .exclusive ? StopHold(unlessStopping: ()) : nil
+        if byte == .opening, kind == .exclusive, hold == nil { return nil }
         while true {
             let file = try openDescriptor()
             afterOpening()
             guard try file.tryLock(byte.range, kind) else { return nil }
             // The path may name another file by now; a lock on the old one would exclude no process.
-            if try Files.identity(path) == file.status().identity { return HeldLock(file, byte, kind) }
+            if try Files.identity(path) == file.status().identity { return HeldLock(file, byte, kind, hold) }
         }
     }
 
@@ -262,7 +265,7 @@ package final class LockFile: Sendable {
             return nil
         } catch {
             // A file that may not be read, or is no regular one, is reported with the permissions.
-            return error.isAlreadyThere || error.isSecondName ? error : nil
+            return error.isAlreadyThere || error.isSecondName || error.isLeased ? error : nil
         }
     }
 
@@ -278,13 +281,17 @@ package final class HeldLock: Sendable {
     let byte: LockByte
     package let kind: LockKind
     private let file: Mutex<FileDescriptor?>
+    private let hold: Mutex<StopHold?>
     /// Identifies the process that acquired the lock, by the number of forks before.
     private let forkCount = ForkWatch.count
 
-    fileprivate init(_ descriptor: consuming FileDescriptor, _ byte: LockByte, _ kind: LockKind) {
+    fileprivate init(
+        _ descriptor: consuming FileDescriptor, _ byte: LockByte, _ kind: LockKind, _ hold: StopHold? = nil
+    ) {
         self.byte = byte
         self.kind = kind
         file = Mutex(consume descriptor)
+        self.hold = Mutex(hold)
     }
 
     deinit { release() }
@@ -298,5 +305,6 @@ package final class HeldLock: Sendable {
             guard ForkWatch.count == forkCount else { return }
             try? descriptor.unlock(byte.range)
         }
+        hold.withLock { $0 = nil }
     }
 }

@@ -48,7 +48,7 @@ struct FileAdoption {
         let damagedIndexes: [DamagedIndex]
     }
 
-    /// The caller holds the opening lock.
+    /// The caller holds the opening lock, so that Ctrl-Z does not stop the process.
     ///
     /// - Throws: As ``StoreAdoption/perform(_:)``.
     func adopt() throws -> Result {
@@ -67,10 +67,7 @@ struct FileAdoption {
             CrashPoint.reach(.adoptionPrepared)
             try run.check()
             kept = try keepOriginal(file)
-            // From the announcement to the end Ctrl-Z must not stop the process: it keeps all other processes out.
-            let (postponed, isReady) = try JobControlSuspension.withoutStopping {
-                try publish(replacement, from: staging)
-            }
+            let (postponed, isReady) = try publish(replacement, from: staging)
             return Result(
                 hash: replacement.hash, original: kept?.path, postponed: postponed, isReady: isReady,
                 leftOut: replacement.leftOut, damagedIndexes: replacement.damagedIndexes)

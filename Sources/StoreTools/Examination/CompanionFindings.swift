@@ -38,7 +38,8 @@ struct CompanionFindings {
             Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
         }
         let lock = LockFile.fault(of: paths.lock).map { error in
-            Finding(
+            if error.isLeased { return leased(paths.lock) }
+            return Finding(
                 .problem, "lockFileForeign",
                 error.isSecondName
                     ? "the lock file \"\(paths.lock)\" has a second name, and is not used"
@@ -49,6 +50,14 @@ struct CompanionFindings {
                         + "file")
         }
         return faults + [lock].compactMap(\.self)
+    }
+
+    private func leased(_ path: String) -> Finding {
+        let owner = ((try? Files.ownStatus(of: path)) ?? nil).map { "user \($0.owner)" } ?? "its owner"
+        return Finding(
+            .problem, "fileLeased",
+            "another process has a lease on \"\(path)\" (fcntl F_SETLEASE), so that no process can open it",
+            remedy: "find the process of \(owner) in /proc/locks (LEASE), and end it")
     }
 
     /// The files without which a store cannot be opened, with their names in findings.

@@ -111,8 +111,7 @@ public struct StoreImport: StoreTool {
         )
         .make(in: staging)
         try run.check()
-        // The opening lock of the store is held: a stop waits for these few calls.
-        try JobControlSuspension.withoutStopping { try place.publish(staging) }
+        try place.publish(staging)
         try place.removeSecondName(in: staging)
         return copied
     }

@@ -251,8 +251,7 @@ public struct StoreSalvage: StoreTool {
         let (outcome, keys) = try copy(found, key, sidecar, to: staging, run)
         let check = try check(staging, keys, run)
         try run.check()
-        // The opening lock of the store is held: a stop waits for these few calls.
-        try JobControlSuspension.withoutStopping { try place.publish(staging) }
+        try place.publish(staging)
         try place.removeSecondName(in: staging)
         return (outcome, check)
     }
@@ -349,6 +348,8 @@ public struct StoreSalvage: StoreTool {
 /// Keeps SQLite's connections out of a damaged store while it is read.
 private struct SalvageLock {
     private let file: LiveFile?
+    /// Others cannot read or write meanwhile.
+    private let hold = StopHold()
 
     /// - Throws: `StoreError` `storeInUse`; `SystemError`.
     init(_ path: String, _ run: ToolRun) throws {

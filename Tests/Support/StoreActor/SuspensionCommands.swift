@@ -20,6 +20,7 @@ final class SuspensionCommands: Sendable {
     private let commits = Atomic<Int>(0)
     private let interruptions = Atomic<Int>(0)
     private let surprises = Mutex<[String]>([])
+    private let migrated = Mutex<SharedStore?>(nil)
 
     /// Runs a command.
     ///
@@ -40,6 +41,7 @@ final class SuspensionCommands: Sendable {
         case ("job-control", _):
             try JobControlSuspension.begin()
             return ""
+        case ("migrate-long", _): return try migrate(arguments)
         case ("fork-and-read", let store?): return Forks.answer { try "\(store.read { try $0.tableExists("mark") })" }
         case ("fork-and-write", let store?): return Forks.answer { try "\(store.write { $0.changesCount })" }
         case ("fork-inside-write", let store?):
@@ -52,6 +54,19 @@ final class SuspensionCommands: Sendable {
         case ("fork-and-close", let store?): return Forks.answer { try "\(store.close())" }
         default: return nil
         }
+    }
+
+    /// `migrate-long PATH KEY MARKER` opens a store by a migration of some seconds, which makes a file when it begins.
+    private func migrate(_ words: [String]) throws -> String {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("long") { db in
+            try Data().write(to: URL(fileURLWithPath: words[2]))
+            let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000000)"
+            try db.execute(sql: "CREATE TABLE long AS \(numbers) SELECT COUNT(*) AS count FROM n")
+        }
+        let store = try SharedStore.open(at: words[0], unlockedBy: TestKeys.source(words[1]), migrator: migrator)
+        migrated.withLock { $0 = store }
+        return ""
     }
 
     private func suspend(_ store: SharedStore) -> String {

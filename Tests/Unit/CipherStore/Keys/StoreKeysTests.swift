@@ -54,6 +54,23 @@ import Testing
         }
     }
 
+    // Story: behind a suspension every access and the restoration itself said that the salt is missing: the keys were lost.
+    @Test("both lost copies of the sidecar are written again behind a suspension")
+    func lostSidecarBehindSuspension() async throws {
+        let files = SidecarFiles(databasePath: fixture.path)
+        let store = try SharedStore.open(at: fixture.path, unlockedBy: KeyslotFixture.first.source)
+        defer { try? store.close() }
+        for path in [files.mainPath, files.backupPath] { try Files.remove(path) }
+        _ = await store.suspend(deadline: .seconds(5))
+        store.resume()
+        try await store.write { try $0.execute(sql: "INSERT INTO note VALUES ('more')") }
+        #expect(files.read().areAbsent)
+        #expect(store.notices.contains { $0.contains("restoreSidecar") })
+        #expect(try store.keys.restoreSidecar().slots.count == 1)
+        try store.close()
+        #expect(try fixture.withStore { try $0.keys.list().count } == 1)
+    }
+
     @Test("a sidecar that another process has changed since is not written again")
     func lostNewerSidecar() throws {
         try fixture.add("second")
