@@ -109,7 +109,7 @@ package struct ObjectFolder: ObjectStore {
             }
         } catch {
             // Its owner may refuse it by the mode, or by a lease of the system (fcntl F_SETLEASE).
-            guard error.isPermission || error.isLocked else { throw error }
+            guard error.isPermission || error.isLeased else { throw error }
             isReadable = false
         }
         guard let status = try folder.status(of: fileName) else { return nil }
@@ -195,6 +195,9 @@ package struct ObjectFolder: ObjectStore {
         }
         return made
     }
+
+    /// - Throws: ``RemoteNameError``.
+    package func requireName(_ name: String) throws { _ = try divided(name) }
 
     /// The folder and the file of a name; each is plain, so no name leads out of the folder.
     private func divided(_ name: String) throws -> (kind: String, file: String) {

@@ -77,20 +77,28 @@ package struct Fleet: Sendable {
     /// The stores of a pattern, each with its path without links, by which it is recognized.
     private mutating func found(_ pattern: String) -> [(path: String, identity: String)] {
         guard pattern.contains(where: { "*?[".contains($0) }) else { return [(pattern, StorePaths(pattern).database)] }
-        var matches = glob_t()
-        defer { globfree(&matches) }
-        let result = glob(pattern, GLOB_ERR, nil, &matches)
-        guard result == 0 || result == GLOB_NOMATCH else {
+        guard let paths = Self.matches(pattern), let sidecars = Self.matches(pattern + StorePaths.sidecarEnding) else {
             gaps.append(Gap(pattern: pattern, why: "A folder of the pattern cannot be read."))
             return []
         }
-        let paths = (0..<Int(matches.gl_pathc)).compactMap { matches.gl_pathv[$0].map { String(cString: $0) } }
         // The other files of a store match as well.
-        let stores = paths.filter { path in
+        let files = paths.filter { path in
             (try? Files.kind(path)) == .regular && ((try? StorePaths.owner(of: path)) ?? nil) == nil
         }
+        // A store whose database is gone, or is no file, still has its sidecar. It must not be missing from a report.
+        let lost = sidecars.map { String($0.dropLast(StorePaths.sidecarEnding.count)) }.filter { !files.contains($0) }
+        let stores = (files + lost).sorted()
         if stores.isEmpty { gaps.append(Gap(pattern: pattern, why: "No store matches the pattern.")) }
         return stores.map { ($0, StorePaths($0).database) }
+    }
+
+    /// The paths that match a pattern; nil if a folder of it cannot be read.
+    private static func matches(_ pattern: String) -> [String]? {
+        var matches = glob_t()
+        defer { globfree(&matches) }
+        let result = glob(pattern, GLOB_ERR, nil, &matches)
+        guard result == 0 || result == GLOB_NOMATCH else { return nil }
+        return (0..<Int(matches.gl_pathc)).compactMap { matches.gl_pathv[$0].map { String(cString: $0) } }
     }
 
     /// Keeps the stores that a pattern of the command line names.

@@ -22,7 +22,8 @@ package struct FolderStore: ObjectStore {
 
     /// An object that another user keeps from being read is damaged: it must not end an exchange.
     package func get(_ name: String, limitBytes: Int) throws -> [UInt8]? {
-        try objects.getWithStatus(name, limitBytes: limitBytes).map { $0.bytes ?? [] }
+        try objects.requireName(name)
+        return try objects.getWithStatus(name, limitBytes: limitBytes).map { $0.bytes ?? [] }
     }
 
     package func list(_ prefix: String) throws -> [ListedObject] { try objects.list(prefix) }

@@ -138,8 +138,19 @@ final class InputFile {
             file = try FileDescriptor(duplicating: 0, path: "standard input")
         } else {
             try OtherUserLink.refuse(path)
+            try Self.refusePipe(ofOtherUser: path)
             file = try FileDescriptor(opening: path, .readOnly)
         }
+    }
+
+    /// Refuses a named pipe of another user, who could let the command wait for ever.
+    private static func refusePipe(ofOtherUser path: String) throws {
+        guard let status = try Files.status(of: path), status.kind == .other, status.owner != 0,
+            status.owner != ProcessInspector.effectiveUser
+        else { return }
+        throw UsageError(
+            "\"\(path)\" is no regular file, and belongs to user \(status.owner).",
+            hint: "Copy its content into a file of your own, or give it on standard input (-).")
     }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int { try file.read(into: buffer) }

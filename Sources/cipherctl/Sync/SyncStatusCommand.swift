@@ -240,14 +240,14 @@ struct SyncStatusReport {
         case .damaged(let object):
             "\(remote): object \(object) is damaged. A device that has its content puts it again by `sync run`."
         case .refused(let object):
-            "\(remote): a member has sealed object \(object), which has no valid content. It stays as evidence. Find out "
-                + "which program wrote it. Then: cipherctl sync status --acknowledge"
+            "\(remote): object \(object) has no valid content. The program of a member wrote it, or somebody else who may "
+                + "write there. It stays as evidence. Find out who did. Then: cipherctl sync status --acknowledge"
         case .unknownMember(let object):
             "\(remote): the author of object \(object) is not in the list of members. Let a device that knows it run "
                 + "`sync run`."
         case .unknownSecret(let object):
             "\(remote): this store lacks the secret of object \(object). Let another member run `sync run`: it passes the "
-                + "secret on."
+                + "secret on. If the members lack it too, no member made the object: remove it there."
         case .laterVersion(let object, let version):
             "\(remote): object \(object) has format version \(version), which this program does not know. Update it."
         case .unsent(let commits):

@@ -97,6 +97,16 @@ struct PlantedEntryTests {
         }
     }
 
+    @Test("a script or a CSV file that is a pipe of another user is refused, and not waited for")
+    func plantedPipe() throws {
+        let shared = try SharedFolder()
+        try shared.plant(.pipe, at: "script.sql")
+        for command in [["sql", "app.db", "--file", "script.sql"], ["import-csv", "app.db", "script.sql", "t"]] {
+            let outcome = try shared.run(command)
+            #expect(outcome.status == 64 && outcome.errors.contains("belongs to user"), "\(outcome.errors)")
+        }
+    }
+
     // Story: a destruction in a folder with the sticky bit ended after its commit point, at the name of a copy of a damaged WAL
     // that another user had taken. Each repetition ended there too.
     @Test("a destruction that another user's file would interrupt is refused before anything is removed")

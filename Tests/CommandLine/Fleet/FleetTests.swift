@@ -222,6 +222,14 @@ struct FleetTests {
         #expect(outcome.status == 64 && outcome.errors.contains(part), "\(outcome.errors)")
     }
 
+    // Story: a store of a pattern whose database was renamed away was in no report, and the exit code was 0.
+    @Test("a store of a pattern whose database is gone is reported by its sidecar")
+    func lostDatabase() throws {
+        #expect(rename(place.path("s.db"), place.path("away")) == 0)
+        let outcome = try fleet.run("status", "--only", "s.db")
+        #expect(outcome.status != 0 && outcome.output.contains("s.db"), "\(outcome.output)\(outcome.errors)")
+    }
+
     @Test("a typing error in the file ends every command before anything is done")
     func typingError() throws {
         try fleet.write("max-key-aeg = \"1d\"")
@@ -248,7 +256,7 @@ struct FleetMetricsTests {
         from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
         for family in parse(sys.stdin.read()):
             assert family.documentation and family.type != "unknown", family.name
-            for sample in family.samples: print(sample.name, sample.labels.get("store", "").rsplit("/", 1)[-1], sample.value)
+            for sample in family.samples: print(sample.name, sample.labels.get("store", "").rsplit("/", 1)[-1], float(sample.value))
         """
 
     private static let hasParser: Bool = {
