@@ -203,8 +203,7 @@ extension Database {
     /// - Throws: ``StoreError`` `storeMoved` where not all of them could be copied.
     func saveRemovedWAL() throws {
         guard !configuration.readonly, !health.hasFailedToSync, let fault = gating.wal?.fault(handle, always: true),
-            fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true, hasUncopiedFrames(fault),
-            gating.wal?.isBesideDatabase == false
+            fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true, hasLostFrames(fault)
         else { return }
         var result = handle.checkpointPassively()
         // SQLite keeps an interruption by a suspension for the next call, which forgets it at its end.
@@ -223,7 +222,7 @@ extension Database {
         guard let fault = gating.wal?.fault(handle, always: true) else { return }
         if fault.hasNoOther, gating.wal?.isDatabaseUnchanged == true { return }
         handle.setCheckpointOnClose(false)
-        if hasUncopiedFrames(fault), gating.wal?.isBesideDatabase == false {
+        if hasLostFrames(fault) {
             connectionKey.notice(
                 "\"\(path)\": commits of a WAL that was removed, replaced or cut are lost. The close did not copy them: that "
                     + "would overwrite later writes of another process, the database was replaced, or they are not complete."
@@ -231,11 +230,14 @@ extension Database {
         }
     }
 
-    private func hasUncopiedFrames(_ fault: LiveWAL.Fault) -> Bool {
+    /// Whether no later opening finds frames that the database lacks.
+    private func hasLostFrames(_ fault: LiveWAL.Fault) -> Bool {
         switch fault {
         case .indexTruncated: false
         case .walTruncated(_, _, _, let isCopied): !isCopied
-        case .missing, .replaced: handle.walIndex.map { $0.checkpointedFrames < $0.frames } ?? false
+        case .missing, .replaced:
+            gating.wal?.isBesideDatabase == false
+                && handle.walIndex.map { $0.checkpointedFrames < $0.frames } ?? false
         }
     }
 }

@@ -219,20 +219,19 @@ final class StoreConnections: @unchecked Sendable {
 
     /// The error of an access that found its connection closed, or waited for one that the close has ended; that of one
     /// whose files were removed or replaced.
-    func explain(_ error: any Error) -> any Error {
-        let failure = (error as? DatabaseError)?.resultCode
+    func explain(_ failure: any Error) -> any Error {
+        let code = (failure as? DatabaseError)?.resultCode
         if isEnding.load(ordering: .acquiring) {
-            let isEndedByClose = error is CancellationError && !Task.isCancelled
-            if isEndedByClose || failure == .SQLITE_MISUSE { return storeClosed }
+            let isEndedByClose = failure is CancellationError && !Task.isCancelled
+            if isEndedByClose || code == .SQLITE_MISUSE { return storeClosed }
         }
-        guard let failure, [.SQLITE_IOERR, .SQLITE_NOTADB, .SQLITE_CORRUPT].contains(failure.primaryResultCode),
-            openPool != nil
-        else { return error }
+        let mayBeMoved: [ResultCode] = [.SQLITE_IOERR, .SQLITE_NOTADB, .SQLITE_CORRUPT]
+        guard let code, mayBeMoved.contains(code.primaryResultCode), openPool != nil else { return failure }
         do {
             try fileKey.opening.requireSameFiles()
-            return error
+            return failure
         } catch {
-            return error
+            return error is StoreError ? error : failure
         }
     }
 
