@@ -1,5 +1,6 @@
 import Foundation
 import StoreSharing
+import Synchronization
 import TestKit
 import Testing
 
@@ -68,12 +69,9 @@ struct ReplicateCommandTests {
         let service = try CommandRun(
             Workplace.program(), ["replicate", place.path("s.db"), "--to", place.path("r"), "--create"],
             environment: ["NOTIFY_SOCKET": place.path("n"), "WATCHDOG_USEC": "400000"])
-        var states: Set<String> = []
         #expect(
-            waitUntil {
-                states.formUnion(socket.received())
-                return states.isSuperset(of: ["READY=1", "WATCHDOG=1"])
-            }, "\(states): \(service.errorsSoFar)")
+            waitUntil { Set(socket.received()).isSuperset(of: ["READY=1", "WATCHDOG=1"]) },
+            "\(socket.received()): \(service.errorsSoFar)")
         #expect(waitUntil { service.errorsSoFar.contains("stored base 1") })
         #expect(try replicate("--once").status == 69)
         try change("DELETE FROM t")
@@ -122,6 +120,7 @@ struct ReplicateCommandTests {
 /// The socket of a service manager.
 private final class NotifySocket: Sendable {
     private let number: Int32
+    private let states = ReceivedStates()
 
     init(_ path: String) throws {
         number = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
@@ -136,18 +135,26 @@ private final class NotifySocket: Sendable {
             }
         }
         try #require(bound == 0)
-    }
-
-    deinit { close(number) }
-
-    /// The states that have arrived.
-    func received() -> [String] {
-        var found: [String] = []
-        var buffer = [UInt8](repeating: 0, count: 256)
-        while true {
-            let count = recv(number, &buffer, buffer.count, Int32(MSG_DONTWAIT))
-            guard count > 0 else { return found }
-            found.append(String(decoding: buffer[..<count], as: UTF8.self))
+        // The system keeps ten messages, and drops the others.
+        let (open, found) = (number, states)
+        Thread.detachNewThread {
+            var buffer = [UInt8](repeating: 0, count: 256)
+            while case let count = recv(open, &buffer, buffer.count, 0), count > 0 {
+                found.add(String(decoding: buffer[..<count], as: UTF8.self))
+            }
+            close(open)
         }
     }
+
+    deinit { shutdown(number, Int32(SHUT_RDWR)) }
+
+    /// The states that have arrived.
+    func received() -> [String] { states.all }
+}
+
+private final class ReceivedStates: Sendable {
+    private let texts = Mutex<[String]>([])
+    var all: [String] { texts.withLock { $0 } }
+
+    func add(_ text: String) { texts.withLock { $0.append(text) } }
 }
