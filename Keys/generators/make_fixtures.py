@@ -100,6 +100,8 @@ def vectors() -> list:
         "argon2id.json": "Argon2id, where the library has it",
         "slots.json": "sidecars with key slots, their keys and a page of each; recovery keys as text",
         "shares.json": "shares of recovery keys as text, with their coefficients",
+        "tpm2.json": "sealed secrets of TPMs, their policies, keys that sign PCRs, and files of signatures",
+        "tpm2-pcr-signature.json": "signatures of PCR 11 by systemd-measure 252",
         "ed25519.json": "Ed25519 of RFC 8032",
         "x25519.json": "X25519 of RFC 7748",
     }

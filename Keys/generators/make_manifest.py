@@ -11,7 +11,8 @@ from pathlib import Path
 
 KEYS = Path(__file__).resolve().parent.parent
 PRODUCERS = {"gcm.json": "make_slots.py", "scrypt.json": "make_slots.py", "argon2id.json": "make_slots.py",
-             "slots.json": "make_slots.py", "shares.json": "make_shares.py"}
+             "slots.json": "make_slots.py", "shares.json": "make_shares.py", "tpm2.json": "make_tpm2.py",
+             "tpm2-pcr-signature.json": "make_tpm2.py"}
 # These describe the others, or make them.
 UNLISTED = ["manifest.json", "README.md", "generators"]
 

@@ -6,10 +6,11 @@ The database must be closed and its log empty: only the main file is read, and n
 pending, --next opens the next epoch: its pages are in DATABASE-rotating until that file has taken the database's name.
 
 Usage: open_slot.py DATABASE (--passphrase-file F | --raw-key-file F | --recovery-file F | --plugin PROGRAM [--option K=V]
-                    | --pkcs11-module FILE) [--next] [--page N] [--show-key]
+                    | --pkcs11-module FILE | --tpm2 [--tpm2-signature F]) [--next] [--page N] [--show-key]
 
 A plugin is asked as Docs/Formats/KeyPlugin.md says. A PKCS#11 token is asked by OpenSC's pkcs11-tool, with its PIN in the
-variable PIN: for keyslots of RSA keys, since that program has no AES-GCM.
+variable PIN: for keyslots of RSA keys, since that program has no AES-GCM. A TPM is asked by tpm2-tools, with its PIN in
+the same variable, as Docs/Formats/SealedSecret.md says, but in sessions without encryption.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -24,7 +26,8 @@ import tempfile
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -173,6 +176,118 @@ def pkcs11(module: str):
                  "MGF1-" + hash_name.replace("-", ""), "--id", key_id.hex(), "--input-file", file.name],
                 capture_output=True, check=False)
         return done.stdout if done.returncode == 0 and len(done.stdout) == 32 else None
+    return secret
+
+
+class TPM:
+    """The programs of tpm2-tools in a folder. They take the address of the TPM from TPM2TOOLS_TCTI."""
+
+    def __init__(self, folder: str):
+        self.folder = Path(folder)
+
+    def write(self, name: str, data: bytes) -> str:
+        (self.folder / name).write_bytes(data)
+        return name
+
+    def read(self, name: str) -> bytes:
+        return (self.folder / name).read_bytes()
+
+    def run(self, name: str, *words: str) -> bytes:
+        done = subprocess.run(["tpm2_" + name, *words], cwd=self.folder, capture_output=True, check=False)
+        # Without a resource manager a TPM has room for three objects; each is in a file here.
+        subprocess.run(["tpm2_flushcontext", "-t"], cwd=self.folder, capture_output=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"tpm2_{name} failed: " + done.stderr.decode(errors="replace").strip())
+        return done.stdout
+
+    def primary(self, name: bytes) -> str:
+        for handle in ["0x81000001", "primary.ctx"]:
+            try:
+                if handle == "primary.ctx":
+                    self.run("createprimary", "-C", "o", "-g", "sha256", "-G", "ecc256:aes128cfb", "-a", "fixedtpm|fixedparent|"
+                             "sensitivedataorigin|userwithauth|noda|restricted|decrypt", "-c", handle)
+                self.run("readpublic", "-c", handle, "-n", "primary.name")
+            except SystemExit:
+                continue
+            if self.read("primary.name") == name:
+                return handle
+        raise SystemExit("the secret was sealed by another TPM")
+
+    def values(self, pcrs: list) -> bytes:
+        self.run("pcrread", bank(pcrs), "-o", "values")
+        return self.read("values")
+
+    def approve(self, modulus: bytes, pcrs: list, signatures: Path) -> None:
+        """Makes the files `approved`, `signer.name` and `ticket`."""
+        key = rsa.RSAPublicNumbers(65537, int.from_bytes(modulus, "big")).public_key()
+        der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.PKCS1)
+        fingerprint = hashlib.sha256(der).hexdigest()
+        mask = sum(1 << pcr for pcr in pcrs).to_bytes(3, "little")
+        policy = hashlib.sha256(bytes(32) + bytes.fromhex("0000017f00000001000b03") + mask
+                                + hashlib.sha256(self.values(pcrs)).digest()).digest()
+        found = [entry for entry in json.loads(signatures.read_text())["sha256"]
+                 if (entry["pkfp"], sorted(entry["pcrs"]), entry["pol"]) == (fingerprint, pcrs, policy.hex())]
+        if not found:
+            raise SystemExit("the values of the PCRs are not signed")
+        self.write("approved", policy)
+        self.write("signature", base64.b64decode(found[0]["sig"]))
+        # Not from PEM: tpm2-tools make another TPMT_PUBLIC of that, with another name.
+        size = len(modulus).to_bytes(2, "big")
+        public = (bytes.fromhex("0001000b00060040000000100010") + (len(modulus) * 8).to_bytes(2, "big") + bytes(4)
+                  + size + modulus)
+        self.write("signer", len(public).to_bytes(2, "big") + public)
+        self.run("loadexternal", "-C", "o", "-u", "signer", "-c", "signer.ctx", "-n", "signer.name")
+        self.run("verifysignature", "-c", "signer.ctx", "-g", "sha256", "-m", "approved", "-s", "signature", "-f", "rsassa",
+                 "-t", "ticket")
+
+
+def bank(pcrs: list) -> str:
+    return "sha256:" + ",".join(map(str, pcrs))
+
+
+def pcr_list(data: bytes) -> list:
+    return [pcr for pcr in range(24) if int.from_bytes(data, "big") >> pcr & 1]
+
+
+def tpm2(signatures):
+    def secret(_, slot: dict):
+        blob = bytes.fromhex(slot["token"])
+        version, needs_pin, pcrs, salt, rest = blob[0], blob[1], pcr_list(blob[4:8]), blob[8:24], blob[24:]
+        if version not in [1, 2] or blob[2:4] != b"\0\x0b":
+            return None
+        signed, modulus = [], b""
+        if version == 2:
+            signed = pcr_list(rest[:4])
+            modulus, rest = take(rest[4:], 2)
+        parent, rest = take(rest, 2)
+        _, rest = take(rest, 2)
+        public, rest = take(rest, 2)
+        private, rest = take(rest, 2)
+        if len(rest) != 32 * len(pcrs):
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            tpm = TPM(folder)
+            tpm.run("load", "-C", tpm.primary(parent), "-u", tpm.write("public", public), "-r", tpm.write("private", private),
+                    "-c", "object.ctx")
+            if signed:
+                tpm.approve(modulus, signed, signatures)
+            tpm.run("startauthsession", "--policy-session", "-S", "session.ctx")
+            try:
+                if signed:
+                    tpm.run("policypcr", "-S", "session.ctx", "-l", bank(signed))
+                    tpm.run("policyauthorize", "-S", "session.ctx", "-i", "approved", "-n", "signer.name", "-t", "ticket")
+                tpm.run("policycommandcode", "-S", "session.ctx", "TPM2_CC_Unseal")
+                if pcrs:
+                    tpm.run("policypcr", "-S", "session.ctx", "-l", bank(pcrs))
+                authorization = "session:session.ctx"
+                if needs_pin:
+                    tpm.run("policyauthvalue", "-S", "session.ctx")
+                    value = bytearray(hkdf(os.environ["PIN"].encode(), salt, "cipherstore tpm2 pin v1", 32))
+                    value[-1] |= 0x80
+                    authorization += "+hex:" + value.hex()
+                return tpm.run("unseal", "-c", "object.ctx", "-p", authorization)
+            finally:
+                tpm.run("flushcontext", "session.ctx")
     return secret
 
 
@@ -330,6 +445,8 @@ def main() -> None:
     source.add_argument("--recovery-file", type=Path)
     source.add_argument("--plugin", help="the program of a plugin")
     source.add_argument("--pkcs11-module", help="the library of a token")
+    source.add_argument("--tpm2", action="store_true", help="the TPM that tpm2-tools find")
+    parser.add_argument("--tpm2-signature", type=Path, help="a file of systemd-measure")
     parser.add_argument("--option", action="append", default=[], help="what the plugin is told, as KEY=VALUE")
     parser.add_argument("--next", action="store_true", help="open the next epoch of a store that is being rotated")
     parser.add_argument("--page", type=int, default=1, help="the page to decrypt to standard output")
@@ -344,6 +461,8 @@ def main() -> None:
         secret, kinds = plugin(arguments.plugin, arguments.option), ["plugin"]
     elif arguments.pkcs11_module:
         secret, kinds = pkcs11(arguments.pkcs11_module), ["pkcs11"]
+    elif arguments.tpm2:
+        secret, kinds = tpm2(arguments.tpm2_signature), ["tpm2"]
     elif arguments.raw_key_file:
         secret, kinds = arguments.raw_key_file.read_bytes(), ["key-file", "recovery"]
     else:

@@ -47,6 +47,11 @@ static void wipe(void *bytes, size_t count) {
     __asm__ __volatile__("" : : "r"(bytes) : "memory");
 }
 
+/* A response code of format 1 without the number of its parameter, handle or session. */
+static TSS2_RC without_number(TSS2_RC code) {
+    return code & TPM2_RC_FMT1 ? code & (TPM2_RC_FMT1 | 0x3f) : code;
+}
+
 /* The meaning of a response code of the TPM where the policy or the authorization of an object is tried. */
 static int meaning(TSS2_RC code) {
     if (code == TSS2_RC_SUCCESS) return ctpm2_done;
@@ -64,15 +69,14 @@ static int meaning(TSS2_RC code) {
     case TPM2_RC_RETRY: return ctpm2_busy;
     default: break;
     }
-    /* Of format 1 without the number of the parameter, handle or session. */
-    if (bare & TPM2_RC_FMT1) bare &= TPM2_RC_FMT1 | 0x3f;
-    switch (bare) {
+    switch (without_number(bare)) {
     case TPM2_RC_AUTH_FAIL:
     case TPM2_RC_BAD_AUTH: return ctpm2_wrong_auth;
     case TPM2_RC_LOCKOUT: return ctpm2_locked_out;
     case TPM2_RC_POLICY_FAIL:
     case TPM2_RC_PCR_CHANGED: return ctpm2_policy_failed;
     case TPM2_RC_INTEGRITY: return ctpm2_damaged;
+    case TPM2_RC_SIGNATURE: return ctpm2_bad_signature;
     default: return ctpm2_failed;
     }
 }
@@ -237,34 +241,130 @@ static TPML_PCR_SELECTION selection_of(uint32_t pcrs) {
     return selection;
 }
 
-/* The conditions for unsealing an object: the command alone, PCRs, the authorization value.
+/* A policy of PCRs that a key has signed: the name of the key, and the ticket of the TPM for the signature. */
+struct approved_policy {
+    TPM2B_NAME signer;
+    TPM2B_DIGEST digest;
+    TPMT_TK_VERIFIED ticket;
+};
+
+static TSS2_RC load_signer(struct ctpm2_context *context, const struct ctpm2_part *modulus, ESYS_TR *handle) {
+    TPM2B_PUBLIC signer = {
+        .publicArea =
+            {
+                .type = TPM2_ALG_RSA,
+                .nameAlg = TPM2_ALG_SHA256,
+                .objectAttributes = TPMA_OBJECT_DECRYPT | TPMA_OBJECT_SIGN_ENCRYPT | TPMA_OBJECT_USERWITHAUTH,
+                .parameters.rsaDetail =
+                    {
+                        .symmetric.algorithm = TPM2_ALG_NULL,
+                        .scheme.scheme = TPM2_ALG_NULL,
+                        .keyBits = (TPMI_RSA_KEY_BITS)(modulus->count * 8),
+                        /* 65537 */
+                        .exponent = 0,
+                    },
+                .unique.rsa.size = modulus->count,
+            },
+    };
+    memcpy(signer.publicArea.unique.rsa.buffer, modulus->bytes, modulus->count);
+    /* Not the null hierarchy: its tickets authorize nothing. */
+    return Esys_LoadExternal(
+        context->esys, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, NULL, &signer, ESYS_TR_RH_OWNER, handle);
+}
+
+static TSS2_RC verify(
+    struct ctpm2_context *context, ESYS_TR signer, const struct ctpm2_approval *given, TPMT_TK_VERIFIED *result) {
+    TPM2B_DIGEST digest = {.size = ctpm2_digest_bytes};
+    memcpy(digest.buffer, given->digest, ctpm2_digest_bytes);
+    TPMT_SIGNATURE signature = {
+        .sigAlg = TPM2_ALG_RSASSA,
+        .signature.rsassa = {.hash = TPM2_ALG_SHA256, .sig.size = given->signature.count},
+    };
+    memcpy(signature.signature.rsassa.sig.buffer, given->signature.bytes, given->signature.count);
+    TPMT_TK_VERIFIED *ticket = NULL;
+    TSS2_RC code = Esys_VerifySignature(
+        context->esys, signer, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, &digest, &signature, &ticket);
+    if (code == TSS2_RC_SUCCESS) *result = *ticket;
+    Esys_Free(ticket);
+    return code;
+}
+
+/* Has the TPM verify the signature of a policy; does nothing if the object has no signed PCRs.
+
+   given: NULL for a policy that is being made: the name of the key is enough then. */
+static int approve(
+    struct ctpm2_context *context, const struct ctpm2_object *object, const struct ctpm2_approval *given,
+    struct approved_policy *result, struct ctpm2_failure *failure) {
+    memset(result, 0, sizeof *result);
+    result->ticket.tag = TPM2_ST_VERIFIED;
+    result->ticket.hierarchy = TPM2_RH_OWNER;
+    if (object->signed_pcrs == 0) return ctpm2_done;
+    ESYS_TR signer = ESYS_TR_NONE;
+    TSS2_RC code = load_signer(context, &object->modulus, &signer);
+    if (code != TSS2_RC_SUCCESS) {
+        int outcome = failed(failure, code, "Esys_LoadExternal");
+        return outcome == ctpm2_failed ? ctpm2_unusable_signer : outcome;
+    }
+    const char *call = "Esys_TR_GetName";
+    TPM2B_NAME *name = NULL;
+    code = Esys_TR_GetName(context->esys, signer, &name);
+    if (code == TSS2_RC_SUCCESS) result->signer = *name;
+    Esys_Free(name);
+    if (code == TSS2_RC_SUCCESS && given) {
+        result->digest.size = ctpm2_digest_bytes;
+        memcpy(result->digest.buffer, given->policy, ctpm2_digest_bytes);
+        call = "Esys_VerifySignature";
+        code = verify(context, signer, given, &result->ticket);
+    }
+    Esys_FlushContext(context->esys, signer);
+    return failed(failure, code, call);
+}
+
+static TSS2_RC run_pcr_policy(
+    struct ctpm2_context *context, ESYS_TR session, uint32_t pcrs, const uint8_t *digest) {
+    TPML_PCR_SELECTION selection = selection_of(pcrs);
+    TPM2B_DIGEST expected = {0};
+    if (digest) {
+        expected.size = ctpm2_digest_bytes;
+        memcpy(expected.buffer, digest, ctpm2_digest_bytes);
+    }
+    return Esys_PolicyPCR(context->esys, session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, &expected, &selection);
+}
+
+/* The conditions for unsealing an object: a signed policy, the command alone, PCRs, the authorization value. The signed
+   policy is the first one: it replaces the policy digest.
 
    digest: that of the PCRs for a policy that is being made; NULL for their present values. */
 static TSS2_RC run_policy(
-    struct ctpm2_context *context, ESYS_TR session, const struct ctpm2_object *object, const uint8_t *digest) {
-    TSS2_RC code = Esys_PolicyCommandCode(
-        context->esys, session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, TPM2_CC_Unseal);
-    if (code == TSS2_RC_SUCCESS && object->pcrs != 0) {
-        TPML_PCR_SELECTION selection = selection_of(object->pcrs);
-        TPM2B_DIGEST expected = {0};
-        if (digest) {
-            expected.size = ctpm2_digest_bytes;
-            memcpy(expected.buffer, digest, ctpm2_digest_bytes);
-        }
-        code = Esys_PolicyPCR(
-            context->esys, session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, &expected, &selection);
+    struct ctpm2_context *context, ESYS_TR session, const struct ctpm2_object *object,
+    const struct approved_policy *approved, const uint8_t *digest) {
+    TSS2_RC code = TSS2_RC_SUCCESS;
+    if (object->signed_pcrs != 0) {
+        /* A trial session does not compare the signed policy with its own. */
+        if (!digest) code = run_pcr_policy(context, session, object->signed_pcrs, NULL);
+        const TPM2B_NONCE reference = {0};
+        if (code == TSS2_RC_SUCCESS)
+            code = Esys_PolicyAuthorize(
+                context->esys, session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, &approved->digest, &reference,
+                &approved->signer, &approved->ticket);
     }
+    if (code == TSS2_RC_SUCCESS)
+        code = Esys_PolicyCommandCode(
+            context->esys, session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, TPM2_CC_Unseal);
+    if (code == TSS2_RC_SUCCESS && object->pcrs != 0)
+        code = run_pcr_policy(context, session, object->pcrs, digest);
     if (code == TSS2_RC_SUCCESS && object->has_auth)
         code = Esys_PolicyAuthValue(context->esys, session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE);
     return code;
 }
 
 static TSS2_RC policy_digest(
-    struct ctpm2_context *context, const struct ctpm2_object *object, const uint8_t *pcr_digest, TPM2B_DIGEST *result) {
+    struct ctpm2_context *context, const struct ctpm2_object *object, const struct approved_policy *approved,
+    const uint8_t *pcr_digest, TPM2B_DIGEST *result) {
     ESYS_TR session = ESYS_TR_NONE;
     TPM2B_DIGEST *digest = NULL;
     TSS2_RC code = begin_session(context, TPM2_SE_TRIAL, 0, &session);
-    if (code == TSS2_RC_SUCCESS) code = run_policy(context, session, object, pcr_digest);
+    if (code == TSS2_RC_SUCCESS) code = run_policy(context, session, object, approved, pcr_digest);
     if (code == TSS2_RC_SUCCESS)
         code = Esys_PolicyGetDigest(context->esys, session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, &digest);
     if (code == TSS2_RC_SUCCESS) *result = *digest;
@@ -336,8 +436,11 @@ int ctpm2_seal(
     object->parent.count = 0;
     int outcome = find_primary(context, &object->parent, failure);
     if (outcome != ctpm2_done) return outcome;
+    struct approved_policy approved;
+    outcome = approve(context, object, NULL, &approved, failure);
+    if (outcome != ctpm2_done) return outcome;
     TPM2B_DIGEST policy = {0};
-    TSS2_RC code = policy_digest(context, object, pcr_digest, &policy);
+    TSS2_RC code = policy_digest(context, object, &approved, pcr_digest, &policy);
     if (code != TSS2_RC_SUCCESS) return failed(failure, code, "Esys_PolicyGetDigest");
     ESYS_TR session = ESYS_TR_NONE;
     code = begin_session(context, TPM2_SE_HMAC, TPMA_SESSION_DECRYPT | TPMA_SESSION_ENCRYPT, &session);
@@ -411,9 +514,12 @@ static TSS2_RC unseal(struct ctpm2_context *context, ESYS_TR handle, ESYS_TR ses
 }
 
 int ctpm2_unseal(
-    struct ctpm2_context *context, const struct ctpm2_object *object, const uint8_t *auth, uint8_t *secret,
-    struct ctpm2_failure *failure) {
+    struct ctpm2_context *context, const struct ctpm2_object *object, const struct ctpm2_approval *approval,
+    const uint8_t *auth, uint8_t *secret, struct ctpm2_failure *failure) {
     int outcome = ctpm2_prove(context, object, failure);
+    if (outcome != ctpm2_done) return outcome;
+    struct approved_policy approved;
+    outcome = approve(context, object, approval, &approved, failure);
     if (outcome != ctpm2_done) return outcome;
     ESYS_TR handle = ESYS_TR_NONE, session = ESYS_TR_NONE;
     TSS2_RC code = load(context, object, &handle);
@@ -431,7 +537,9 @@ int ctpm2_unseal(
     }
     if (code == TSS2_RC_SUCCESS) {
         call = "Esys_PolicyPCR";
-        code = run_policy(context, session, object, NULL);
+        code = run_policy(context, session, object, &approved, NULL);
+        /* The signed policy is not that of the PCRs: one was extended after it was chosen. */
+        if (without_number(code) == TPM2_RC_VALUE) code = TPM2_RC_POLICY_FAIL;
     }
     if (code == TSS2_RC_SUCCESS) {
         call = "Esys_Unseal";
@@ -475,9 +583,9 @@ int ctpm2_seal(
 }
 
 int ctpm2_unseal(
-    struct ctpm2_context *context, const struct ctpm2_object *object, const uint8_t *auth, uint8_t *secret,
-    struct ctpm2_failure *failure) {
-    (void)context, (void)object, (void)auth, (void)secret, (void)failure;
+    struct ctpm2_context *context, const struct ctpm2_object *object, const struct ctpm2_approval *approval,
+    const uint8_t *auth, uint8_t *secret, struct ctpm2_failure *failure) {
+    (void)context, (void)object, (void)approval, (void)auth, (void)secret, (void)failure;
     return ctpm2_not_built;
 }
 

@@ -41,7 +41,7 @@ package enum KeyTransport {
     }
 
     /// RSAPublicKey in DER (RFC 8017, A.1.1).
-    private static func publicKey(_ modulus: [UInt8], _ exponent: [UInt8]) -> [UInt8] {
+    static func publicKey(_ modulus: [UInt8], _ exponent: [UInt8]) -> [UInt8] {
         element(0x30, integer(modulus) + integer(exponent))
     }
 

@@ -37,22 +37,22 @@ package struct TPM2: ~Copyable {
     /// - Parameters:
     ///   - secret: 32 bytes.
     ///   - pcrs: The PCRs that must have their present values when it is unsealed.
+    ///   - signed: PCRs whose values must be signed when it is unsealed, by a key.
     ///   - pin: A PIN that must be given; the TPM limits how often it can be wrong.
     /// - Throws: ``TPM2Error``; ``CryptoError``.
-    package borrowing func seal(_ secret: SecretBytes, pcrs: [Int] = [], pin: SecretBytes? = nil) throws -> SealedSecret
-    {
+    package borrowing func seal(
+        _ secret: SecretBytes, pcrs: [Int] = [], signed: SignedPolicy? = nil, pin: SecretBytes? = nil
+    ) throws -> SealedSecret {
         precondition(secret.count == SealedSecret.digestBytes, "a TPM seals secrets of 32 bytes here")
         let pcrs = Set(pcrs).filter { (0..<SealedSecret.pcrCount).contains($0) }.sorted()
         let salt = try SystemRandom.bytes(SealedSecret.saltBytes)
-        var sealed = SealedSecret(pcrs: pcrs, needsPIN: pin != nil, salt: salt, values: try values(of: pcrs))
+        var sealed = SealedSecret(
+            pcrs: pcrs, signed: signed, needsPIN: pin != nil, salt: salt, values: try values(of: pcrs))
         sealed.machine = (try? machine()) ?? []
-        var sum = try ContentDigest()
-        sealed.values.flatMap(\.self).withUnsafeBytes { sum.update($0) }
-        let digest = try sum.finish()
+        let digest = try SignedPolicy.sha256(sealed.values.flatMap(\.self))
         let auth =
             try pin.map { try Self.authorization($0, salt) } ?? SecretBytes(count: SealedSecret.digestBytes) { _ in }
-        var (object, failure) = (ctpm2_object(), ctpm2_failure())
-        (object.pcrs, object.has_auth) = (sealed.mask, sealed.needsPIN ? 1 : 0)
+        var (object, failure) = (Self.object(sealed), ctpm2_failure())
         let outcome = secret.withBytes { secret in
             auth.withBytes { auth in
                 ctpm2_seal(context, &object, secret.octets, digest, auth.octets, &failure)
@@ -67,19 +67,29 @@ package struct TPM2: ~Copyable {
 
     /// Gives a secret back.
     ///
-    /// - Parameter pin: Not used if none is needed.
+    /// - Parameters:
+    ///   - approval: The signature of the present values of the signed PCRs, if there are any.
+    ///   - pin: Not used if none is needed.
     /// - Throws: ``TPM2Error``; ``CryptoError``.
-    package borrowing func unseal(_ sealed: SealedSecret, pin: SecretBytes? = nil) throws -> SecretBytes {
+    package borrowing func unseal(
+        _ sealed: SealedSecret, _ approval: PolicyApproval? = nil, pin: SecretBytes? = nil
+    ) throws -> SecretBytes {
         if sealed.needsPIN, pin == nil { throw TPM2Error.wrongPIN }
+        if sealed.signed != nil, approval == nil { throw TPM2Error.policyRefused }
         let auth =
             try sealed.needsPIN ? pin.map { try Self.authorization($0, sealed.salt) } : nil
         var (object, failure) = (Self.object(sealed), ctpm2_failure())
+        var signature = try Self.signature(approval)
         var outcome = Int32(0)
         let given = auth ?? SecretBytes(count: SealedSecret.digestBytes) { _ in }
         let secret = SecretBytes(count: SealedSecret.digestBytes) { output in
             outcome = given.withBytes { auth in
-                ctpm2_unseal(context, &object, auth.octets, output.bindMemory(to: UInt8.self).baseAddress, &failure)
+                ctpm2_unseal(
+                    context, &object, &signature, auth.octets, output.bindMemory(to: UInt8.self).baseAddress, &failure)
             }
+        }
+        if let approval, outcome == Int32(ctpm2_bad_signature.rawValue) {
+            throw TPM2Error.refusedSignature(path: approval.path)
         }
         if outcome != Int32(ctpm2_done.rawValue) { throw explained(Self.error(outcome, failure, address), sealed) }
         return secret
@@ -92,6 +102,15 @@ package struct TPM2: ~Copyable {
         var (object, failure) = (Self.object(sealed), ctpm2_failure())
         let outcome = ctpm2_prove(context, &object, &failure)
         if outcome != Int32(ctpm2_done.rawValue) { throw explained(Self.error(outcome, failure, address), sealed) }
+    }
+
+    /// The signature of the present values of the PCRs that must be signed; nil if none must be.
+    ///
+    /// - Throws: ``TPM2Error``; ``CryptoError``.
+    borrowing func approval(of sealed: SealedSecret, in file: SignatureFile) throws -> PolicyApproval? {
+        guard let policy = sealed.signed else { return nil }
+        let signatures = try file.read()
+        return try signatures.approval(of: policy, for: values(of: policy.pcrs))
     }
 
     /// The same error with what the TPM can say about its cause.
@@ -151,6 +170,7 @@ package struct TPM2: ~Copyable {
         case ctpm2_wrong_auth: return .wrongPIN
         case ctpm2_locked_out: return .lockedOut
         case ctpm2_damaged: return .damaged
+        case ctpm2_unusable_signer: return .unusablePublicKey
         case ctpm2_no_bank: return .noBank
         case ctpm2_busy: return .busy(code: failure.code, call: call)
         default: return .failed(code: failure.code, call: call)
@@ -162,10 +182,24 @@ package struct TPM2: ~Copyable {
     private static func object(_ sealed: SealedSecret) -> ctpm2_object {
         var object = ctpm2_object()
         (object.pcrs, object.has_auth) = (sealed.mask, sealed.needsPIN ? 1 : 0)
+        if let signed = sealed.signed {
+            object.signed_pcrs = signed.mask
+            put(signed.key.modulus, &object.modulus.bytes, &object.modulus.count)
+        }
         put(sealed.parent, &object.parent.bytes, &object.parent.count)
         put(sealed.publicPart, &object.public_part.bytes, &object.public_part.count)
         put(sealed.privatePart, &object.private_part.bytes, &object.private_part.count)
         return object
+    }
+
+    private static func signature(_ approval: PolicyApproval?) throws(CryptoError) -> ctpm2_approval {
+        var result = ctpm2_approval()
+        guard let approval else { return result }
+        let digest = try SignedPolicy.sha256(approval.policy)
+        withUnsafeMutableBytes(of: &result.policy) { $0.copyBytes(from: approval.policy.prefix($0.count)) }
+        withUnsafeMutableBytes(of: &result.digest) { $0.copyBytes(from: digest.prefix($0.count)) }
+        put(approval.signature, &result.signature.bytes, &result.signature.count)
+        return result
     }
 
     private static func bytes(_ name: ctpm2_name) -> [UInt8] {

@@ -12,18 +12,49 @@ extension KeySource {
     /// - Parameters:
     ///   - pcrs: Of a new keyslot: the PCRs (0 to 23, of the bank SHA-256) that must keep their values. A renewed keyslot
     ///     keeps its PCRs where none are given.
+    ///   - publicKey: Of a new keyslot: the path of an RSA public key in PEM. The values of `publicKeyPCRs` may change to
+    ///     every value that this key has signed, so that an update of the machine does not lock out. A renewed keyslot
+    ///     keeps its key where none is given.
+    ///   - publicKeyPCRs: The PCRs whose values that key signs.
+    ///   - signatures: The path of the signatures, a file of systemd-measure. Nil is the first
+    ///     `tpm2-pcr-signature.json` in `/etc/systemd`, `/run/systemd`, `/usr/local/lib/systemd` and `/usr/lib/systemd`.
     ///   - asksPIN: Of a new keyslot: whether the TPM asks for a PIN. It limits how often a PIN may be wrong.
     ///   - pin: Read when a PIN is needed.
     ///   - onNote: Receives a sentence before the TPM is asked.
     ///
-    /// An opening fails with `StoreError` `keyMissing` if there is no TPM or it is locked out, with `wrongKey` if the PIN is
-    /// wrong, a PCR has changed, the TPM was cleared or is another one, and with `unsupportedLibrary` without the trait
-    /// `TPM2`. The error names the other keyslots.
+    /// A keyslot with signed PCRs is tested before it is written, unless there is no file of signatures.
+    ///
+    /// An opening fails with `StoreError` `keyMissing` if there is no TPM, it is locked out or there are no signatures. It
+    /// fails with `invalidKey` if a file is not of its form, and with `unsupportedLibrary` without the trait `TPM2`. It
+    /// fails with `wrongKey` if the PIN is wrong, a PCR has changed or its value is not signed, the TPM was cleared or is
+    /// another one. The error names the other keyslots.
+    ///
+    /// - SeeAlso: <https://www.freedesktop.org/software/systemd/man/latest/systemd-measure.html>
     public static func tpm2(
-        pcrs: [Int] = [], asksPIN: Bool = false, pin: KeySource? = nil,
-        onNote: @escaping @Sendable (String) -> Void = { _ in }
+        pcrs: [Int] = [], publicKey: String? = nil, publicKeyPCRs: [Int] = [11], signatures: String? = nil,
+        asksPIN: Bool = false, pin: KeySource? = nil, onNote: @escaping @Sendable (String) -> Void = { _ in }
     ) -> KeySource {
-        .token(TPM2Device(pcrs: pcrs, asksPIN: asksPIN, pin: pin), onAsk: onNote)
+        let boot = SignedBoot(publicKey: publicKey, pcrs: publicKeyPCRs, signatures: SignatureFile(signatures))
+        return .token(TPM2Device(pcrs: pcrs, boot: boot, asksPIN: asksPIN, pin: pin, onNote: onNote), onAsk: onNote)
+    }
+}
+
+/// The files of a key that signs the values of PCRs.
+struct SignedBoot: Sendable {
+    /// Of a new keyslot.
+    var publicKey: String?
+    var pcrs = [11]
+    var signatures = SignatureFile()
+
+    /// Nil without a public key.
+    func policy() throws(StoreError) -> SignedPolicy? {
+        guard let publicKey else { return nil }
+        guard let policy = SignedPolicy(key: try PublicKeyFile.read(publicKey), pcrs: pcrs) else {
+            throw StoreError(
+                .invalidKey, what: "The TPM sealed no secret.",
+                why: "The signed PCRs are none, or have numbers that no PCR has.", remedy: "Name PCRs from 0 to 23.")
+        }
+        return policy
     }
 }
 
@@ -32,14 +63,20 @@ final class TPM2Device: TokenDevice {
     let kind = Keyslot.Kind.tpm2
     let name = "TPM"
     private let pcrs: [Int]
+    private let boot: SignedBoot
     private let asksPIN: Bool
     private let source: KeySource?
     private let address: String
+    private let onNote: @Sendable (String) -> Void
     /// The PIN that the TPM has accepted, or that a new keyslot got.
     private let accepted = Mutex<SecretBytes?>(nil)
 
-    init(pcrs: [Int] = [], asksPIN: Bool = false, pin: KeySource? = nil, address: String = TPM2.usualAddress) {
-        (self.pcrs, self.asksPIN, source, self.address) = (pcrs, asksPIN, pin, address)
+    init(
+        pcrs: [Int] = [], boot: SignedBoot = SignedBoot(), asksPIN: Bool = false, pin: KeySource? = nil,
+        address: String = TPM2.usualAddress, onNote: @escaping @Sendable (String) -> Void = { _ in }
+    ) {
+        (self.pcrs, self.boot, self.asksPIN, source) = (pcrs, boot, asksPIN, pin)
+        (self.address, self.onNote) = (address, onNote)
     }
 
     func mayOpen(_ token: SlotToken) -> Bool { SealedSecret(token.blob) != nil }
@@ -50,15 +87,19 @@ final class TPM2Device: TokenDevice {
     func wrap(_ secret: SecretBytes, for store: StoreID, replacing former: SlotToken?) throws -> WrappedSecret {
         let sealed = former.flatMap { SealedSecret($0.blob) }
         // A renewed keyslot keeps what it asks for.
+        let policy = try boot.policy() ?? sealed?.signed
         let pin = sealed?.needsPIN ?? asksPIN ? try pin() : nil
         let made = try explaining {
-            try TPM2(at: address).seal(secret, pcrs: pcrs.isEmpty ? sealed?.pcrs ?? [] : pcrs, pin: pin)
+            try TPM2(at: address).seal(
+                secret, pcrs: pcrs.isEmpty ? sealed?.pcrs ?? [] : pcrs, signed: policy, pin: pin)
         }
         accepted.withLock { $0 = pin }
-        guard let token = SlotToken(name: try SlotLabel(made.description), blob: made.encoded) else {
+        guard let token = SlotToken(name: try SlotLabel(made.label), blob: made.encoded) else {
             preconditionFailure("a sealed secret is longer than the blob of a keyslot")
         }
-        return WrappedSecret(token)
+        let isTestable = policy == nil || boot.signatures.path != nil
+        if !isTestable { onNote("the new keyslot was not tested: there is no file of signatures yet") }
+        return WrappedSecret(token, isTestable: isTestable)
     }
 
     func unwrap(_ token: SlotToken, of slot: TokenSlot) throws -> SecretBytes? {
@@ -66,10 +107,11 @@ final class TPM2Device: TokenDevice {
         var given: SecretBytes?
         return try explaining(slot: slot.number) {
             let tpm = try TPM2(at: address)
-            // Before the PIN: nobody is asked for the PIN of another machine.
+            // Before the PIN: nobody is asked for the PIN of another machine, or of one whose boot is not signed.
             try tpm.requireOwn(sealed)
+            let approval = try tpm.approval(of: sealed, in: boot.signatures)
             if sealed.needsPIN, given == nil { given = try pin() }
-            let secret = try tpm.unseal(sealed, pin: given)
+            let secret = try tpm.unseal(sealed, approval, pin: given)
             accepted.withLock { $0 = given }
             return secret
         }
@@ -109,7 +151,7 @@ final class TPM2Device: TokenDevice {
             let explained = StoreError(
                 error.code, what: "The TPM gave no key.",
                 why: "\(error)".prefix(1).uppercased() + "\(error)".dropFirst() + ".", remedy: error.remedy(slot: slot))
-            if slot > 0, error.isOfOtherTPM { throw OtherDevice(explained) }
+            if slot > 0, error.isOfOneSlot { throw OtherDevice(explained) }
             throw explained
         }
     }
@@ -119,16 +161,20 @@ extension TPM2Error {
     fileprivate var code: StoreError.Code {
         switch self {
         case .notBuilt: .unsupportedLibrary
-        case .absent, .lockedOut, .noBank, .busy, .failed: .keyMissing
-        case .otherTPM, .cleared, .otherOrCleared, .changedPCRs, .policyRefused, .wrongPIN: .wrongKey
-        case .damaged: .invalidKey
+        case .absent, .lockedOut, .noBank, .busy, .failed, .noSignatures, .unreadableSignatures: .keyMissing
+        case .otherTPM, .cleared, .otherOrCleared, .changedPCRs, .policyRefused, .wrongPIN, .otherSigner, .unsignedPCRs,
+            .refusedSignature:
+            .wrongKey
+        case .damaged, .malformedSignatures, .unusablePublicKey: .invalidKey
         }
     }
 
-    /// Whether another keyslot may be of this TPM.
-    fileprivate var isOfOtherTPM: Bool {
+    /// Whether another keyslot may open with this TPM.
+    fileprivate var isOfOneSlot: Bool {
         switch self {
-        case .otherTPM, .cleared, .otherOrCleared, .changedPCRs, .policyRefused: true
+        case .otherTPM, .cleared, .otherOrCleared, .changedPCRs, .policyRefused, .noSignatures, .unreadableSignatures,
+            .malformedSignatures, .otherSigner, .unsignedPCRs, .refusedSignature:
+            true
         default: false
         }
     }
@@ -146,6 +192,13 @@ extension TPM2Error {
         case .changedPCRs, .policyRefused:
             "If the change of the boot is yours, such as an update, open the store with another key and replace the "
                 + "keyslot (`\(change)`). Otherwise find out who changed it."
+        case .noSignatures, .unreadableSignatures:
+            "Put the signatures of systemd-measure into one of the folders, or name their file: --tpm2-signature FILE."
+        case .malformedSignatures: "Make the file again: systemd-measure sign."
+        case .unsignedPCRs, .otherSigner, .refusedSignature:
+            "If this boot is yours, such as an update, sign it with the private key of the keyslot (`systemd-measure "
+                + "sign`)\(slot > 0 ? ", or open the store with another key and replace the keyslot (`\(change)`)" : "")."
+        case .unusablePublicKey: "Use an RSA key of 2048 bits, which every TPM 2.0 verifies."
         case .wrongPIN: "Give the PIN of this keyslot. After some wrong ones the TPM refuses every PIN for a time."
         case .lockedOut: "Wait, often some hours, or end the lockout as the owner of the TPM: tpm2_dictionarylockout."
         case .damaged: "Restore the sidecar from a backup, or open the store with another key."

@@ -14,6 +14,19 @@ package enum TPM2Error: Error, Hashable, Sendable {
     case changedPCRs([Int])
     /// The TPM refuses its policy, although the PCRs have their values.
     case policyRefused
+    /// The values of PCRs must be signed, and none of these files exists.
+    case noSignatures([String])
+    case unreadableSignatures(path: String, why: String)
+    /// The file is not one of systemd-measure, or is too long.
+    case malformedSignatures(path: String)
+    /// The file has no signature by the public key of the keyslot.
+    case otherSigner(path: String)
+    /// The file has no signature of the values that these PCRs have.
+    case unsignedPCRs([Int], path: String)
+    /// The TPM has found that the signature is not one by the key.
+    case refusedSignature(path: String)
+    /// The TPM does not verify signatures by keys of this length.
+    case unusablePublicKey
     case wrongPIN
     /// The TPM refuses all PINs for a time, after too many wrong ones.
     case lockedOut
@@ -42,6 +55,19 @@ extension TPM2Error: CustomStringConvertible {
                 : "the PCRs \(pcrs.map(String.init).joined(separator: ", ")) have other values than when the secret was "
                     + "sealed: the boot of the machine has changed"
         case .policyRefused: "the TPM refused the policy of the secret"
+        case .noSignatures(let paths):
+            "the boot of the machine must be signed, and there is no file of signatures (\(paths.joined(separator: ", ")))"
+        case .unreadableSignatures(let path, let why): "the signatures of \"\(path)\" were not read (\(why))"
+        case .malformedSignatures(let path): "\"\(path)\" is no file of signatures by systemd-measure"
+        case .otherSigner(let path): "\"\(path)\" has no signature by the public key of the keyslot"
+        case .unsignedPCRs(let pcrs, let path):
+            pcrs.count == 1
+                ? "PCR \(pcrs[0]) has a value for which \"\(path)\" has no signature: this boot is not signed"
+                : "the PCRs \(pcrs.map(String.init).joined(separator: ", ")) have values for which \"\(path)\" has no "
+                    + "signature: this boot is not signed"
+        case .refusedSignature(let path):
+            "the TPM refused the signature in \"\(path)\": another key has made it, or the file is damaged"
+        case .unusablePublicKey: "the TPM does not verify signatures by the public key of the signed PCRs"
         case .wrongPIN: "the TPM refused the PIN"
         case .lockedOut: "the TPM is locked out after too many wrong PINs, and refuses every PIN for a time"
         case .damaged: "what the keyslot keeps for the TPM is damaged"

@@ -27,7 +27,7 @@ enum ctpm2_outcome {
     ctpm2_absent,
     /* No primary key of this TPM has the name that is expected. */
     ctpm2_other_primary,
-    /* The policy of the object is not satisfied: a PCR has another value. */
+    /* The policy of the object is not satisfied: a PCR has another value, or the key that signs is another one. */
     ctpm2_policy_failed,
     /* The authorization value is wrong. */
     ctpm2_wrong_auth,
@@ -37,6 +37,10 @@ enum ctpm2_outcome {
     ctpm2_damaged,
     /* The TPM does not keep such PCRs: their bank is off. */
     ctpm2_no_bank,
+    /* The TPM does not load the key that signs policies. */
+    ctpm2_unusable_signer,
+    /* The signature of the policy is not one by that key. */
+    ctpm2_bad_signature,
     /* Other programs use the memory of the TPM, or it asks for another try. */
     ctpm2_busy,
     /* Any other error. */
@@ -64,12 +68,24 @@ struct ctpm2_part {
 struct ctpm2_object {
     /* Bit n is PCR n, of the bank SHA-256. */
     uint32_t pcrs;
+    /* Bit n is PCR n of the same bank, of which a key signs the values; 0 without such a key. */
+    uint32_t signed_pcrs;
+    /* The modulus of that RSA key; its exponent is 65537. */
+    struct ctpm2_part modulus;
     /* Whether the authorization value is asked for. */
     uint8_t has_auth;
     /* The name of the primary key. */
     struct ctpm2_name parent;
     struct ctpm2_part public_part;
     struct ctpm2_part private_part;
+};
+
+/* The signature of a policy of PCRs, RSASSA-PKCS1-v1_5 with SHA-256. */
+struct ctpm2_approval {
+    /* The policy digest, and SHA-256 of it. */
+    uint8_t policy[ctpm2_digest_bytes];
+    uint8_t digest[ctpm2_digest_bytes];
+    struct ctpm2_part signature;
 };
 
 struct ctpm2_values {
@@ -92,7 +108,8 @@ int ctpm2_read_pcrs(
 /* Whether this TPM has the primary key of an object: done, or ctpm2_other_primary. */
 int ctpm2_prove(struct ctpm2_context *context, const struct ctpm2_object *object, struct ctpm2_failure *failure);
 
-/* Seals a secret of ctpm2_secret_bytes under the storage hierarchy. The caller has set `pcrs` and `has_auth`.
+/* Seals a secret of ctpm2_secret_bytes under the storage hierarchy. The caller has set `pcrs`, `has_auth`,
+   `signed_pcrs` and `modulus`.
 
    pcr_digest: SHA-256 of the values of the PCRs one after another; read only if there are PCRs.
    auth: ctpm2_digest_bytes, the last of them not 0; read only if the object has one. */
@@ -100,9 +117,11 @@ int ctpm2_seal(
     struct ctpm2_context *context, struct ctpm2_object *object, const uint8_t *secret, const uint8_t *pcr_digest,
     const uint8_t *auth, struct ctpm2_failure *failure);
 
-/* Gives a secret of ctpm2_secret_bytes back. */
+/* Gives a secret of ctpm2_secret_bytes back.
+
+   approval: read only if there are signed PCRs; the policy of their present values. */
 int ctpm2_unseal(
-    struct ctpm2_context *context, const struct ctpm2_object *object, const uint8_t *auth, uint8_t *secret,
-    struct ctpm2_failure *failure);
+    struct ctpm2_context *context, const struct ctpm2_object *object, const struct ctpm2_approval *approval,
+    const uint8_t *auth, uint8_t *secret, struct ctpm2_failure *failure);
 
 #endif

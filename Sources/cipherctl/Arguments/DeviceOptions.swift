@@ -21,6 +21,13 @@ enum DeviceOptions {
         OptionSyntax(
             "--tpm2-pcrs", value: "P",
             "with a new key: the PCRs that must keep their values, as 7+11 (none unless given)"),
+        OptionSyntax(
+            "--tpm2-public-key", value: "F",
+            "with a new key: an RSA public key in PEM; PCRs may have all values that it has signed"),
+        OptionSyntax("--tpm2-public-key-pcrs", value: "P", "the PCRs whose values it signs (11 unless given)"),
+        OptionSyntax(
+            "--tpm2-signature", value: "F",
+            "the signatures, by systemd-measure (tpm2-pcr-signature.json of systemd's folders unless given)"),
         OptionSyntax("--tpm2-pin", "with a new key: the TPM also asks for a PIN"),
         OptionSyntax(
             "--pin-file", value: "F", "the PIN of the token or TPM; mode 0600; without an option it is asked for"),
@@ -60,20 +67,29 @@ enum DeviceOptions {
     /// - Parameter option: As it was given.
     /// - Throws: ``UsageError``.
     static func tpm2(_ arguments: ParsedArguments, called option: String) throws -> KeySource {
-        let pcrs = try pcrs(arguments.value("--tpm2-pcrs") ?? "")
+        let pcrs = try pcrs(arguments.value("--tpm2-pcrs") ?? "", of: "--tpm2-pcrs")
+        let publicKey = arguments.value("--tpm2-public-key").map { Files.absolute($0) }
+        let signed = arguments.value("--tpm2-public-key-pcrs")
+        if signed != nil, publicKey == nil {
+            throw UsageError(
+                "--tpm2-public-key-pcrs needs the key that signs the PCRs.", hint: "Give --tpm2-public-key FILE.")
+        }
         let pin = try pin(arguments, of: "TPM")
         let hasOther =
             option != "--key-tpm2" && (arguments.has("--key-tpm2") || arguments.value("--key-pkcs11") != nil)
         return .tpm2(
-            pcrs: pcrs, asksPIN: arguments.has("--tpm2-pin") || isPINGiven(arguments) && !hasOther, pin: pin,
+            pcrs: pcrs, publicKey: publicKey,
+            publicKeyPCRs: try self.pcrs(signed ?? "11", of: "--tpm2-public-key-pcrs"),
+            signatures: arguments.value("--tpm2-signature").map { Files.absolute($0) },
+            asksPIN: arguments.has("--tpm2-pin") || isPINGiven(arguments) && !hasOther, pin: pin,
             onNote: { Console.note($0) })
     }
 
-    private static func pcrs(_ text: String) throws(UsageError) -> [Int] {
+    private static func pcrs(_ text: String, of option: String) throws(UsageError) -> [Int] {
         let words = text.split(separator: "+", omittingEmptySubsequences: false)
         let pcrs = words.compactMap { word in Int(word).flatMap { (0..<24).contains($0) ? $0 : nil } }
         guard text.isEmpty || pcrs.count == words.count else {
-            throw UsageError("--tpm2-pcrs needs numbers from 0 to 23.", hint: "For example: --tpm2-pcrs 7+11")
+            throw UsageError("\(option) needs numbers from 0 to 23.", hint: "For example: \(option) 7+11")
         }
         return pcrs
     }

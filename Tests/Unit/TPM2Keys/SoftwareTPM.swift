@@ -72,13 +72,18 @@ final class SoftwareTPM {
         try start()
     }
 
+    /// Extends a PCR by 32 equal bytes, as a boot measures something.
+    func extend(_ pcr: Int, by digits: String = "ab") throws {
+        try run("tpm2_pcrextend", "\(pcr):sha256=" + String(repeating: digits, count: 32))
+    }
+
     /// Runs a program of tpm2-tools with it.
     func run(_ name: String, _ arguments: String...) throws {
         let status = try Self.run("/usr/bin/\(name)", arguments, ["TPM2TOOLS_TCTI": address, "TSS2_LOG": "all+none"])
         try #require(status == 0, "\(name)")
     }
 
-    private static func run(
+    static func run(
         _ program: String, _ arguments: [String], _ environment: [String: String]? = nil
     ) throws -> Int32 {
         let process = Process()
