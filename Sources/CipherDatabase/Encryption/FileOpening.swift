@@ -277,7 +277,7 @@ package final class FileOpening: Sendable {
 
     /// Notes the files that the first connection has open.
     ///
-    /// - Throws: ``StoreError`` `storeMoved` where the connection uses another index than the one that has the name.
+    /// - Throws: ``StoreError`` `storeMoved` if the connection uses another index than the one that has the name.
     func noteFiles(isWAL: Bool) throws {
         guard let paths, !isImmutable, state.withLock({ $0.files == nil }) else { return }
         func identity(_ path: String) -> FileIdentity? { ((try? Files.ownStatus(of: path)) ?? nil)?.identity }

@@ -149,7 +149,13 @@ extension StoreConnections {
 
     /// A lease for an access during a suspension, in which the store has none.
     private func leaseForAccess() throws -> Lease? {
-        let lease = try keeper.takeForAccess(.unless { [self] in isEnding.load(ordering: .acquiring) })
+        let lease: Lease?
+        do {
+            lease = try keeper.takeForAccess(.unless { [self] in isEnding.load(ordering: .acquiring) })
+        } catch is CancellationError {
+            // Nobody but the close ends this wait.
+            throw storeClosed
+        }
         do {
             try keeper.verify()
         } catch {

@@ -217,14 +217,10 @@ final class StoreConnections: @unchecked Sendable {
         carryOver.release()
     }
 
-    /// The error of an access that found its connection closed, or waited for one that the close has ended; that of one
-    /// whose files were removed or replaced.
+    /// The error of an access that was admitted and then found its connection closed, or its files removed or replaced.
     func explain(_ failure: any Error) -> any Error {
         let code = (failure as? DatabaseError)?.resultCode
-        if isEnding.load(ordering: .acquiring) {
-            let isEndedByClose = failure is CancellationError && !Task.isCancelled
-            if isEndedByClose || code == .SQLITE_MISUSE { return storeClosed }
-        }
+        if code == .SQLITE_MISUSE, isEnding.load(ordering: .acquiring) { return storeClosed }
         let mayBeMoved: [ResultCode] = [.SQLITE_IOERR, .SQLITE_NOTADB, .SQLITE_CORRUPT]
         guard let code, mayBeMoved.contains(code.primaryResultCode), openPool != nil else { return failure }
         do {

@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import StorePlatform
+import StoreSharing
 import Synchronization
 import TestKit
 import Testing
@@ -15,6 +16,29 @@ import Testing
         while true {
             do { try access() } catch { return error }
         }
+    }
+
+    // Story: it ended with CancellationError, though nobody had cancelled anything.
+    @Test("an access that waits for a lease during a suspension ends with storeClosed")
+    func waitingForLease() async throws {
+        let path = folder.path("app.db")
+        let store = try SharedStore.open(at: path, unlockedBy: source)
+        _ = await store.suspend(deadline: .seconds(5))
+        let intent = try #require(try LockFile(path: path + "-lock", likeFile: path).tryLock(.intent, .exclusive))
+        defer { intent.release() }
+        let hasBegun = Mutex(false)
+        let ended = Mutex<(any Error)?>(nil)
+        Thread.detachNewThread {
+            hasBegun.withLock { $0 = true }
+            let error = Self.lastError { _ = try store.read { try Int.fetchOne($0, sql: "SELECT 1") } }
+            ended.withLock { $0 = error }
+        }
+        #expect(waitUntil { hasBegun.withLock { $0 } })
+        let moment = ContinuousClock.now + .milliseconds(200)
+        while ContinuousClock.now < moment {}
+        try store.close()
+        #expect(waitUntil { ended.withLock { $0 != nil } })
+        #expect((ended.withLock { $0 } as? StoreError)?.code == .storeClosed)
     }
 
     @Test("each of them ends with storeClosed, in threads and in tasks")

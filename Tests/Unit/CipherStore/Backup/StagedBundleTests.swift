@@ -23,6 +23,15 @@ struct StagedBundleTests {
         #expect(try names() == ["backup"])
     }
 
+    // Story: another member of the group renamed the folder, and the backup was reported as made.
+    @Test("a backup whose folder was renamed away is not reported as made")
+    func renamedAway() throws {
+        let staged = try StagedBundle(for: target)
+        try Files.rename(staged.bundle.folder, to: folder.path("away"))
+        #expect(throws: SystemError.self) { try staged.publish() }
+        #expect(!Files.exists(target.folder))
+    }
+
     // The files were made and renamed by the path of the folder: a folder that had its name for a moment got some of them,
     // and a backup that lacked them was reported as made.
     @Test("the files of a backup go into its own folder, and no other folder becomes the backup")
