@@ -39,13 +39,16 @@ final class Base {
         stored = StoredRows(db, index, catalog)
     }
 
-    /// Says what the program changed, before anything is read.
+    /// Says what the program changed. What was read before it no longer counts: rows that were written outside of commits are
+    /// recorded before the program writes, in the same transaction.
     ///
     /// - Parameter isRecorded: Whether the change history has it already.
     func noteProgram(_ place: RowPlace, from old: [CellValue]?, to new: [CellValue]?, isRecorded: Bool) {
         rowsBeforeProgram.updateValue(old, forKey: place)
         rowsAfterProgram.updateValue(new, forKey: place)
         if !isRecorded { unrecordedRows.updateValue(old, forKey: place) }
+        works[place]?.formerRow = .some(old)
+        works[place]?.presentRow = .some(new)
     }
 
     /// Whether the program has written the row in this transaction: its foreign keys have acted.

@@ -223,6 +223,26 @@ struct ForeignWriteTests {
         #expect(verification.differences.map { if case .unrecorded = $0 { true } else { false } } == [true])
     }
 
+    @Test(
+        "a row that was written outside of commits can be replaced by one whose key is equal to the collation",
+        arguments: [
+            ("TEXT COLLATE RTRIM", "'a '", "'a'"), ("TEXT COLLATE NOCASE", "'a'", "'A'"), ("", "2.0", "2"),
+            ("", "-0.0", "0.0"),
+        ])
+    func equalKeys(type: String, key: String, other: String) throws {
+        let sql = "CREATE TABLE t (k \(type) NOT NULL PRIMARY KEY, v)"
+        for change in ["REPLACE INTO t VALUES (\(other), 2)", "UPDATE t SET k = \(other), v = 2"] {
+            let one = try CaptureStore("a", sql, tracking: ["t"])
+            let second = try CaptureStore("b", sql, tracking: ["t"])
+            try one.run("INSERT INTO t VALUES (\(key), 1)")
+            try one.commit(change)
+            #expect(try one.texts("SELECT v FROM t") == ["2"])
+            try one.takeForeignWrites()
+            try second.join(one)
+            #expect(try second.rows() == one.rows())
+        }
+    }
+
     // MARK: Random programs
 
     private static let seed = Seed()

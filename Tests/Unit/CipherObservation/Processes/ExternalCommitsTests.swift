@@ -156,7 +156,7 @@ import Testing
         _ change: (inout Configuration) -> Void = { _ in }
     ) throws -> (DatabasePool, DatabasePool) {
         let pools = (try file.pool(change), try file.pool())
-        try pools.0.write { try $0.execute(sql: "CREATE TABLE shelf (id INTEGER PRIMARY KEY)") }
+        try pools.0.write { try $0.execute(sql: "CREATE TABLE IF NOT EXISTS shelf (id INTEGER PRIMARY KEY)") }
         return pools
     }
 
@@ -191,7 +191,15 @@ import Testing
 
     @Test("a fetch on a reader that ends beside an earlier one on the writing connection is not delivered before it")
     func overtakingFetch() throws {
+        // On a busy machine a poll may take too long to fetch on the writing connection.
+        for _ in 0..<50 where try overtakes() { return }
+        Issue.record("No poll has fetched on the writing connection.")
+    }
+
+    /// - Returns: Whether one fetch has overtaken another.
+    private func overtakes() throws -> Bool {
         let (pool, other) = try pools { $0.maximumReaderCount = 1 }
+        try pool.write { try $0.execute(sql: "DELETE FROM shelf") }
         let writer = pool.writeWithoutTransaction { ObjectIdentifier($0) }
         let areGatesClosed = Mutex(false)
         let (onReader, mayRead, onWriter, mayEnd) = (
@@ -215,6 +223,7 @@ import Testing
                 return count
             }, in: pool
         ) { values.add($0) }
+        defer { cancellable.cancel() }
         values.wait { $0.count == 1 }
         try Self.insert(pool)
         values.wait { $0.last == 1 }
@@ -222,9 +231,13 @@ import Testing
         areGatesClosed.withLock { $0 = true }
         try Self.insert(pool)
         #expect(onReader.wait(timeout: .now() + 30) == .success)
-        // Found by a look, which fetches on the writing connection.
+        // Found by a poll, which fetches on the writing connection.
         try Self.insert(other)
-        #expect(onWriter.wait(timeout: .now() + 30) == .success)
+        guard onWriter.wait(timeout: .now() + 3) == .success else {
+            areGatesClosed.withLock { $0 = false }
+            for gate in [mayRead, mayEnd] { for _ in 0..<10 { gate.signal() } }
+            return false
+        }
         try Self.insert(other)
         areGatesClosed.withLock { $0 = false }
         // The reader finds four rows and ends; then the writing connection, which has found three.
@@ -238,7 +251,7 @@ import Testing
         let all = values.all
         #expect(all == all.sorted())
         #expect(all.last == 5)
-        cancellable.cancel()
+        return true
     }
 
     @Test("own commits and those of others are delivered in the order of the commits")
