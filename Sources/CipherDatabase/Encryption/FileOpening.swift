@@ -36,14 +36,7 @@ package final class FileOpening: Sendable {
         /// Whether a suspension has ended the present wait.
         var wasEndedBySuspension = false
         /// The files of the first connection.
-        var files: OpenFiles?
-    }
-
-    /// The files of the first connection; WAL and index are nil outside of WAL mode.
-    private struct OpenFiles {
-        let database: FileIdentity?
-        let wal: FileIdentity?
-        let index: FileIdentity?
+        var files: OpenedFiles?
     }
 
     /// - Parameter path: The database file, or a path that ``MemoryPath`` recognizes as a database without a file.
@@ -280,51 +273,16 @@ package final class FileOpening: Sendable {
     /// - Throws: ``StoreError`` `storeMoved` if the connection uses another index than the one that has the name.
     func noteFiles(isWAL: Bool) throws {
         guard let paths, !isImmutable, state.withLock({ $0.files == nil }) else { return }
-        func identity(_ path: String) -> FileIdentity? { ((try? Files.ownStatus(of: path)) ?? nil)?.identity }
-        let files = OpenFiles(
-            database: identity(paths.database), wal: isWAL ? identity(paths.wal) : nil,
-            index: isWAL ? identity(paths.sharedMemory) : nil)
-        if isWAL, let database = files.database {
-            try Self.requireNamedIndex(files.index, of: database, paths.sharedMemory)
-        }
+        let files = try OpenedFiles(paths, isWAL: isWAL)
         state.withLock { state in
             if state.files == nil { state.files = files }
         }
     }
 
-    /// The last index of each database that this process has opened.
-    private static let indexes = Mutex<[FileIdentity: FileIdentity]>([:])
-
-    /// Refuses a connection that SQLite gave the removed index of an older connection: all connections of a process to a
-    /// file share one index, and a snapshot keeps it.
-    ///
-    /// - Parameter index: The index that has the name; nil where none has it.
-    private static func requireNamedIndex(
-        _ index: FileIdentity?, of database: FileIdentity, _ path: String
-    ) throws(StoreError) {
-        // Only where the index has changed, the open files are listed.
-        if let former = indexes.withLock({ $0[database] }), former != index {
-            let isFormer = index.map { OpenFolder.hasOpened($0) == false } ?? (OpenFolder.hasOpened(former) == true)
-            if isFormer { throw LiveWAL.Fault.sharedIndex(path) }
-        }
-        indexes.withLock { $0[database] = index }
-    }
-
-    /// Refuses a later connection where a name leads to another file, or to none: SQLite would read that one, or make a new
-    /// one beside the other connections.
+    /// Refuses a later connection where a name leads to another file, or to none.
     ///
     /// - Throws: ``StoreError`` `storeMoved`; `SystemError`.
-    package func requireSameFiles() throws {
-        guard let paths, let files = state.withLock({ $0.files }) else { return }
-        guard try Files.ownStatus(of: paths.database)?.identity == files.database else {
-            throw StoreError.moved(paths.database)
-        }
-        for (path, known) in [(paths.wal, files.wal), (paths.sharedMemory, files.index)] {
-            guard let known else { continue }
-            guard let present = try Files.ownStatus(of: path) else { throw LiveWAL.Fault.missing(path).error }
-            if present.identity != known { throw LiveWAL.Fault.replaced(path, isUnused: false).error }
-        }
-    }
+    package func requireSameFiles() throws { try state.withLock { $0.files }?.requireSame() }
 
     /// Refuses an opening where the WAL was removed from processes that have the store open.
     private func requireNoRemovedWAL(_ handle: ConnectionHandle) throws {

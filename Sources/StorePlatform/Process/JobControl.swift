@@ -97,7 +97,7 @@ package enum JobControl {
     }
 
     /// - Returns: False while a stop is under way.
-    fileprivate static func tryToHoldStops() -> Bool {
+    static func tryToHoldStops() -> Bool {
         holds.withLock { count in
             if count == 0, stopping.wait(timeout: .now()) != .success { return false }
             count += 1
@@ -111,17 +111,4 @@ package enum JobControl {
             if count == 0 { stopping.signal() }
         }
     }
-}
-
-/// Keeps the process from being stopped by SIGTSTP while it has a lock for which all others wait.
-package final class StopHold: Sendable {
-    /// Waits for a stop that is under way.
-    package init() { JobControl.holdStops() }
-
-    /// - Returns: nil while a stop is under way. The suspension before it may wait for the caller.
-    package init?(unlessStopping: Void) {
-        guard JobControl.tryToHoldStops() else { return nil }
-    }
-
-    deinit { JobControl.allowStops() }
 }
