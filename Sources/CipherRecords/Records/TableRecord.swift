@@ -70,9 +70,7 @@ extension TableRecord {
     static var relation: Relation {
         var relation = Relation(table: databaseTableName)
         let selection = databaseSelection
-        if !(selection.count == 1 && selection[0] is AllColumns) {
-            relation.selection = selection.map { $0.sqlSelection.content }
-        }
+        if !selection.isAllColumns { relation.selection = selection.map { $0.sqlSelection.content } }
         return relation
     }
 

@@ -152,6 +152,11 @@ public struct AllColumns: SQLSelectable, Sendable {
     public var sqlSelection: SQLSelection { SQLSelection(.allColumns(.request)) }
 }
 
+extension [any SQLSelectable] {
+    /// Whether it is all columns and nothing else.
+    var isAllColumns: Bool { count == 1 && type(of: self[0]) == AllColumns.self }
+}
+
 /// All columns of a table but some.
 public struct AllColumnsExcluding: SQLSelectable, Sendable {
     private let names: [String]

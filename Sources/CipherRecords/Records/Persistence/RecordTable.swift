@@ -18,6 +18,7 @@ final class RecordTable {
     /// The columns that the last record gave, with the positions of those that are stored.
     @exclusivity(unchecked) private var latestStored: (given: ColumnNames, positions: [Int], names: ColumnNames)?
     private let selection: [Selection]
+    private let selectsAllColumns: Bool
     /// Whether the records are selected without values of the program, and without parts that need a connection.
     private let hasPlainSelection: Bool
     /// The columns that the next record is expected to give.
@@ -67,13 +68,16 @@ final class RecordTable {
         tableColumnNames = Set(tableColumns)
         generatedNames = Set(columns.filter(\.isGenerated).map { $0.name.lowercasedASCII })
         selection = type.relation.selection
+        selectsAllColumns = type.databaseSelection.isAllColumns
         hasPlainSelection = selection.allSatisfy(\.isPlain)
     }
 
     /// Whether the statement for one key can be kept: the selection has nothing but columns, and is that of the moment. A
     /// program may compute it.
     func keepsFetching(_ type: any TableRecord.Type) -> Bool {
-        hasPlainSelection && type.relation.selection == selection
+        if !hasPlainSelection { return false }
+        if type.databaseSelection.isAllColumns { return selectsAllColumns }
+        return type.relation.selection == selection
     }
 
     /// A statement of this table, compiled once.
