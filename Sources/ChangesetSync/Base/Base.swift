@@ -39,8 +39,8 @@ final class Base {
         stored = StoredRows(db, index, catalog)
     }
 
-    /// Says what the program changed. What was read before it no longer counts: rows that were written outside of commits are
-    /// recorded before the program writes, in the same transaction.
+    /// Says what the program changed. It takes the place of rows that were read before: those that were written outside of
+    /// commits are recorded first, in the same transaction.
     ///
     /// - Parameter isRecorded: Whether the change history has it already.
     func noteProgram(_ place: RowPlace, from old: [CellValue]?, to new: [CellValue]?, isRecorded: Bool) {

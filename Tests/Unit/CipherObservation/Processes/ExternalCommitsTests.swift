@@ -196,31 +196,41 @@ import Testing
         Issue.record("No poll has fetched on the writing connection.")
     }
 
+    /// Holds fetches back: those on a reader until they may read, those on the writing connection before they end.
+    private final class FetchGates: Sendable {
+        let areClosed = Mutex(false)
+        let (onReader, mayRead) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let (onWriter, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+
+        func fetch(_ db: Database, onWriter isOnWriter: Bool) throws -> Int {
+            let mustWait = areClosed.withLock { $0 }
+            if !isOnWriter && mustWait {
+                onReader.signal()
+                _ = mayRead.wait(timeout: .now() + 30)
+            }
+            let count = try Table("shelf").fetchCount(db)
+            if isOnWriter && mustWait {
+                onWriter.signal()
+                _ = mayEnd.wait(timeout: .now() + 30)
+            }
+            return count
+        }
+
+        func open() {
+            areClosed.withLock { $0 = false }
+            for gate in [mayRead, mayEnd] { for _ in 0..<10 { gate.signal() } }
+        }
+    }
+
     /// - Returns: Whether one fetch has overtaken another.
     private func overtakes() throws -> Bool {
         let (pool, other) = try pools { $0.maximumReaderCount = 1 }
         try pool.write { try $0.execute(sql: "DELETE FROM shelf") }
         let writer = pool.writeWithoutTransaction { ObjectIdentifier($0) }
-        let areGatesClosed = Mutex(false)
-        let (onReader, mayRead, onWriter, mayEnd) = (
-            DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0),
-            DispatchSemaphore(value: 0)
-        )
-        let values = Collected<Int>()
+        let (gates, values) = (FetchGates(), Collected<Int>())
         let cancellable = start(
             ValueObservation.trackingConstantRegion { db in
-                let isOnWriter = ObjectIdentifier(db) == writer
-                let mustWait = areGatesClosed.withLock { $0 }
-                if !isOnWriter && mustWait {
-                    onReader.signal()
-                    _ = mayRead.wait(timeout: .now() + 30)
-                }
-                let count = try Table("shelf").fetchCount(db)
-                if isOnWriter && mustWait {
-                    onWriter.signal()
-                    _ = mayEnd.wait(timeout: .now() + 30)
-                }
-                return count
+                try gates.fetch(db, onWriter: ObjectIdentifier(db) == writer)
             }, in: pool
         ) { values.add($0) }
         defer { cancellable.cancel() }
@@ -228,23 +238,22 @@ import Testing
         try Self.insert(pool)
         values.wait { $0.last == 1 }
 
-        areGatesClosed.withLock { $0 = true }
+        gates.areClosed.withLock { $0 = true }
         try Self.insert(pool)
-        #expect(onReader.wait(timeout: .now() + 30) == .success)
+        #expect(gates.onReader.wait(timeout: .now() + 30) == .success)
         // Found by a poll, which fetches on the writing connection.
         try Self.insert(other)
-        guard onWriter.wait(timeout: .now() + 3) == .success else {
-            areGatesClosed.withLock { $0 = false }
-            for gate in [mayRead, mayEnd] { for _ in 0..<10 { gate.signal() } }
+        guard gates.onWriter.wait(timeout: .now() + 3) == .success else {
+            gates.open()
             return false
         }
         try Self.insert(other)
-        areGatesClosed.withLock { $0 = false }
+        gates.areClosed.withLock { $0 = false }
         // The reader finds four rows and ends; then the writing connection, which has found three.
-        mayRead.signal()
+        gates.mayRead.signal()
         // The only reader is free again when that fetch has ended.
         try pool.read { _ in }
-        mayEnd.signal()
+        gates.mayEnd.signal()
         try Self.insert(pool)
         values.wait { $0.last == 5 }
         // Once: a further 5 may be delivered at any time.
