@@ -69,9 +69,9 @@ public final class Statement {
     /// The position among the statements that the access has used; -1 for one that it has not.
     @exclusivity(unchecked) var usedIndex = -1
     /// Whether the end of a run keeps what SQLite counted.
-    package var keepsOutcome = false
+    @exclusivity(unchecked) package var keepsOutcome = false
     /// The counters of SQLite when a run ended; nil before, and if nobody has asked for them.
-    private(set) var outcome: StatementOutcome?
+    @exclusivity(unchecked) private(set) var outcome: StatementOutcome?
     /// Its reads and changes, as far as somebody has asked.
     @exclusivity(unchecked) var access = StatementAccess()
 
