@@ -1,6 +1,6 @@
 import CPlatform
 
-/// The POSIX locks that processes hold on files, as the system's own table shows them (`/proc/locks`).
+/// The POSIX locks and the leases that processes have on files, as the system's own table shows them (`/proc/locks`).
 ///
 /// Locks of open file descriptions are not among them: the table names no process for those.
 package enum SystemLocks {
@@ -12,17 +12,31 @@ package enum SystemLocks {
         package let bytes: ClosedRange<Int64>
     }
 
+    enum Kind: Substring {
+        case posix = "POSIX"
+        case lease = "LEASE"
+    }
+
     /// Every POSIX lock on a file by a process of this pid namespace.
     ///
     /// - Returns: nil where the system has no such table, or the file is missing.
     /// - Throws: ``SystemError`` when file or table cannot be read.
-    package static func posixLocks(on path: String) throws(SystemError) -> [Lock]? {
+    package static func posixLocks(on path: String) throws(SystemError) -> [Lock]? { try locks(.posix, on: path) }
+
+    /// Every lease on a file by a process of this pid namespace (`fcntl F_SETLEASE`): the system lets an opening wait for its
+    /// end.
+    ///
+    /// - Returns: nil where the system has no such table, or the file is missing.
+    /// - Throws: ``SystemError`` when file or table cannot be read.
+    package static func leases(on path: String) throws(SystemError) -> [Lock]? { try locks(.lease, on: path) }
+
+    private static func locks(_ kind: Kind, on path: String) throws(SystemError) -> [Lock]? {
         guard let identity = try Files.identity(path), Files.exists(table) else { return nil }
         // Files of stacked filesystems appear with another device than in `stat`.
         let filesystem = try FilesystemKind.of(path).name
         let device = ["overlay", "btrfs"].contains(filesystem) ? nil : Device(identity.device)
-        return try parse(
-            Files.contents(of: table, limitBytes: PlatformLimits.lockTableBytes), inode: identity.inode, device)
+        let lines = try Files.contents(of: table, limitBytes: PlatformLimits.lockTableBytes)
+        return parse(lines, kind, inode: identity.inode, device)
     }
 
     private static let table = "/proc/locks"
@@ -47,11 +61,11 @@ package enum SystemLocks {
     /// Reads the table, a line for each lock: `1: POSIX  ADVISORY  WRITE 4711 08:01:131099 120 120`.
     ///
     /// - Parameter device: The device of the file; nil compares only the inode.
-    static func parse(_ table: [UInt8], inode: UInt64, _ device: Device?) -> [Lock] {
+    static func parse(_ table: [UInt8], _ kind: Kind, inode: UInt64, _ device: Device?) -> [Lock] {
         table.split(separator: UInt8(ascii: "\n")).compactMap { line in
             // Waiting processes have an arrow in the second place, and hold nothing.
             let fields = String(decoding: line, as: UTF8.self).split(separator: " ", omittingEmptySubsequences: true)
-            guard fields.count == 8, fields[1] == "POSIX", let process = Int32(fields[4]), process > 0 else {
+            guard fields.count == 8, fields[1] == kind.rawValue, let process = Int32(fields[4]), process > 0 else {
                 return nil
             }
             let file = fields[5].split(separator: ":")
@@ -60,8 +74,7 @@ package enum SystemLocks {
                 let first = Int64(fields[6]), let last = fields[7] == "EOF" ? Int64.max : Int64(fields[7]),
                 first <= last
             else { return nil }
-            let kind: LockKind = fields[3] == "WRITE" ? .exclusive : .shared
-            return Lock(kind: kind, process: process, bytes: first...last)
+            return Lock(kind: fields[3] == "WRITE" ? .exclusive : .shared, process: process, bytes: first...last)
         }
     }
 }

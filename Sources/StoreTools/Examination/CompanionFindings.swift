@@ -10,7 +10,7 @@ struct CompanionFindings {
     let paths: StorePaths
 
     func findings() -> [Finding] {
-        foreign() + access() + strangers()
+        foreign() + access() + strangers() + leases()
     }
 
     /// Files of a user who may not write the database.
@@ -38,7 +38,7 @@ struct CompanionFindings {
             Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
         }
         let lock = LockFile.fault(of: paths.lock).map { error in
-            if error.isLeased { return leased(paths.lock) }
+            if error.isLeased { return leased(paths.lock, by: nil) }
             return Finding(
                 .problem, "lockFileForeign",
                 error.isSecondName
@@ -52,12 +52,22 @@ struct CompanionFindings {
         return faults + [lock].compactMap(\.self)
     }
 
-    private func leased(_ path: String) -> Finding {
+    /// Leases on the other files, which are not opened here: closing one of them could release locks of this process.
+    private func leases() -> [Finding] {
+        ([paths.database] + needed.map(\.path)).filter { $0 != paths.lock }.compactMap { path in
+            guard let lease = ((try? SystemLocks.leases(on: path)) ?? nil)?.first else { return nil }
+            return leased(path, by: lease.process)
+        }
+    }
+
+    private func leased(_ path: String, by process: Int32?) -> Finding {
         let owner = ((try? Files.ownStatus(of: path)) ?? nil).map { "user \($0.owner)" } ?? "its owner"
         return Finding(
             .problem, "fileLeased",
-            "another process has a lease on \"\(path)\" (fcntl F_SETLEASE), so that no process can open it",
-            remedy: "find the process of \(owner) in /proc/locks (LEASE), and end it")
+            "\(process.map { "process \($0)" } ?? "another process") has a lease on \"\(path)\" (fcntl F_SETLEASE), so that no "
+                + "other process can open it until it ends the lease",
+            remedy: process.map { "end process \($0), or the program that it belongs to" }
+                ?? "find the process of \(owner) in /proc/locks (LEASE), and end it")
     }
 
     /// The files without which a store cannot be opened, with their names in findings.

@@ -474,10 +474,11 @@ extension StoreStatus.Report {
     private mutating func findCopies(_ choice: AuthenticatedSidecar?) {
         let isRepairable = copies.contains { $0.state == "ok" }
         for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
-            // A file of another kind, and one that this user may not read, are findings of their own.
+            // A file of another kind, one that this user may not read, and one with a lease are findings of their own.
             let place = copy.copy == .main ? StorePaths(path).sidecar : StorePaths(path).sidecarBackup
             if let kind = try? Files.kind(place), kind != .regular { continue }
             if backup == nil, Files.exists(place), !Files.canRead(file: place) { continue }
+            if backup == nil, ((try? SystemLocks.leases(on: place)) ?? nil)?.isEmpty == false { continue }
             let isUnread = copy.state == "unreadable"
             add(
                 "sidecarCopy",

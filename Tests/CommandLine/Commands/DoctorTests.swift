@@ -57,6 +57,21 @@ struct DoctorTests {
         #expect(status.status == 2 && status.output.contains("not a regular file"), "\(status.output)")
     }
 
+    #if os(Linux)
+        @Test("a lease on a file of the store is named", arguments: ["s.db-lock", "s.db-sidecar"])
+        func lease(name: String) throws {
+            _ = signal(SIGIO, SIG_IGN)
+            let holder = open(place.path(name), O_RDWR)
+            defer { close(holder) }
+            // F_SETLEASE, which Swift does not import.
+            try #require(fcntl(holder, 1024, F_WRLCK) == 0)
+            let outcome = try doctor("--no-key")
+            #expect(outcome.status == 2 && outcome.output.contains("has a lease on"), "\(outcome.output)")
+            // Its advice was to move the file away.
+            #expect(!outcome.output.contains("check the disk"), "\(outcome.output)")
+        }
+    #endif
+
     @Test("a sound store needs no attention, with its key and without")
     func sound() throws {
         for outcome in [try withKey(), try doctor("--no-key")] {

@@ -15,10 +15,12 @@ struct SystemLocksTests {
         6: POSIX  ADVISORY  WRITE 4716 08:01:131098 0 EOF
         7: POSIX  ADVISORY  READ 4717 08:01:131099 1073741826 EOF
         8: POSIX  ADVISORY  READ x 08:01:131099 9 8
+        9: LEASE  ACTIVE    WRITE 4718 08:01:131099 0 EOF
+        10: LEASE  BREAKING  READ 4719 08:01:131098 0 EOF
         """
 
-    private func locks(_ device: SystemLocks.Device?) -> [SystemLocks.Lock] {
-        SystemLocks.parse(Array(Self.table.utf8), inode: 131_099, device)
+    private func locks(_ device: SystemLocks.Device?, _ kind: SystemLocks.Kind = .posix) -> [SystemLocks.Lock] {
+        SystemLocks.parse(Array(Self.table.utf8), kind, inode: 131_099, device)
     }
 
     @Test("the POSIX locks of one file are read, with process and bytes; those who wait hold nothing")
@@ -27,6 +29,12 @@ struct SystemLocksTests {
         #expect(found.map(\.process) == [4711, 4712, 4717])
         #expect(found.map(\.kind) == [.exclusive, .shared, .shared])
         #expect(found.map(\.bytes) == [120...120, 124...124, 1_073_741_826...Int64.max])
+    }
+
+    @Test("a lease on one file is read, with its process")
+    func leases() {
+        let found = locks(.init(major: 8, minor: 1), .lease)
+        #expect(found == [.init(kind: .exclusive, process: 4718, bytes: 0...Int64.max)])
     }
 
     @Test("where devices are told in two ways, the inode alone counts")
