@@ -40,10 +40,11 @@ package enum MissingDatabase {
         }
         return StoreError.noLongerStore(
             at: paths.database,
-            why: "It was destroyed, and the destruction was interrupted before all of its files were removed: "
-                + "\"\(paths.destroying)\" is left.",
+            why: "\"\(paths.destroying)\" is left, to which a destruction first renames the database: "
+                + "the destruction was interrupted before all files were removed.",
             remedy: "Complete it with `cipherctl destroy` (SharedStore.destroy(at:) in a program). Then a store can be "
-                + "created there.")
+                + "created there. If nobody destroyed this store, somebody has renamed its database: rename that "
+                + "file back.")
     }
 
     /// Refuses a path at which the database of an interrupted destruction exists, even if another database has been put
@@ -67,16 +68,26 @@ package enum MissingDatabase {
         return status.kind != .regular || status.byteCount > 0
     }
 
+    /// A file beside the missing database that may be the database under another name: the copies of a rotation and of a
+    /// restoration are there only while these run, or after they were interrupted.
+    private static func renamed(_ paths: StorePaths) -> String? {
+        [paths.database + "-restoring", paths.rotationCopy].first { path in
+            let status = (try? Files.ownStatus(of: path)) ?? nil
+            return status?.kind == .regular && status?.byteCount ?? 0 > 0
+        }
+    }
+
     /// The WAL can be all that is left of the rows, so no remedy removes it.
     private static func gone(_ paths: StorePaths) -> StoreError {
         let place = ShellWord.path(paths.database)
+        let back = renamed(paths).map { " (\"\($0)\" may be it)" } ?? ""
         let restoring = "restore the store from a backup: `cipherctl restore DIR \(place) --replace`"
         let removed = "Its sidecar says that the store was created and is ready, so the file was removed or moved away."
         let what = "The database file \"\(paths.database)\" is gone."
         guard let (there, counted) = (try? FileDiagnosis.pagesOfDatabaseInWAL(paths.database)) ?? nil else {
             return StoreError(
                 .databaseMissing, what: what, why: removed + " Its WAL has no commit.",
-                remedy: "Put the file back, or \(restoring).")
+                remedy: "Put the file back\(back), or \(restoring).")
         }
         let isWhole = there == counted
         let has =
@@ -86,7 +97,7 @@ package enum MissingDatabase {
         let salvaging = "copy their rows into another store: `cipherctl salvage \(place) NEW`"
         return StoreError(
             .databaseMissing, what: what, why: "\(removed) Its WAL \"\(paths.wal)\" has \(has).",
-            remedy: "Keep the WAL. Put the database file back; or "
+            remedy: "Keep the WAL. Put the database file back\(back); or "
                 + (isWhole ? "\(salvaging); or \(restoring)." : "\(restoring); or \(salvaging)."))
     }
 }

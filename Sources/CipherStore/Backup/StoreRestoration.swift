@@ -143,6 +143,11 @@ struct StoreRestoration {
 
     /// - Returns: The copy, which was read back.
     private func copy(_ opened: OpenedBackup, likeFile reference: String) throws -> FileIdentity {
+        let folder = try OpenFolder(opening: Files.directory(of: paths.restoring), followsLinks: false)
+        let name = Files.name(of: paths.restoring)
+        let read = try source.makeReader()
+        let transfer = PageTransfer(key: opened.key, pages: opened.facts.pages, watch: watch)
+        try requireNoDatabase(name, in: folder) { try isCopy($0, of: opened, transfer, read) }
         switch try RotationLeftover.remove(at: paths.restoring) {
         case .absent, .copy: break
         case .foreign(let why):
@@ -150,10 +155,6 @@ struct StoreRestoration {
                 .alreadyExists, what: "\"\(paths.restoring)\" is in the way of a restoration.", why: why,
                 remedy: "Find out what it is, and move it away.")
         }
-        let folder = try OpenFolder(opening: Files.directory(of: paths.restoring), followsLinks: false)
-        let name = Files.name(of: paths.restoring)
-        let read = try source.makeReader()
-        let transfer = PageTransfer(key: opened.key, pages: opened.facts.pages, watch: watch)
         do {
             let new = try folder.newFile(name)
             try transfer.copy(source.name, read: read, to: new, likeFile: reference)
@@ -166,6 +167,24 @@ struct StoreRestoration {
             try? folder.remove(name)
             throw error
         }
+    }
+
+    /// Refuses to remove what an interrupted restoration leaves where it may be the database under another name: the database is
+    /// missing, a sidecar is there, and the file is no copy of this backup. A restoration that was interrupted between the
+    /// two leaves a whole copy.
+    private func requireNoDatabase(
+        _ name: String, in folder: OpenFolder, isCopy: (OpenFile) throws -> Bool
+    ) throws {
+        guard try !Files.entryExists(paths.database), try folder.status(of: name)?.kind == .regular,
+            try Files.entryExists(paths.sidecar) || Files.entryExists(paths.sidecarBackup),
+            let left = try folder.file(name), (try? isCopy(left)) != true
+        else { return }
+        throw StoreError(
+            .alreadyExists, what: "\"\(paths.restoring)\" may be the database of the store under another name.",
+            why: "\"\(paths.database)\" is missing and its sidecar is there, and the file is no copy of this backup, "
+                + "which an interrupted restoration would leave.",
+            remedy: "If it is the database, rename it back: `mv -n \(ShellWord.path(paths.restoring)) "
+                + "\(ShellWord.path(paths.database))`. Otherwise move it away. Nothing was changed.")
     }
 
     /// Reads the copy back: every page is authentic, and it is the backup's database.

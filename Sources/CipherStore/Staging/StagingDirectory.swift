@@ -300,7 +300,7 @@ private struct Place: Sendable {
         for name in names where name != purpose.lockName && isRemoved(name) { removeTwice(name) }
         removeTwice(purpose.lockName)
         // Only if it is empty: a process that has created a lock file in it since is its owner now.
-        if hasItsName { try? parent.removeFolder(name) }
+        for _ in 0..<2 where hasItsName && (try? parent.removeFolder(name)) != nil { return }
     }
 
     /// A disk may refuse a removal once and perform it the next time.

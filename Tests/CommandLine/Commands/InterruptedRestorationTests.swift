@@ -57,6 +57,20 @@ struct InterruptedRestorationTests {
         }
     }
 
+    /// The advice was to restore a backup, which removed the file: it had all rows since the backup.
+    @Test("a database that somebody has given the name of a restoration's copy is named, and not removed")
+    func renamedDatabase() throws {
+        try change(rotating: false)
+        let rows = try count(place.path("s.db"))
+        try FileManager.default.moveItem(atPath: place.path("s.db"), toPath: place.path("s.db-restoring"))
+        let opened = try place.ctl("sql", place.path("s.db"), "SELECT 1")
+        #expect(opened.status == 65 && opened.errors.contains("s.db-restoring\" may be it"), "\(opened.errors)")
+        let restored = try place.ctl("restore", place.path("b"), place.path("s.db"), "--replace", "--yes")
+        #expect(restored.status == 64 && restored.errors.contains("mv -n "), "\(restored.errors)")
+        try FileManager.default.moveItem(atPath: place.path("s.db-restoring"), toPath: place.path("s.db"))
+        #expect(try count(place.path("s.db")) == rows)
+    }
+
     /// In `make test` each place is passed with a rotation before it or without one, the next place the other way.
     private static let kills: [(String, Bool)] = [
         "restoreFormerKept", "restoreFormerRemoved", "fileRenamed:1", "restoreAnnounced",
