@@ -17,6 +17,7 @@ package struct ObjectFolder: ObjectStore {
     private let kinds: [String]
     private let nameLimit: Int
     private let isName: @Sendable (String) -> Bool
+    private let leaseWaits = LeaseWaits()
 
     /// - Parameters:
     ///   - path: An existing folder.
@@ -81,7 +82,7 @@ package struct ObjectFolder: ObjectStore {
     private func read(_ name: String, _ body: (OpenFile) throws(SystemError) -> [UInt8]) throws -> [UInt8]? {
         let (kind, fileName) = try divided(name)
         guard let folder = try ownFolder()?.folder(kind) else { return nil }
-        guard let file = try folder.file(fileName) else {
+        guard let file = try leaseWaits.file(fileName, in: folder) else {
             // A folder, link or pipe in the place of an object is damage: its bytes are not those of the name.
             return try folder.status(of: fileName) == nil ? nil : []
         }
@@ -102,7 +103,7 @@ package struct ObjectFolder: ObjectStore {
         guard let folder = try ownFolder()?.folder(kind) else { return nil }
         var isReadable = true
         do throws(SystemError) {
-            if let file = try folder.file(fileName) {
+            if let file = try leaseWaits.file(fileName, in: folder) {
                 let status = try file.status()
                 let bytes = try file.read(at: 0, byteCount: min(status.byteCount, limitBytes + 1))
                 return FoundObject(bytes: bytes, status: status)

@@ -243,10 +243,15 @@ package final class OpenFolder: Sendable {
 
     /// Opens a file for reading; nil when there is no such name, or when it is not a regular file.
     package func file(_ name: String) throws(SystemError) -> OpenFile? {
+        try file(name, leaseWait: PlatformLimits.fileLeaseWait)
+    }
+
+    /// - Parameter leaseWait: The longest wait for a process that has a lease on the file.
+    func file(_ name: String, leaseWait: Duration) throws(SystemError) -> OpenFile? {
         let place = try checked(name, "openat")
         // Without waiting for the other end of a named pipe.
         let flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
-        let number = RegularFile.withoutWaiting { openat(descriptor.number, name, flags) }
+        let number = RegularFile.withoutWaiting(leaseWait) { openat(descriptor.number, name, flags) }
         guard number >= 0 else {
             let failure = SystemError.opening("openat", place)
             // A symbolic link, a socket, a device without a driver.

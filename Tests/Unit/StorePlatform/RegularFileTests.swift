@@ -51,5 +51,26 @@ import Testing
             #expect(fcntl(holder, Self.setLease, F_UNLCK) == 0)
             #expect(try FileDescriptor(opening: path, .readOnly, mustBeRegular: true).status().byteCount == 1)
         }
+
+        // Story: `sync run` and `backup list` waited five seconds for each of many objects of another user.
+        @Test("leases on many files of a folder are waited for together")
+        func manyLeases() throws {
+            _ = signal(SIGIO, SIG_IGN)
+            let names = (0..<20).map { "leased-\($0)" }
+            let holders = try names.map { name in
+                #expect(FileManager.default.createFile(atPath: folder.file(name), contents: Data("a".utf8)))
+                let holder = open(folder.file(name), O_RDWR)
+                try #require(fcntl(holder, Self.setLease, F_WRLCK) == 0)
+                return holder
+            }
+            let waits = LeaseWaits(.milliseconds(400))
+            let opened = try OpenFolder(opening: folder.path)
+            let start = ContinuousClock.now
+            for name in names { #expect(throws: SystemError.self) { try waits.file(name, in: opened) } }
+            // Eight seconds if each were waited for alone.
+            #expect(ContinuousClock.now - start < .seconds(4))
+            for holder in holders { close(holder) }
+            #expect(try waits.file(names[0], in: opened) != nil)
+        }
     #endif
 }
